@@ -1,0 +1,1 @@
+"""Where samples come from, and the protocols that make them imbalanced."""

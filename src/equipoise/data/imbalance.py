@@ -1,0 +1,76 @@
+"""Protocols that make a balanced training set imbalanced: which indices stay."""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidInputError
+
+Indices = NDArray[np.intp]
+
+
+def step(
+    y: ArrayLike,
+    keep: float = 0.1,
+    share: float = 0.5,
+    rng: int | np.random.Generator = 0,
+    *,
+    rare: Collection[object] | None = None,
+) -> Indices:
+    """The paper's split: a ``share`` of the classes keeps only ``keep`` of its samples. Sorted indices into ``y``.
+
+    Args:
+        y: labels, (samples,).
+        keep: share of the samples which a rare class keeps; at least one stays.
+        share: share of the classes that become rare, rounded down.
+        rng: a seed or a generator, for the classes drawn and the samples dropped.
+        rare: the rare classes by name, instead of drawing ``share`` of them.
+
+    >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17]
+    """
+    labels = _labels(y)
+    if not 0 < keep <= 1 or not 0 <= share <= 1:
+        raise InvalidInputError(f"keep must lie in (0, 1] and share in [0, 1], got {keep} and {share}.")
+    generator = np.random.default_rng(rng)
+    classes = np.unique(labels)
+    drawn = generator.choice(classes, size=int(share * len(classes)), replace=False)
+    chosen = set(drawn.tolist() if rare is None else rare)
+    unknown = chosen - set(classes.tolist())
+    if unknown:
+        raise InvalidInputError(f"rare names classes that y does not have: {sorted(map(str, unknown))}.")
+    kept = {c: keep if c in chosen else 1.0 for c in classes.tolist()}
+    return _keep(labels, kept, generator)
+
+
+def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0) -> Indices:
+    """A long tail: class k of C keeps ratio^(−k/(C−1)) of its samples, the classes in a random order.
+
+    Args:
+        y: labels, (samples,).
+        ratio: the largest share kept over the smallest, at least 1.
+        rng: a seed or a generator, for the order of the classes and the samples dropped.
+    """
+    labels = _labels(y)
+    if not ratio >= 1:
+        raise InvalidInputError(f"ratio is the largest class over the smallest and at least 1, got {ratio}.")
+    generator = np.random.default_rng(rng)
+    order = generator.permutation(np.unique(labels)).tolist()
+    kept = {c: ratio ** (-position / max(len(order) - 1, 1)) for position, c in enumerate(order)}
+    return _keep(labels, kept, generator)
+
+
+def _labels(y: ArrayLike) -> NDArray[np.generic]:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise InvalidInputError(f"y must be a non-empty list of labels, got an array of shape {labels.shape}.")
+    return labels
+
+
+def _keep(labels: NDArray[np.generic], kept: dict[object, float], generator: np.random.Generator) -> Indices:
+    parts = []
+    for name, part in kept.items():
+        own = np.flatnonzero(labels == name)
+        parts.append(generator.choice(own, size=max(1, round(part * len(own))), replace=False))
+    return np.sort(np.concatenate(parts))

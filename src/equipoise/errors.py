@@ -1,0 +1,13 @@
+"""One family of errors: every message says what was expected, what came, and what to do."""
+
+
+class EquipoiseError(Exception):
+    """Anything equipoise refuses to do; the message is one sentence for a person."""
+
+
+class InvalidInputError(EquipoiseError, ValueError):
+    """A value that cannot be used: a wrong shape, range, type or name."""
+
+
+class InvalidStateError(EquipoiseError, RuntimeError):
+    """The right call at the wrong time, or on an object that is not ready for it."""

@@ -1,0 +1,69 @@
+"""Losses as heads: features in, a scalar out. ``LOSSES`` names every one; a new loss is one line there."""
+
+from collections.abc import Callable
+from functools import partial
+
+from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
+from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
+from equipoise.losses.criteria import (
+    LogitLoss,
+    adjust_logits,
+    balanced_softmax,
+    cross_entropy,
+    focal,
+    logit_adjustment,
+    vector_scaling,
+)
+from equipoise.losses.head import ClassVectorLoss
+from equipoise.losses.psi import psi, shifted_cosine
+from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
+
+L_SOFTMAX_STRENGTH = 1 / (1 + 5)
+"""s = 1/(1 + λ) at λ = 5, where L-Softmax's and SphereFace's authors stop lowering λ."""
+
+LOSSES: dict[str, Callable[..., ClassVectorLoss]] = {
+    "cross_entropy": partial(LogitLoss, criterion=cross_entropy),
+    "weighted": partial(LogitLoss, criterion=cross_entropy, class_weight="balanced"),
+    "focal": partial(LogitLoss, criterion=focal),
+    "class_balanced": partial(LogitLoss, criterion=cross_entropy, class_weight="effective"),
+    "ldam_drw": partial(CosineMarginLoss, kind="ldam", scale=30.0, defer=0.8),
+    "balanced_softmax": partial(LogitLoss, criterion=balanced_softmax),
+    "logit_adjustment": partial(LogitLoss, criterion=logit_adjustment),
+    "vs": partial(LogitLoss, criterion=vector_scaling),
+    "am_softmax": partial(CosineMarginLoss, kind="am_softmax"),
+    "arcface": partial(CosineMarginLoss, kind="arcface"),
+    "l_softmax": partial(
+        UncertaintyMarginLoss,
+        form="angular",
+        placement="target",
+        normalize=False,
+        margin=4.0,
+        strength=L_SOFTMAX_STRENGTH,
+    ),
+    "sphereface": partial(
+        UncertaintyMarginLoss,
+        form="angular",
+        placement="target",
+        normalize=True,
+        margin=4.0,
+        strength=L_SOFTMAX_STRENGTH,
+    ),
+    "uncertainty_margin": UncertaintyMarginLoss,
+}
+"""Every loss by name. All are called alike: ``LOSSES[name](in_features, classes, class_counts=counts)``, then
+``loss(features, target, sample_weight=None)`` and ``loss.logits(features)``."""
+
+__all__ = [
+    "LOSSES",
+    "ClassVectorLoss",
+    "CosineMarginLoss",
+    "LogitLoss",
+    "UncertaintyMarginLoss",
+    "adjust_logits",
+    "effective_number_weights",
+    "feature_scale",
+    "inverse_frequency_weights",
+    "ldam_margins",
+    "psi",
+    "shifted_cosine",
+]

@@ -1,0 +1,57 @@
+"""Weights a class from its number of training samples."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+ClassWeight = Tensor | Literal["balanced", "effective"] | None
+
+
+def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
+    """scikit-learn's "balanced" weights, n / (C·n_c): the weighted samples of every class add up alike.
+
+    >>> inverse_frequency_weights(torch.tensor([90.0, 10.0]))
+    tensor([0.5556, 5.0000])
+    """
+    total = class_counts.sum(-1, keepdim=True)
+    return total / (class_counts.shape[-1] * at_least_one(class_counts))
+
+
+def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tensor:
+    """(1 − β) / (1 − β^n_c), scaled to the mean 1 (Cui et al. 2019, "Class-Balanced Loss").
+
+    >>> effective_number_weights(torch.tensor([90.0, 10.0]), beta=0.99)
+    tensor([0.2768, 1.7232])
+    """
+    if not 0 <= beta < 1:
+        raise InvalidInputError(f"beta must lie in [0, 1), got {beta}.")
+    exponent = at_least_one(class_counts.double()) * torch.tensor(beta, dtype=torch.float64).log()
+    weights = (1 - beta) / -torch.expm1(exponent)
+    return (weights / weights.mean(-1, keepdim=True)).to(class_counts.dtype)
+
+
+def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | None:
+    """The weights a caller asked for: none, given, or by a rule from the counts."""
+    if choice is None or isinstance(choice, Tensor):
+        return choice
+    if choice not in ("balanced", "effective"):
+        raise InvalidInputError(f"class_weight must be a tensor, 'balanced' or 'effective', got {choice!r}.")
+    counts = needed_counts(class_counts, f"class_weight={choice!r}")
+    return inverse_frequency_weights(counts) if choice == "balanced" else effective_number_weights(counts)
+
+
+def needed_counts(class_counts: Tensor | None, who: str) -> Tensor:
+    """The counts, or an error that names who needs them."""
+    if class_counts is None:
+        raise InvalidInputError(
+            f"{who} needs the number of training samples of each class; pass class_counts=torch.bincount(y)."
+        )
+    return class_counts
+
+
+def at_least_one(class_counts: Tensor) -> Tensor:
+    """A class without a training sample counts as one sample: no weight or logarithm is infinite."""
+    return class_counts.clamp_min(1)

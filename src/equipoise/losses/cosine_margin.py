@@ -1,0 +1,131 @@
+"""Margin heads on unit features and unit class vectors: AM-Softmax, ArcFace, LDAM with deferred re-weighting."""
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+from equipoise.losses.class_weights import ClassWeight, at_least_one, effective_number_weights, needed_counts
+from equipoise.losses.head import SHORTEST, ClassVectorLoss, Reduction, gather_classes, softmax_loss
+from equipoise.losses.psi import shifted_cosine
+
+CosineMargin = Literal["am_softmax", "arcface", "ldam"]
+PAPERS_MARGIN: dict[CosineMargin, float] = {"am_softmax": 0.35, "arcface": 0.5, "ldam": 0.5}
+
+
+def am_softmax_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
+    """cos α − m (Wang et al. 2018)."""
+    return cosine - margins
+
+
+def arcface_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
+    """cos(α + m) (Deng et al. 2019), continued past π so that it keeps falling."""
+    return shifted_cosine(cosine, margins)
+
+
+def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
+    """Δ_c ∝ n_c^{−1/4}, ``largest`` for the rarest class (Cao et al. 2019).
+
+    >>> ldam_margins(torch.tensor([160.0, 10.0]))
+    tensor([0.2500, 0.5000])
+    """
+    margins = at_least_one(class_counts).pow(-0.25)
+    return margins * (largest / margins.max())
+
+
+def feature_scale(classes: int, probability: float = 0.999) -> float:
+    """A length for unit features: twice what gives a class ``probability`` at cosine 1 against rivals at cosine 0.
+
+    e^s / (e^s + C − 1) = P at s = log((C − 1)·P/(1 − P)); the other half leaves room for the margin.
+
+    >>> round(feature_scale(10), 1), round(feature_scale(8631), 1)
+    (18.2, 31.9)
+    """
+    return 2 * math.log(max(classes - 1, 1) * probability / (1 - probability))
+
+
+class CosineMarginLoss(ClassVectorLoss):
+    """s·cos α for every class, with a margin on the true class's cosine (AM-Softmax, LDAM) or angle (ArcFace).
+
+    The buffer ``margins`` holds one margin a class. For margins from uncertainty, assign
+    ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it.
+
+    Args:
+        kind: ``"am_softmax"``, ``"arcface"`` or ``"ldam"``, whose margins follow from ``class_counts``.
+        margin: the margin of every class, for LDAM of the rarest; None takes the paper's own: 0.35, 0.5, 0.5.
+        scale: s, the length of the features; None sets it from the number of classes by :func:`feature_scale`.
+        defer: from which share of the epochs on samples are weighed by the effective number of their class;
+            None never does. The training loop tells the epoch by :meth:`set_progress`.
+        multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
+    """
+
+    margins: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        classes: int,
+        *,
+        kind: CosineMargin = "am_softmax",
+        margin: float | None = None,
+        scale: float | None = None,
+        defer: float | None = None,
+        multilabel: bool = False,
+        dropout: float = 0.0,
+        class_counts: Tensor | None = None,
+        class_weight: ClassWeight = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            in_features,
+            classes,
+            multilabel=multilabel,
+            normalize=True,
+            bias=False,
+            dropout=dropout,
+            class_counts=class_counts,
+            class_weight=class_weight,
+            reduction=reduction,
+        )
+        if kind not in get_args(CosineMargin):
+            raise InvalidInputError(f"kind must be one of {', '.join(get_args(CosineMargin))}, got {kind!r}.")
+        if scale is not None and not (scale > 0 and math.isfinite(scale)):
+            raise InvalidInputError(f"scale must be positive, got {scale}; None sets it from the number of classes.")
+        self.kind, self.defer = kind, defer
+        self.scale = feature_scale(self.class_shape[-1]) if scale is None else scale
+        if defer is not None:  # weights that change are a buffer from the start, so that a checkpoint holds them
+            self._weight_before = self.class_weight
+            self.register_buffer("class_weight", torch.ones(self.class_shape))
+            self.set_progress(0.0)
+        most = PAPERS_MARGIN[kind] if margin is None else margin
+        equal = torch.full(self.class_shape, most)
+        self.register_buffer("margins", torch.zeros(self.class_shape))
+        self.margins = ldam_margins(needed_counts(self.class_counts, "ldam"), most) if kind == "ldam" else equal
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "margins" and name in self._buffers:
+            value = self._class_values(torch.as_tensor(value), "margins").to(self.weight.device)
+            if bool((value > math.pi).any()):
+                raise InvalidInputError(f"margins must lie in [0, π], got {float(value.max()):g}.")
+        super().__setattr__(name, value)
+
+    def set_progress(self, share: float) -> None:
+        if self.defer is None:
+            return
+        counts = needed_counts(self.class_counts, f"defer={self.defer}")
+        weights = effective_number_weights(counts) if share >= self.defer else torch.ones_like(counts)
+        self.class_weight = weights if self._weight_before is None else weights * self._weight_before.to(weights)
+
+    def project(self, features: Tensor) -> Tensor:
+        return self.scale * super().project(F.normalize(features, dim=-1, eps=SHORTEST))
+
+    def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
+        logits = self.project(self.dropout(features))
+        own = target.unsqueeze(-1)
+        cosine = logits.gather(-1, own) / self.scale
+        margins = gather_classes(self.margins.to(logits.dtype), target).unsqueeze(-1)
+        moved = (arcface_cosine if self.kind == "arcface" else am_softmax_cosine)(cosine, margins)
+        return softmax_loss(logits.scatter(-1, own, self.scale * moved), target)

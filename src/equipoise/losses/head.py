@@ -1,0 +1,207 @@
+"""What every loss shares: class vectors, checks, weights and the reduction. A subclass adds only its formula."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+from equipoise.losses.class_weights import ClassWeight, class_weights
+
+Reduction = Literal["mean", "sum", "none"]
+SHORTEST = 1e-12
+"""Vectors shorter than this have no direction."""
+
+
+class ClassVectorLoss(nn.Module):
+    """Class vectors w_j and a loss in one: ``loss(features, target)`` trains, ``loss.logits(features)`` predicts.
+
+    Half-precision features are widened to float32, also under autocast: an angle does not survive in bfloat16.
+
+    Args:
+        in_features: D, the length of a feature vector.
+        classes: C; with ``multilabel`` the number of attributes, each a two-class problem with its own pair of
+            class vectors.
+        multilabel: targets are 0/1 of shape (batch, attributes) instead of labels of shape (batch,).
+        normalize: class vectors of unit length.
+        bias: one bias a class, as in ``nn.Linear``.
+        dropout: share of the features dropped in front of the class vectors while training.
+        class_counts: training samples a class, (classes,) or (attributes, 2), for the losses that need them.
+        class_weight: a weight a class, ``"balanced"`` (inverse frequency) or ``"effective"`` (effective number of
+            samples); the two words need ``class_counts``.
+        reduction: ``"mean"`` is the weighted mean, as in ``torch.nn.CrossEntropyLoss``; the attributes' means
+            are added up.
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    class_counts: Tensor | None
+    class_weight: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        classes: int,
+        *,
+        multilabel: bool = False,
+        normalize: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+        class_counts: Tensor | None = None,
+        class_weight: ClassWeight = None,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        if in_features < 1 or classes < (1 if multilabel else 2):
+            raise InvalidInputError(
+                f"in_features must be at least 1 and classes at least 2 (1 with multilabel), got {in_features} and "
+                f"{classes}; for one yes/no label use multilabel=True."
+            )
+        if reduction not in ("mean", "sum", "none"):
+            raise InvalidInputError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+        self.in_features, self.classes, self.multilabel = in_features, classes, multilabel
+        self.normalize, self.reduction = normalize, reduction
+        self.class_shape = (classes, 2) if multilabel else (classes,)
+        self.weight = nn.Parameter(torch.empty(math.prod(self.class_shape), in_features))
+        self.bias = nn.Parameter(torch.zeros(math.prod(self.class_shape))) if bias else None
+        self.dropout = nn.Dropout(dropout)
+        counts = None if class_counts is None else self._class_values(class_counts, "class_counts")
+        weights = class_weights(class_weight, counts)
+        self.register_buffer("class_counts", counts)
+        self.register_buffer("class_weight", None if weights is None else self._class_values(weights, "class_weight"))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """``nn.Linear``'s own initialisation, so that softmax starts where torch users expect it."""
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """w_j, of unit length if ``normalize``: (classes, D), or (2·attributes, D)."""
+        weight = self.weight.to(torch.promote_types(dtype, torch.float32))
+        return F.normalize(weight, dim=-1, eps=SHORTEST) if self.normalize else weight
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits without any margin, for prediction: (batch, classes), or (batch, attributes, 2)."""
+        features = self.checked_features(features)
+        with torch.autocast(features.device.type, enabled=False):
+            return self.project(self.dropout(features))
+
+    def project(self, features: Tensor) -> Tensor:
+        """w_j·f + b_j, with the classes' shape."""
+        bias = None if self.bias is None else self.bias.to(features.dtype)
+        logits: Tensor = F.linear(features, self.class_vectors(features.dtype), bias).unflatten(-1, self.class_shape)
+        return logits
+
+    def forward(self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch: features (batch, D), target (batch,) or 0/1 of shape (batch, attributes)."""
+        return self.evaluate(self.sample_losses, features, target, sample_weight)
+
+    def evaluate(
+        self,
+        formula: Callable[[Tensor, Tensor], Tensor],
+        features: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None,
+    ) -> Tensor:
+        """Checks, then the formula in full precision, then weights and the reduction."""
+        features = self.checked_features(features)
+        target = self.checked_target(target, len(features))
+        sample_weight = self._checked_weight(sample_weight, len(features))
+        with torch.autocast(features.device.type, enabled=False):
+            return self.reduce(formula(features, target), target, sample_weight)
+
+    def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
+        """The formula: one loss a sample, (batch,), or (batch, attributes)."""
+        raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
+
+    def set_progress(self, share: float) -> None:
+        """Told by the training loop how much of the epochs is over, in [0, 1]; for losses with stages."""
+
+    def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """Class and sample weights, then the reduction."""
+        weights = torch.ones_like(losses)
+        if self.class_weight is not None:
+            weights = gather_classes(self.class_weight.to(losses.dtype), target)
+        if sample_weight is not None:
+            weights = weights * (sample_weight.unsqueeze(-1) if self.multilabel else sample_weight).to(losses.dtype)
+        losses = losses * weights
+        if self.reduction == "mean":  # a batch whose weights are all 0 counts for nothing
+            return (losses.sum(0) / weights.sum(0).clamp_min(torch.finfo(losses.dtype).tiny)).sum()
+        losses = losses.sum(-1) if self.multilabel else losses
+        return losses.sum() if self.reduction == "sum" else losses
+
+    def checked_features(self, features: Tensor) -> Tensor:
+        """Features as float32 or float64, finite, and small enough that no square overflows."""
+        if not features.is_floating_point():
+            raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
+        if features.ndim != 2 or features.shape[1] != self.in_features:
+            raise InvalidInputError(
+                f"features must have the shape (batch, {self.in_features}), got {tuple(features.shape)}; flatten or "
+                "pool them, or build the loss with in_features to match."
+            )
+        features = features.to(torch.promote_types(features.dtype, torch.float32))
+        if features.numel() == 0 or torch.compiler.is_compiling():
+            return features
+        low, high = features.detach().aminmax()
+        peak = max(-float(low), float(high))
+        if not math.isfinite(peak):
+            raise InvalidInputError(
+                "features must be finite, got NaN or infinity; look for a learning rate that is too high, a division "
+                "by zero or missing values in the data."
+            )
+        largest = torch.finfo(features.dtype).max ** 0.4
+        return features.clamp(-largest, largest) if peak > largest else features
+
+    def checked_target(self, target: Tensor, batch: int) -> Tensor:
+        """Target as int64 labels in range."""
+        shape = (batch, self.classes) if self.multilabel else (batch,)
+        if tuple(target.shape) != shape:
+            raise InvalidInputError(f"target must have the shape {shape}, got {tuple(target.shape)}.")
+        if not self.multilabel and (target.is_floating_point() or target.dtype == torch.bool):
+            raise InvalidInputError(f"target must hold integer labels, got {target.dtype}; call .long() on it.")
+        if target.numel() == 0 or torch.compiler.is_compiling():
+            return target.long()
+        low, high = (v.item() for v in torch.aminmax(target if target.dtype != torch.bool else target.byte()))
+        if self.multilabel and not bool(((target == 0) | (target == 1)).all()):
+            raise InvalidInputError(f"a multi-label target must hold 0 and 1 only, got values from {low} to {high}.")
+        if not self.multilabel and not 0 <= low <= high < self.classes:
+            raise InvalidInputError(
+                f"target has label {low if low < 0 else high} but the head has {self.classes} classes (0 to "
+                f"{self.classes - 1}); pass classes={int(high) + 1} or check the labels."
+            )
+        return target.long()
+
+    def _checked_weight(self, sample_weight: Tensor | None, batch: int) -> Tensor | None:
+        if sample_weight is None:
+            return None
+        if tuple(sample_weight.shape) != (batch,):
+            raise InvalidInputError(f"sample_weight must have the shape ({batch},), got {tuple(sample_weight.shape)}.")
+        if not bool(((sample_weight >= 0) & sample_weight.isfinite()).all()):
+            raise InvalidInputError("sample_weight must be finite and not negative; leave samples out by weight 0.")
+        return sample_weight
+
+    def _class_values(self, values: Tensor, name: str) -> Tensor:
+        values = torch.as_tensor(values, dtype=torch.get_default_dtype()).detach().clone()
+        if tuple(values.shape) != self.class_shape:
+            raise InvalidInputError(f"{name} must have the shape {self.class_shape}, got {tuple(values.shape)}.")
+        if not bool(((values >= 0) & values.isfinite()).all()):
+            raise InvalidInputError(f"{name} must be finite and not negative, got {values.min()} to {values.max()}.")
+        return values
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, classes={self.classes}, multilabel={self.multilabel}"
+
+
+def gather_classes(values: Tensor, target: Tensor) -> Tensor:
+    """values[y] for each sample: values (classes,) or (attributes, 2); target (batch,) or (batch, attributes)."""
+    return values.expand(*target.shape, values.shape[-1]).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+
+
+def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Eq. 1, one loss a sample: logits (..., classes), target (...) -> (...)."""
+    return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)

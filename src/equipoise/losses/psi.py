@@ -1,0 +1,126 @@
+r"""The monotone margin function ψ of section 4: what L-Softmax's cos(mα) becomes on all of [0, π].
+
+Both margin functions here are one curve seen at two angles. The curve is
+
+.. math:: g(\theta) = (-1)^r \cos\theta - 2r, \qquad r = \lfloor \theta / \pi \rfloor,
+
+the cosine continued downwards: continuous and decreasing for every θ ≥ 0. The paper's multiplicative
+margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m).
+"""
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from equipoise.errors import InvalidInputError
+
+Gradient = Literal["exact", "detached"]
+
+STEEPEST = 1e3
+"""Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where ψ of a fractional margin has no finite slope."""
+
+
+def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
+    r"""ψ(α) = (−1)^r cos(mα) − 2r on α ∈ [rπ/m, (r+1)π/m], given cos α, for any real margin m ≥ 1.
+
+    Integer margins give the Chebyshev polynomial T_m(cos α) on the first segment, and m = 1 the cosine itself.
+    Cosines which rounding pushed past ±1 count as ±1.
+
+    Args:
+        cosine: cos α, any shape.
+        margin: m ≥ 1, a number or a tensor that broadcasts against ``cosine``.
+        gradient: ``"exact"`` is dψ/dcos α = m·sin(mα)/sin α (bounded where it has no finite value);
+            ``"detached"`` is 1, the gradient of the cosine under the value of ψ.
+
+    Returns:
+        ψ with the shape of ``cosine`` broadcast with ``margin``, in the cosine's dtype.
+
+    >>> psi(torch.tensor([1.0, 0.0, -1.0]), 2.0)
+    tensor([ 1., -1., -3.])
+    """
+    margins = _margin_tensor(margin, cosine)
+    if not bool(((margins >= 1) & margins.isfinite()).all()):  # also refuses NaN
+        raise InvalidInputError(
+            f"margin must be at least 1 (1 is softmax) and finite, got values from {float(margins.min())} to "
+            f"{float(margins.max())}; raise it or use margin=1."
+        )
+    value = margin_cosine(cosine, scale=margins, offset=torch.zeros_like(margins), gradient=gradient)
+    return torch.where(margins == 1, cosine, value)  # softmax to the last bit, not by way of the angle
+
+
+def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
+    """ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued past α + m = π so that it never turns upwards again.
+
+    >>> shifted_cosine(torch.tensor([0.0, -1.0]), math.pi / 2)
+    tensor([-1.0000, -2.0000])
+    """
+    margins = _margin_tensor(margin, cosine)
+    if not bool(((margins >= 0) & (margins <= math.pi)).all()):
+        raise InvalidInputError(
+            f"an additive angle must lie in [0, π], got values from {float(margins.min())} to "
+            f"{float(margins.max())}; give it in radians."
+        )
+    return margin_cosine(cosine, scale=torch.ones_like(margins), offset=margins, gradient=gradient)
+
+
+def margin_cosine(cosine: Tensor, *, scale: Tensor, offset: Tensor, gradient: Gradient) -> Tensor:
+    """g(scale·α + offset) from cos α: the one place where an angle is taken and its slope bounded."""
+    cosine = _broadcast(cosine, scale)
+    if gradient == "detached":
+        value: Tensor = _MarginCosine.apply(cosine.detach(), scale, offset)  # type: ignore[no-untyped-call]
+        return cosine + (value - cosine.detach())
+    if gradient == "exact":
+        exact: Tensor = _MarginCosine.apply(cosine, scale, offset)  # type: ignore[no-untyped-call]
+        return exact
+    raise InvalidInputError(f"gradient must be 'exact' or 'detached', got {gradient!r}; choose one of the two.")
+
+
+class _MarginCosine(torch.autograd.Function):
+    """Value and bounded slope of g(scale·α + offset) in at least float32; halves would lose the angle."""
+
+    @staticmethod
+    def forward(ctx: Any, cosine: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
+        dtype = torch.promote_types(cosine.dtype, torch.float32)
+        clamped = cosine.to(dtype).clamp(-1, 1)
+        theta = clamped.acos().mul(scale).add_(offset)
+        folds = theta.div(math.pi).floor_()  # r
+        within = theta.sub_(folds, alpha=math.pi)  # θ − rπ, for which cos(θ − rπ) = (−1)^r cos θ
+        ctx.narrow = cosine.dtype
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(_slope(clamped, within, scale))
+        return within.cos().sub_(folds, alpha=2).to(cosine.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        limit = torch.finfo(ctx.narrow).max
+        return slope.mul(upstream).clamp_(-limit, limit).to(ctx.narrow), None, None
+
+
+def _slope(cosine: Tensor, within: Tensor, scale: Tensor) -> Tensor:
+    """d g / d cos α = scale·sin(θ − rπ)/sin α, with its limit scale² where both sines vanish."""
+    tiny = torch.finfo(cosine.dtype).eps
+    sine = (1 - cosine).mul_(1 + cosine).sqrt_().add_(tiny)  # sin α + ε
+    rising = within.sin().abs_().add_(tiny * scale)  # sin(θ − rπ) + ε·scale
+    return rising.div_(sine).clamp_(max=STEEPEST).mul_(scale)
+
+
+def _margin_tensor(margin: Tensor | float, cosine: Tensor) -> Tensor:
+    if not cosine.is_floating_point():
+        raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
+    dtype = torch.promote_types(cosine.dtype, torch.float32)
+    return torch.as_tensor(margin, dtype=dtype, device=cosine.device).detach()
+
+
+def _broadcast(cosine: Tensor, margins: Tensor) -> Tensor:
+    try:
+        return cosine.expand(torch.broadcast_shapes(cosine.shape, margins.shape))
+    except RuntimeError:
+        raise InvalidInputError(
+            f"margin of shape {tuple(margins.shape)} does not broadcast against cosine of shape "
+            f"{tuple(cosine.shape)}; give one margin a class or one an element."
+        ) from None

@@ -1,0 +1,6 @@
+"""Backbones, x -> features, in plain torch. Each tells its feature length as ``out_features``."""
+
+from equipoise.models.mlp import MLP
+from equipoise.models.resnet import ResNet, resnet18, resnet50
+
+__all__ = ["MLP", "ResNet", "resnet18", "resnet50"]

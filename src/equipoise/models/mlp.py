@@ -1,0 +1,31 @@
+"""The paper's network for extracted features: two hidden layers of 512 units with dropout."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+
+
+class MLP(nn.Module):
+    """(batch, in_features) -> (batch, out_features), dropout between the hidden layers.
+
+    The dropout behind the last layer belongs to the head (``UncertaintyMarginLoss(dropout=...)``), which knows its
+    closed form.
+    """
+
+    def __init__(self, in_features: int, hidden: Sequence[int] = (512, 512), *, dropout: float = 0.5) -> None:
+        super().__init__()
+        if not hidden or min(in_features, *hidden) < 1:
+            raise InvalidInputError(f"an MLP needs layers of at least one unit, got {in_features} -> {list(hidden)}.")
+        layers: list[nn.Module] = []
+        for position, (before, after) in enumerate(zip((in_features, *hidden), hidden, strict=False)):
+            layers += [nn.Dropout(dropout)] if position else []
+            layers += [nn.Linear(before, after), nn.ReLU()]
+        self.layers = nn.Sequential(*layers)
+        self.in_features, self.out_features = in_features, hidden[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.layers(x.to(torch.promote_types(x.dtype, torch.float32)).flatten(1))
+        return features

@@ -1,0 +1,97 @@
+"""ResNet-18 and ResNet-50 (He et al. 2016) in plain torch, with torchvision's parameter names."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions and a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _shortcut(channels, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        activated: Tensor = self.relu(out + shortcut)
+        return activated
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3 (which takes the stride), 1×1, and a shortcut."""
+
+    expansion = 4
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = _shortcut(channels, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(out)))))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        activated: Tensor = self.relu(out + shortcut)
+        return activated
+
+
+def _shortcut(channels: int, out: int, stride: int) -> nn.Sequential | None:
+    if stride == 1 and channels == out:
+        return None
+    return nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+
+class ResNet(nn.Module):
+    """Images (batch, 3, height, width) -> features after global pooling, (batch, out_features)."""
+
+    def __init__(self, block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int]) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = _stage(block, 64, 64, depths[0], stride=1)
+        self.layer2 = _stage(block, 64 * block.expansion, 128, depths[1], stride=2)
+        self.layer3 = _stage(block, 128 * block.expansion, 256, depths[2], stride=2)
+        self.layer4 = _stage(block, 256 * block.expansion, 512, depths[3], stride=2)
+        self.out_features = 512 * block.expansion
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean((-2, -1))
+
+
+def _stage(
+    block: type[BasicBlock] | type[Bottleneck], channels: int, width: int, depth: int, *, stride: int
+) -> nn.Sequential:
+    first = block(channels, width, stride)
+    return nn.Sequential(first, *(block(width * block.expansion, width, 1) for _ in range(depth - 1)))
+
+
+def resnet18() -> ResNet:
+    """512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier."""
+    return ResNet(BasicBlock, (2, 2, 2, 2))
+
+
+def resnet50() -> ResNet:
+    """2,048 features; 23,508,032 parameters, 25.56 M with the 1000-way classifier."""
+    return ResNet(Bottleneck, (3, 4, 6, 3))

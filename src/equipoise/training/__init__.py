@@ -1,0 +1,21 @@
+"""One readable loop on Accelerate, the curriculum, and checkpoints that survive anything."""
+
+from equipoise.training.batches import ArrayData, EpochBatches
+from equipoise.training.curriculum import Curriculum
+from equipoise.training.loop import NonFiniteLossError, Settings, train
+from equipoise.training.network import Network, feature_length
+from equipoise.training.progress import Bar
+from equipoise.training.resume import Stopped
+
+__all__ = [
+    "ArrayData",
+    "Bar",
+    "Curriculum",
+    "EpochBatches",
+    "Network",
+    "NonFiniteLossError",
+    "Settings",
+    "Stopped",
+    "feature_length",
+    "train",
+]

@@ -1,0 +1,95 @@
+"""Samples in memory or on disk, and the order in which an epoch visits them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import BatchSampler, Dataset, SequentialSampler
+
+from equipoise.errors import InvalidInputError
+
+Order = Literal["shuffled", "balanced"]
+
+
+class ArrayData(Dataset[tuple[Tensor, ...]]):
+    """Rows of arrays as batches: (x, y) or (x, y, weight). A memory-mapped ``x`` stays on disk.
+
+    Args:
+        x: (samples, ...), a tensor or an array.
+        y: (samples,) labels or (samples, attributes) of 0 and 1, int64.
+        weight: (samples,) or None.
+    """
+
+    def __init__(self, x: Tensor | NDArray[Any], y: Tensor, weight: Tensor | None = None) -> None:
+        if len(x) != len(y) or (weight is not None and len(weight) != len(y)):
+            raise InvalidInputError(f"x and y must have as many rows as each other, got {len(x)} and {len(y)}.")
+        self.x, self.y, self.weight = x, y, weight
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        return tuple(part[0] for part in self.__getitems__([index]))
+
+    def __getitems__(self, indices: Sequence[int] | NDArray[np.intp]) -> tuple[Tensor, ...]:
+        """One batch at a time: rows are never collated one by one."""
+        rows = torch.as_tensor(np.asarray(indices))
+        x = self.x[rows] if isinstance(self.x, Tensor) else torch.from_numpy(self.x[rows.numpy()])
+        batch = (x, self.y[rows])
+        return batch if self.weight is None else (*batch, self.weight[rows])
+
+
+class EpochBatches(BatchSampler):
+    """The batches of an epoch, the same on every process and after every resume: a function of (seed, epoch).
+
+    ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
+    its share of each batch, so that the balance survives distribution.
+    """
+
+    def __init__(self, y: Tensor, batch_size: int, *, seed: int, order: Order = "shuffled") -> None:
+        if order not in ("shuffled", "balanced"):
+            raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
+        if order == "balanced" and y.ndim != 1:
+            raise InvalidInputError("a balanced order needs one label a sample; several labels have no common balance.")
+        super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
+        self.y, self.seed, self.order = y, seed, order
+        self.epoch, self.start = 0, 0
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self.y), self.batch_size)
+        return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rows = self._rows().numpy()
+        for number in range(self.start, len(self)):
+            yield rows[number * self.batch_size : (number + 1) * self.batch_size].tolist()
+
+    def _rows(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        if self.order == "shuffled":
+            return torch.randperm(len(self.y), generator=generator)
+        counts = torch.bincount(self.y)
+        return torch.multinomial(1.0 / counts[self.y].double(), len(self.y), replacement=True, generator=generator)
+
+
+def capped_sample(y: Tensor, cap: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    """At most ``cap`` rows of each class, and the number of rows each stands for: means over them are unbiased.
+
+    Several labels: at most ``cap`` rows an attribute, drawn alike from all.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=generator)
+    if y.ndim > 1:
+        rows = order[: cap * y.shape[1]].sort().values
+        return rows, torch.full((len(rows),), len(y) / max(len(rows), 1), dtype=torch.float64)
+    shuffled = y[order]
+    by_class = torch.argsort(shuffled, stable=True)
+    counts = torch.bincount(y)
+    first = (counts.cumsum(0) - counts)[shuffled[by_class]]
+    rank = torch.arange(len(y)) - first  # place of each row within its class
+    rows = order[by_class[rank < cap]].sort().values
+    weight = counts.double() / counts.clamp(max=cap).double()
+    return rows, weight[y[rows]]

@@ -1,0 +1,104 @@
+"""What a network is asked while it trains: its class uncertainty, and how it does on the validation split."""
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from equipoise.training.batches import ArrayData, capped_sample
+from equipoise.training.network import Network
+from equipoise.uncertainty import ClassMoments, mc_dropout
+from equipoise.uncertainty.classes import UncertaintyKind
+
+ROWS_AT_ONCE = 2048
+
+
+def estimate_class_uncertainty(
+    accelerator: Accelerator,
+    network: Network,
+    data: ArrayData,
+    *,
+    passes: int,
+    cap: int,
+    seed: int,
+    kind: UncertaintyKind = "relative",
+) -> Tensor:
+    """Class uncertainty over the training samples, each counted once however many processes share them.
+
+    At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for.
+    """
+    rows, weight = capped_sample(data.y, cap, seed=seed)
+    sums: ClassMoments | None = None
+    with accelerator.split_between_processes(list(range(len(rows)))) as mine:
+        generator = torch.Generator().manual_seed(seed + accelerator.process_index)
+        for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+            x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part].numpy())[:2])
+            outputs = mc_dropout(network, x, passes, generator).softmax(-1)
+            moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
+            sums = moments if sums is None else sums + moments
+    if sums is None:  # more processes than samples
+        nothing = torch.zeros(network.head.class_shape, dtype=torch.float64, device=accelerator.device)
+        sums = ClassMoments(nothing, nothing, nothing, nothing, nothing.sum())
+    total = ClassMoments(*(accelerator.reduce(tensor, reduction="sum") for tensor in sums.tensors()))
+    return total.uncertainty(kind).cpu()
+
+
+class Validation:
+    """A held-out split: its features once an epoch, gathered from all processes, and the recalls that follow."""
+
+    def __init__(self, accelerator: Accelerator, data: ArrayData, class_counts: Tensor) -> None:
+        self.accelerator, self.data = accelerator, data
+        self.rare = rare_classes(class_counts)
+
+    @torch.no_grad()
+    def features(self, network: Network) -> tuple[Tensor, Tensor]:
+        """Features (samples, D) of the deterministic pass and targets, on every process alike."""
+        training = network.training
+        network.eval()
+        indices = torch.arange(len(self.data))
+        parts: list[Tensor] = []
+        with self.accelerator.split_between_processes(indices.tolist()) as mine:
+            for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+                x = self.data.__getitems__(part.numpy())[0].to(self.accelerator.device)
+                with self.accelerator.autocast():
+                    parts.append(network.backbone(x).float())
+        network.train(training)
+        width = network.head.in_features
+        own = torch.cat(parts) if parts else torch.empty(0, width, device=self.accelerator.device)
+        features = _gather_rows(self.accelerator, own, len(indices))
+        return features, self.data.y.to(features.device)
+
+    def scores(self, logits: Tensor, target: Tensor) -> dict[str, float]:
+        """Balanced accuracy, and the mean recall of the rare and of the common classes."""
+        recall, present = class_recall(logits, target)
+        scores = {"balanced_accuracy": float(recall[present].mean())}
+        rare = self.rare.to(recall.device)
+        for name, group in (("rare", rare & present), ("common", ~rare & present)):
+            if bool(rare.any()) and bool(group.any()):
+                scores[f"recall_{name}"] = float(recall[group].mean())
+        return scores
+
+
+def class_recall(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Recall of each class, (classes,) or (attributes, 2), and whether it has a sample at all."""
+    own = torch.nn.functional.one_hot(target, logits.shape[-1]).double()  # (batch, classes)
+    right = (logits.argmax(-1) == target).double().unsqueeze(-1)
+    counts = own.sum(0)
+    return (own * right).sum(0) / counts.clamp_min(1), counts > 0
+
+
+def rare_classes(class_counts: Tensor) -> Tensor:
+    """Classes with fewer training samples than the geometric mean of the largest and the smallest count."""
+    counts = class_counts.double().clamp_min(1)
+    middle = (counts.amax(-1, keepdim=True) * counts.amin(-1, keepdim=True)).sqrt()
+    return counts < middle
+
+
+def _gather_rows(accelerator: Accelerator, own: Tensor, total: int) -> Tensor:
+    """Every process's rows in their order; processes may hold one row more or less."""
+    if accelerator.num_processes == 1:
+        return own
+    padded = accelerator.pad_across_processes(own, dim=0)
+    lengths = accelerator.gather(torch.tensor([len(own)], device=own.device))
+    gathered = accelerator.gather(padded).split(len(padded))
+    rows = torch.cat([part[: int(length)] for part, length in zip(gathered, lengths, strict=True)])
+    return rows[:total]

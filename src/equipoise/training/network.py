@@ -1,0 +1,58 @@
+"""A backbone and its loss head as one module, so that DDP, checkpoints and mc_dropout see all of it."""
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+from equipoise.losses import ClassVectorLoss
+
+
+class Network(nn.Module):
+    """``network(x)`` gives logits, ``network(x, target, sample_weight)`` the loss.
+
+    Args:
+        backbone: any module x -> features of shape (batch, head.in_features).
+        head: a loss of ``equipoise.losses.LOSSES``, with its class vectors.
+    """
+
+    def __init__(self, backbone: nn.Module, head: ClassVectorLoss) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, x: Tensor, target: Tensor | None = None, sample_weight: Tensor | None = None) -> Tensor:
+        features = self.backbone(x)
+        if target is None:
+            return self.head.logits(features)
+        loss: Tensor = self.head(features, target, sample_weight=sample_weight)
+        return loss
+
+
+@torch.no_grad()
+def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
+    """Logits for prediction, without the head's dropout, whatever mode it is in."""
+    training = head.training
+    head.eval()
+    try:
+        return head.logits(features)
+    finally:
+        head.train(training)
+
+
+def feature_length(backbone: nn.Module, sample: Tensor) -> int:
+    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch."""
+    told = getattr(backbone, "out_features", None)
+    if isinstance(told, int):
+        return told
+    training = backbone.training
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            features = backbone(sample)
+    finally:
+        backbone.train(training)
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise InvalidInputError(
+            f"a backbone must give features of shape (batch, D), got {shape}; pool or flatten them."
+        )
+    return int(features.shape[1])

@@ -1,0 +1,86 @@
+"""What a person sees while training, and what a file remembers of it."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from equipoise.training.checkpoint import write_atomically
+
+Record = dict[str, Any]
+
+
+class Watcher(Protocol):
+    """Told of every step and every epoch."""
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:
+        """One optimiser step of an epoch of ``steps`` is done."""
+
+    def epoch(self, record: Record) -> None:
+        """An epoch is over."""
+
+
+class Silence:
+    """Tells nobody."""
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:
+        """Nothing."""
+
+    def epoch(self, record: Record) -> None:
+        """Nothing."""
+
+
+class Bar:
+    """A bar with stage, epoch, loss and validation recall; it draws nothing where no terminal is."""
+
+    def __init__(self, epochs: int, *, first: int = 0, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[scores]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.epochs = epochs
+        self.task = self.progress.add_task("starting", total=epochs, completed=first, scores="")
+
+    def __enter__(self) -> "Bar":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:
+        """Move the bar by one step."""
+        self.progress.update(self.task, advance=1 / steps, description=f"{stage:<7} epoch {epoch + 1}/{self.epochs}")
+
+    def epoch(self, record: Record) -> None:
+        """Show the epoch's loss and recalls."""
+        parts = [f"loss {record['loss']:.3f}"]
+        if "recall_rare" in record:
+            parts.append(f"recall rare {record['recall_rare']:.3f} common {record['recall_common']:.3f}")
+        self.progress.update(self.task, completed=float(record["epoch"] + 1), scores=" · ".join(parts))
+
+
+class MetricsFile:
+    """``metrics.jsonl``: one line an epoch, appended as it ends."""
+
+    def __init__(self, path: Path, history: list[Record]) -> None:
+        self.path = path
+        lines = "".join(json.dumps(record) + "\n" for record in history)
+        write_atomically(path, lines.encode())  # drops what a killed run wrote after its last checkpoint
+
+    def epoch(self, record: Record) -> None:
+        """Append a record."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")

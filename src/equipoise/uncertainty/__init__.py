@@ -1,0 +1,34 @@
+"""Stochastic passes, their moments, and what follows from them for each class and each sample."""
+
+from equipoise.uncertainty.classes import (
+    ClassMoments,
+    class_uncertainty,
+    margins_from_uncertainty,
+    model_precision,
+    predictive_covariance,
+)
+from equipoise.uncertainty.dropout import DROPOUT_TYPES, mc_dropout
+from equipoise.uncertainty.samples import (
+    ErrorMoments,
+    dropout_error_moments,
+    dropout_error_variance,
+    error_moments,
+    misclassification_probability,
+    strongest_rival,
+)
+
+__all__ = [
+    "DROPOUT_TYPES",
+    "ClassMoments",
+    "ErrorMoments",
+    "class_uncertainty",
+    "dropout_error_moments",
+    "dropout_error_variance",
+    "error_moments",
+    "margins_from_uncertainty",
+    "mc_dropout",
+    "misclassification_probability",
+    "model_precision",
+    "predictive_covariance",
+    "strongest_rival",
+]

@@ -1,0 +1,190 @@
+r"""Sections 3 and 4: from stochastic passes to one uncertainty a class, and from that to one margin a class."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+UncertaintyKind = Literal["relative", "dispersion", "own"]
+MarginRule = Literal["log", "paper"]
+
+SMALLEST_RATIO = 1e-6
+"""Uncertainties below this share of the largest count as equal: a class without any must not set the scale."""
+
+
+def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Tensor:
+    r"""The C×C predictive covariance of each sample over its stochastic passes.
+
+    .. math:: u = \tau^{-1} I + \mathbb{E}[\hat y \hat y^\top] - \mathbb{E}[\hat y]\,\mathbb{E}[\hat y]^\top
+
+    Args:
+        outputs: (passes, batch, classes), or (passes, batch, attributes, 2).
+        precision: the model precision τ (see :func:`model_precision`); None adds no τ⁻¹. It shifts every
+            class alike, so it changes no order.
+
+    Returns:
+        (batch, classes, classes); (batch, attributes, 2, 2) for several labels
+    """
+    _check_passes(outputs)
+    if precision is not None and not precision > 0:
+        raise InvalidInputError(f"precision τ must be positive, got {precision}; None leaves τ⁻¹ out.")
+    centred = outputs - outputs.mean(0)
+    covariance = torch.einsum("n...i,n...j->...ij", centred, centred) / outputs.shape[0]
+    if precision is None:
+        return covariance
+    return covariance + torch.eye(outputs.shape[-1], dtype=outputs.dtype, device=outputs.device) / precision
+
+
+def model_precision(*, length_scale: float, dropout: float, samples: int, weight_decay: float) -> float:
+    r"""Gal & Ghahramani's τ = (1 − p)·l² / (2·n·λ), with p the share dropped, n samples and weight decay λ.
+
+    >>> model_precision(length_scale=1.0, dropout=0.5, samples=1000, weight_decay=1e-4)
+    2.5
+    """
+    if not 0 <= dropout < 1 or min(length_scale, samples, weight_decay) <= 0:
+        raise InvalidInputError(
+            "length_scale, samples and weight_decay must be positive and dropout in [0, 1), got "
+            f"{length_scale}, {samples}, {weight_decay} and {dropout}; without weight decay leave τ out."
+        )
+    return (1 - dropout) * length_scale**2 / (2 * samples * weight_decay)
+
+
+@dataclass
+class ClassMoments:
+    """Sums from which every kind of class uncertainty follows; adding two joins batches, or processes."""
+
+    variance: Tensor  # Σ over samples of Var[p_c], (classes,) or (attributes, 2)
+    mean: Tensor  # Σ over samples of E[p_c]
+    own_trace: Tensor  # Σ of the covariance's trace over the class's own samples
+    own_count: Tensor  # how many those are
+    samples: Tensor  # ()
+
+    @classmethod
+    def of(cls, outputs: Tensor, target: Tensor | None = None, weight: Tensor | None = None) -> "ClassMoments":
+        """The sums over one batch of probabilities (passes, batch, classes), each sample counted ``weight`` times."""
+        _check_probabilities(outputs)
+        variance, mean = torch.var_mean(outputs.double(), dim=0, correction=0)  # (batch, classes)
+        counted = torch.ones(outputs.shape[1], dtype=torch.float64, device=outputs.device)
+        if weight is not None:
+            counted = counted * weight
+        each = counted.view(-1, *[1] * (mean.ndim - 1))
+        own = torch.zeros_like(variance)
+        if target is not None:
+            _check_target(outputs, target)
+            own.scatter_(-1, target.unsqueeze(-1).long(), 1.0)
+        own = own * each
+        trace = variance.sum(-1, keepdim=True)
+        return cls((each * variance).sum(0), (each * mean).sum(0), (own * trace).sum(0), own.sum(0), counted.sum())
+
+    def __add__(self, other: "ClassMoments") -> "ClassMoments":
+        return ClassMoments(*(a + b for a, b in zip(self.tensors(), other.tensors(), strict=True)))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The sums in the order of the fields, for an all-reduce or a checkpoint."""
+        return self.variance, self.mean, self.own_trace, self.own_count, self.samples
+
+    def uncertainty(self, kind: UncertaintyKind = "relative") -> Tensor:
+        """One uncertainty a class, in float64; see :func:`class_uncertainty`."""
+        if kind == "own":
+            if not bool((self.own_count > 0).any()):
+                raise InvalidInputError("kind 'own' averages over each class's own samples; pass their target as well.")
+            value, known = self.own_trace / self.own_count, self.own_count > 0
+        elif kind in ("relative", "dispersion"):
+            known = self.mean > torch.finfo(torch.float64).tiny ** 0.5  # else the variance underflows to 0
+            value = self.variance / self.mean
+            if kind == "relative":
+                value = value / (self.mean / self.samples)
+        else:
+            raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
+        # A class never seen or never predicted is as uncertain as the most uncertain of the others.
+        most = torch.where(known, value, 0).amax(-1, keepdim=True)
+        return torch.where(known, value, most)
+
+
+def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "relative") -> Tensor:
+    r"""One uncertainty a class from the probabilities of several stochastic passes.
+
+    - ``relative`` (default): mean Var[p_c] / (mean E[p_c])², over all samples. It does not vanish where a rare
+      class is hardly predicted yet.
+    - ``dispersion``: mean Var[p_c] / mean E[p_c].
+    - ``own``: the trace of the predictive covariance, averaged over the class's own samples (needs ``target``).
+
+    Args:
+        outputs: probabilities, (passes, batch, classes); for several labels (passes, batch, attributes, 2).
+        target: (batch,), or 0/1 of shape (batch, attributes).
+
+    Returns:
+        float64, (classes,) or (attributes, 2)
+    """
+    return ClassMoments.of(outputs, target).uncertainty(kind)
+
+
+def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
+    r"""One margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
+
+    - ``log`` (default): :math:`m = m_{min} + (m_{max} - m_{min}) \log(u/\min u) / \log(\max u/\min u)`, smooth,
+      so that no margin jumps between two seeds.
+    - ``paper``: :math:`m = \max(1, \lfloor 0.5 u \rfloor)` with u rescaled so that its largest value is 2·m_max.
+
+    Classes that are all equally uncertain get ``m_min``. For several labels, u (attributes, 2): each pair is
+    measured against its own smaller value, on one scale for all.
+
+    >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]))
+    tensor([1., 2., 3.])
+    >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]), rule="paper")
+    tensor([1., 1., 3.])
+    """
+    u = torch.as_tensor(u)
+    if u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
+        raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
+    if not m_max >= m_min >= 0 or not math.isfinite(m_max):
+        raise InvalidInputError(f"m_max must be at least m_min = {m_min}, got {m_max}.")
+    u = u if u.is_floating_point() else u.float()
+    highest = u.amax()
+    if rule == "paper":
+        # the paper's ⌊0.5·u⌋ of the rescaled u; written so that the largest lands on m_max and not just below
+        scaled = m_max * (u / highest) if highest > 0 else torch.zeros_like(u)
+        return scaled.floor().clamp_min(m_min)
+    if rule != "log":
+        raise InvalidInputError(f"rule must be 'log' or 'paper', got {rule!r}.")
+    floored = u.clamp_min(torch.finfo(u.dtype).tiny).clamp_min(SMALLEST_RATIO * highest)
+    steps = (floored / floored.amin(-1, keepdim=True)).log()
+    widest = steps.amax()
+    share = steps / widest if widest > 0 else steps
+    return m_min + (m_max - m_min) * share
+
+
+def _check_passes(outputs: Tensor) -> None:
+    if not outputs.is_floating_point():
+        raise InvalidInputError(f"outputs must be floating point, got {outputs.dtype}; call .float() on them.")
+    if outputs.ndim < 3 or outputs.shape[0] < 2:
+        raise InvalidInputError(
+            f"outputs must have the shape (passes, batch, classes) with at least 2 passes, got {tuple(outputs.shape)}; "
+            "mc_dropout gives it so."
+        )
+
+
+def _check_probabilities(outputs: Tensor) -> None:
+    _check_passes(outputs)
+    total = outputs.detach().float().sum(-1)
+    if outputs.numel() and not (bool((outputs >= 0).all()) and bool(((total - 1).abs() < 0.02).all())):
+        raise InvalidInputError(
+            "outputs must be probabilities that sum to 1 over the classes, got other numbers; apply softmax to logits."
+        )
+
+
+def _check_target(outputs: Tensor, target: Tensor) -> None:
+    if outputs.shape[1:-1] != target.shape:
+        raise InvalidInputError(
+            f"target must have the shape {tuple(outputs.shape[1:-1])} of the outputs' batch, got {tuple(target.shape)}."
+        )
+    classes = outputs.shape[-1]
+    if target.numel() and (int(target.min()) < 0 or int(target.max()) >= classes):
+        raise InvalidInputError(
+            f"target has label {int(target.max() if target.max() >= classes else target.min())} but the outputs have "
+            f"{classes} classes; check the labels."
+        )
