@@ -17,7 +17,7 @@ def head(kind, **options):
     return prepared(CosineMarginLoss(FEATURES, CLASSES, kind=kind, **options))
 
 
-def loop(formula, loss, margins, scale, features, target):
+def loop(formula, loss, features, target, *, margins, scale):
     """The formula a sample, with the margin of the sample's own class."""
     vectors = loss.weight.tolist()
     rows = zip(features.tolist(), target.tolist(), strict=True)
@@ -31,7 +31,9 @@ def test_am_softmax_and_arcface_equal_their_loops(kind, formula, margin):
     loss = head(kind, margin=margin, scale=12.5)
     margins = loss.margins.tolist()
     assert margins == pytest.approx([margin] * CLASSES)
-    torch.testing.assert_close(loss(features, target), loop(formula, loss, margins, 12.5, features, target))
+    torch.testing.assert_close(
+        loss(features, target), loop(formula, loss, features, target, margins=margins, scale=12.5)
+    )
 
 
 @pytest.mark.parametrize(("kind", "formula"), [("am_softmax", reference.am_softmax), ("arcface", reference.arcface)])
@@ -39,7 +41,7 @@ def test_every_class_may_have_a_margin_of_its_own(kind, formula):
     features, target = batch(rows=11)
     loss = head(kind, scale=8.0)
     loss.margins = torch.tensor([0.0, 0.25, 0.5, 1.0, 3.0])
-    expected = loop(formula, loss, loss.margins.tolist(), 8.0, features, target)
+    expected = loop(formula, loss, features, target, margins=loss.margins.tolist(), scale=8.0)
     torch.testing.assert_close(loss(features, target), expected)
 
 
@@ -67,7 +69,7 @@ def test_ldam_equals_its_loop_with_margins_by_the_fourth_root(counts):
     loss = prepared(loss)
     margins = reference.ldam_margins(counts.tolist(), 0.5)
     torch.testing.assert_close(loss.margins, f64(margins), rtol=1e-6, atol=0)
-    expected = loop(reference.am_softmax, loss, margins, 30.0, features, target)
+    expected = loop(reference.am_softmax, loss, features, target, margins=margins, scale=30.0)
     torch.testing.assert_close(loss(features, target), expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(
         ldam_margins(counts.double(), 0.3), f64(reference.ldam_margins(counts.tolist(), 0.3)), rtol=1e-12, atol=0
@@ -103,7 +105,9 @@ def test_without_defer_progress_changes_nothing():
     assert loss.class_weight is None
 
 
-@pytest.mark.parametrize(("name", "formula"), [("l_softmax", reference.l_softmax), ("sphereface", reference.sphereface)])
+@pytest.mark.parametrize(
+    ("name", "formula"), [("l_softmax", reference.l_softmax), ("sphereface", reference.sphereface)]
+)
 def test_l_softmax_and_sphereface_equal_their_loops_at_margin_4_and_lambda_5(name, formula):
     features, target = batch(rows=11)
     loss = build(name, reduction="none")

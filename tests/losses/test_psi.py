@@ -41,6 +41,7 @@ def test_psi_in_narrow_types_is_as_near_as_the_type_allows(dtype, tolerance):
     value = psi(cosine, margin)
     expected = f64([[reference.psi(c, m) for c in cosine.tolist()] for m in margin.flatten().tolist()])
     assert value.dtype == dtype
+    assert torch.equal(value, psi(cosine.float(), margin).to(dtype))  # the angle itself is never a half
     torch.testing.assert_close(value.double(), expected, atol=tolerance, rtol=0)
 
 

@@ -89,7 +89,7 @@ def test_several_labels_are_a_sum_of_two_class_problems(form, placement, normali
 @pytest.mark.parametrize(("margin", "strength"), [(1.0, 0.7), (3.0, 0.0), (1.0, 0.0)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_without_margin_or_strength_it_is_cross_entropy_bit_for_bit(
-    form, placement, normalize, margin, strength, dtype
+    *, form, placement, normalize, margin, strength, dtype
 ):
     kind = {"form": form, "placement": placement, "normalize": normalize}
     loss = head(**kind, margins=torch.full((CLASSES,), margin), strength=strength, dtype=dtype)
@@ -129,7 +129,7 @@ def test_a_sample_strength_of_zero_is_the_class_level_bit_for_bit(sample_level):
     length=st.floats(0, 30),
 )
 def test_a_larger_own_margin_never_lowers_a_samples_loss(
-    form, placement, sample_level, seed, margin, more, strength, length
+    *, form, placement, sample_level, seed, margin, more, strength, length
 ):
     features, target = batch(seed=seed)
     features, target = features * length, torch.full_like(target, 2)
@@ -262,15 +262,17 @@ def test_the_detached_gradient_is_that_of_softmax_at_the_margins_probabilities()
     torch.testing.assert_close(got, expected)
 
 
-def test_dropout_is_active_in_training_only_and_the_sample_level_sees_whole_features():
+@pytest.mark.parametrize("sample_level", ["expected", "complement", "printed"])
+def test_in_training_the_variance_is_that_of_the_whole_features_and_the_logits_are_dropped_ones(sample_level):
     features, target = batch()
-    loss = head(sample_level="expected", kappa=0.5).train()
-    kept = torch.zeros(64, ROWS, dtype=torch.float64)
-    for row in kept:
-        row.copy_(loss(features, target).detach())
-    assert bool((kept.std(0) > 0).all())
-    loss.eval()
-    assert torch.equal(loss(features, target), loss(features, target))
+    loss = head(sample_level=sample_level).train()
+    error = dropout_error_moments(features, loss.class_vectors(torch.float64).detach(), target, rate=RATE)
+    torch.manual_seed(3)
+    closed = loss(features, target)
+    torch.manual_seed(3)  # the same units dropped
+    torch.testing.assert_close(closed, loss(features, target, error=error))
+    assert not torch.allclose(closed, loss(features, target))
+    assert torch.equal(loss.eval()(features, target), loss(features, target))
 
 
 def test_the_margins_are_softmax_at_the_start_and_live_in_the_state_dict():
@@ -359,9 +361,7 @@ def test_no_features_class_vectors_or_margins_give_a_non_finite_loss_or_gradient
         strength=st.sampled_from([0.0, 1e-6, 0.1, 0.5, 1.0]),
         rate=st.sampled_from([0.01, 0.5, 0.99]),
     )
-    def check(
-        seed, exponent, vector_exponent, kind, normalize, sample_level, gradient, largest, strength, rate
-    ):
+    def check(*, seed, exponent, vector_exponent, kind, normalize, sample_level, gradient, largest, strength, rate):
         nonlocal cases
         generator = seeded(seed)
         loss = UncertaintyMarginLoss(

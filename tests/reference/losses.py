@@ -201,7 +201,7 @@ def error_mean(feature: Vector, rival: Vector, true: Vector) -> float:
 
 
 def error_variance(feature: Vector, rival: Vector, true: Vector, rate: float) -> float:
-    """σ_E² = (w_j − w_y)ᵀ Σ (w_j − w_y), where dropout gives feature d the variance f_d²·p/(1 − p) and no other term."""
+    """σ_E² = (w_j − w_y)ᵀ Σ (w_j − w_y), where dropout makes Σ diagonal with f_d²·p/(1 − p)."""
     total = 0.0
     for f, w_j, w_y in zip(feature, rival, true, strict=True):
         total += (w_j - w_y) ** 2 * f**2 * rate / (1 - rate)

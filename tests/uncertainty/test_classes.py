@@ -83,6 +83,11 @@ def test_class_uncertainty_equals_the_loop(kind):
     torch.testing.assert_close(class_uncertainty(outputs.float(), TARGET, kind), expected, rtol=1e-5, atol=1e-7)
 
 
+def test_two_passes_are_enough_for_a_variance():
+    outputs = torch.tensor([[[0.2, 0.8]], [[0.4, 0.6]]], dtype=torch.float64)
+    torch.testing.assert_close(class_uncertainty(outputs, kind="dispersion"), reference.dispersion(outputs))
+
+
 def test_the_default_kind_is_relative_and_needs_no_target():
     outputs = probabilities(7, 6, 4)
     torch.testing.assert_close(class_uncertainty(outputs), reference.relative(outputs))

@@ -75,11 +75,11 @@ def all_but_attention_drops() -> nn.Module:
 
 MODELS = {
     "Dropout": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3)), (4,)),
-    "Dropout in place": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5, inplace=True), nn.ReLU()), (4,)),
-    "Dropout1d": (lambda: nn.Sequential(nn.Dropout1d(0.5), nn.Flatten()), (4, 5)),
+    "Dropout in place": (lambda: nn.Sequential(nn.Linear(4, 16), nn.Dropout(0.5, inplace=True), nn.Tanh()), (4,)),
+    "Dropout1d": (lambda: nn.Sequential(nn.Dropout1d(0.5), nn.Flatten()), (9, 5)),
     "Dropout2d": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.Dropout2d(0.5), nn.Flatten()), (3, 5, 5)),
     "Dropout3d": (lambda: nn.Sequential(nn.Dropout3d(0.5), nn.Flatten()), (6, 2, 2, 2)),
-    "AlphaDropout": (lambda: nn.Sequential(nn.AlphaDropout(0.5), nn.Linear(4, 3)), (4,)),
+    "AlphaDropout": (lambda: nn.Sequential(nn.AlphaDropout(0.5), nn.Linear(9, 3)), (9,)),
     "FeatureAlphaDropout": (lambda: nn.Sequential(nn.FeatureAlphaDropout(0.5), nn.Flatten()), (6, 5)),
     "MultiheadAttention": (Attention, (8, 4)),
     "TransformerEncoderLayer": (encoder_layer, (3, 4)),
@@ -161,9 +161,10 @@ def test_a_model_that_fails_says_so_itself_and_is_left_as_it_was(error):
 
     model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5, inplace=True), Fails())
     model[0].eval()
+    x = torch.randn(4, 4)
     before, state = snapshot(model), torch.get_rng_state()
     with pytest.raises(error, match="no such luck"):
-        mc_dropout(model, torch.randn(4, 4), 3, seeded())
+        mc_dropout(model, x, 3, seeded())
     assert snapshot(model) == before
     assert model[1].inplace
     assert torch.equal(torch.get_rng_state(), state)

@@ -69,6 +69,12 @@ def test_sampled_error_moments_equal_the_loop():
     torch.testing.assert_close(error_moments(logits, target), ErrorMoments(mean, variance))
 
 
+def test_two_passes_are_enough_for_a_variance():
+    error = error_moments(torch.tensor([[[0.0, 1.0]], [[0.0, 3.0]]]), torch.tensor([0]))
+    assert error.mean.tolist() == [[0.0, 2.0]]
+    assert error.variance.tolist() == [[0.0, 1.0]]
+
+
 def test_sampled_error_moments_of_several_labels_are_those_of_each_attribute():
     logits = torch.randn(7, 5, 3, 2, generator=seeded(), dtype=torch.float64)
     target = torch.randint(2, (5, 3), generator=seeded(1))

@@ -2,5 +2,6 @@
 
 from equipoise.models.mlp import MLP
 from equipoise.models.resnet import ResNet, resnet18, resnet50
+from equipoise.models.standardize import Standardize
 
-__all__ = ["MLP", "ResNet", "resnet18", "resnet50"]
+__all__ = ["MLP", "ResNet", "Standardize", "resnet18", "resnet50"]

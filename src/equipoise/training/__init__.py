@@ -3,8 +3,9 @@
 from equipoise.training.batches import ArrayData, EpochBatches
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.loop import NonFiniteLossError, Settings, train
-from equipoise.training.network import Network, feature_length
+from equipoise.training.network import Network
 from equipoise.training.progress import Bar
+from equipoise.training.recipe import Recipe, feature_length
 from equipoise.training.resume import Stopped
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "EpochBatches",
     "Network",
     "NonFiniteLossError",
+    "Recipe",
     "Settings",
     "Stopped",
     "feature_length",

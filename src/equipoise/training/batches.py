@@ -1,5 +1,6 @@
 """Samples in memory or on disk, and the order in which an epoch visits them."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -27,6 +28,15 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         if len(x) != len(y) or (weight is not None and len(weight) != len(y)):
             raise InvalidInputError(f"x and y must have as many rows as each other, got {len(x)} and {len(y)}.")
         self.x, self.y, self.weight = x, y, weight
+        self.rows: Tensor | None = None  # of x; None is all of them
+
+    def subset(self, rows: Tensor) -> "ArrayData":
+        """The given rows as data of their own; x is shared, not copied."""
+        part = copy.copy(self)
+        part.rows = rows if self.rows is None else self.rows[rows]
+        part.y = self.y[rows]
+        part.weight = None if self.weight is None else self.weight[rows]
+        return part
 
     def __len__(self) -> int:
         return len(self.y)
@@ -34,12 +44,24 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
         return tuple(part[0] for part in self.__getitems__([index]))
 
-    def __getitems__(self, indices: Sequence[int] | NDArray[np.intp]) -> tuple[Tensor, ...]:
+    def __getitems__(self, indices: Sequence[int] | NDArray[np.intp] | Tensor) -> tuple[Tensor, ...]:
         """One batch at a time: rows are never collated one by one."""
-        rows = torch.as_tensor(np.asarray(indices))
+        own = torch.as_tensor(indices)
+        rows = own if self.rows is None else self.rows[own]
         x = self.x[rows] if isinstance(self.x, Tensor) else torch.from_numpy(self.x[rows.numpy()])
-        batch = (x, self.y[rows])
-        return batch if self.weight is None else (*batch, self.weight[rows])
+        return (x, self.y[own]) if self.weight is None else (x, self.y[own], self.weight[own])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Enough to notice that it is another data set: its shape, and sums over rows spread through it."""
+        spread = torch.linspace(0, len(self) - 1, min(len(self), 64)).long()
+        part = self.__getitems__(spread)[0].double()
+        place = torch.arange(1, len(self) + 1, dtype=torch.float64)
+        return {
+            "rows": len(self),
+            "shape": list(part.shape[1:]),
+            "sum": float(part.nan_to_num().sum()),
+            "labels": float((self.y.reshape(len(self), -1).sum(-1) * place).sum()),
+        }
 
 
 class EpochBatches(BatchSampler):

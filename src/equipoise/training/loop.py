@@ -20,7 +20,7 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.measure import Validation, estimate_class_uncertainty
 from equipoise.training.network import Network, head_logits
 from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, fingerprint
+from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
 
 Precision = Literal["no", "fp16", "bf16"]
 
@@ -92,9 +92,11 @@ def train(
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     scheduler = _cosine_decay(optimizer, steps=settings.epochs * math.ceil(len(batches) / settings.accumulate))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
-    held_out = None if validation is None else Validation(accelerator, validation, class_counts(data.y, network.head))
+    held_out = (
+        None if validation is None else Validation(accelerator, validation, class_counts(data.y, network.head.classes))
+    )
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
-    run = Run(folder, {"settings": asdict(settings), "data": fingerprint(data.x, data.y)}, trainee)
+    run = Run(folder, {"settings": asdict(settings), "data": data.fingerprint()}, trainee)
     position = run.open()
 
     with StopRequest(enabled=folder is not None) as stop:
@@ -134,10 +136,10 @@ def train(
     return position.history
 
 
-def class_counts(y: Tensor, head: ClassVectorLoss) -> Tensor:
+def class_counts(y: Tensor, classes: int) -> Tensor:
     """Training samples a class: (classes,), or (attributes, 2)."""
     if y.ndim == 1:
-        return torch.bincount(y, minlength=head.classes)
+        return torch.bincount(y, minlength=classes)
     ones = y.sum(0)
     return torch.stack((len(y) - ones, ones), dim=-1)
 
@@ -187,8 +189,9 @@ def _finite(loss: Tensor, position: Position) -> float:
     value = float(loss.detach())
     if not math.isfinite(value):
         raise NonFiniteLossError(
-            f"the loss is {value} at batch {position.step} of epoch {position.epoch + 1}; try a learning rate ten times "
-            "smaller, look for extreme values in the data, or train without mixed precision (checkpoints are kept)."
+            f"the loss is {value} at batch {position.step} of epoch {position.epoch + 1}; try a learning rate ten "
+            "times smaller, look for extreme values in the data, or train without mixed precision (the last checkpoint "
+            "is kept)."
         )
     return value
 

@@ -31,7 +31,7 @@ def estimate_class_uncertainty(
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
         generator = torch.Generator().manual_seed(seed + accelerator.process_index)
         for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
-            x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part].numpy())[:2])
+            x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
             outputs = mc_dropout(network, x, passes, generator).softmax(-1)
             moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
             sums = moments if sums is None else sums + moments
@@ -58,7 +58,7 @@ class Validation:
         parts: list[Tensor] = []
         with self.accelerator.split_between_processes(indices.tolist()) as mine:
             for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
-                x = self.data.__getitems__(part.numpy())[0].to(self.accelerator.device)
+                x = self.data.__getitems__(part)[0].to(self.accelerator.device)
                 with self.accelerator.autocast():
                     parts.append(network.backbone(x).float())
         network.train(training)

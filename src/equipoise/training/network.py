@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from equipoise.errors import InvalidInputError
 from equipoise.losses import ClassVectorLoss
 
 
@@ -36,23 +35,3 @@ def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
         return head.logits(features)
     finally:
         head.train(training)
-
-
-def feature_length(backbone: nn.Module, sample: Tensor) -> int:
-    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch."""
-    told = getattr(backbone, "out_features", None)
-    if isinstance(told, int):
-        return told
-    training = backbone.training
-    backbone.eval()
-    try:
-        with torch.no_grad():
-            features = backbone(sample)
-    finally:
-        backbone.train(training)
-    if not isinstance(features, Tensor) or features.ndim != 2:
-        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
-        raise InvalidInputError(
-            f"a backbone must give features of shape (batch, D), got {shape}; pool or flatten them."
-        )
-    return int(features.shape[1])

@@ -36,7 +36,7 @@ class Silence:
 class Bar:
     """A bar with stage, epoch, loss and validation recall; it draws nothing where no terminal is."""
 
-    def __init__(self, epochs: int, *, first: int = 0, console: Console | None = None) -> None:
+    def __init__(self, epochs: int, *, shown: bool = True, console: Console | None = None) -> None:
         console = console or Console(stderr=True)
         self.progress = Progress(
             SpinnerColumn(),
@@ -46,10 +46,10 @@ class Bar:
             TextColumn("{task.fields[scores]}"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not (shown and console.is_terminal),
         )
         self.epochs = epochs
-        self.task = self.progress.add_task("starting", total=epochs, completed=first, scores="")
+        self.task = self.progress.add_task("starting", total=epochs, scores="")
 
     def __enter__(self) -> "Bar":
         self.progress.start()

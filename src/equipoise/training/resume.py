@@ -8,7 +8,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from torch import Tensor
 
@@ -193,15 +192,3 @@ class StopRequest:
         if self.signal is not None:
             accelerator.set_trigger()
         return bool(accelerator.check_trigger())
-
-
-def fingerprint(x: Tensor | Any, y: Tensor) -> dict[str, Any]:
-    """Enough of a data set to notice that it is another one: its shape and a checksum of rows spread over it."""
-    rows = torch.linspace(0, len(y) - 1, min(len(y), 64)).long()
-    part = torch.as_tensor(x[rows.numpy()] if not isinstance(x, Tensor) else x[rows]).double()
-    return {
-        "rows": len(y),
-        "shape": list(part.shape[1:]),
-        "sum": float(part.nan_to_num().sum()),
-        "labels": float((y.double().reshape(len(y), -1).sum(-1) * torch.arange(1, len(y) + 1)).sum()),
-    }

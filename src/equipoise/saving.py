@@ -1,0 +1,135 @@
+"""A model on disk: weights as safetensors, everything else as JSON. Nothing in it can run code."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.training.checkpoint import of_prefix, with_prefix, write_atomically
+from equipoise.training.recipe import Recipe
+
+FORMAT = 1
+TENSORS, RECORD = "model.safetensors", "model.json"
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "format": int,
+    "parameters": dict,
+    "custom_backbone": bool,
+    "classes": list,
+    "class_type": str,
+    "recipe": dict,
+    "features": int,
+    "columns": int,
+    "column_names": (list, type(None)),
+    "history": dict,
+}
+"""What ``model.json`` holds, and of which type."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Everything a fitted estimator needs to predict again."""
+
+    parameters: dict[str, Any]
+    custom_backbone: bool
+    classes: NDArray[Any]
+    recipe: Recipe
+    features: int
+    columns: int
+    column_names: list[str] | None
+    history: dict[str, Any]
+    network: dict[str, Tensor]
+    prior: Tensor
+    uncertainty: Tensor | None
+
+
+def save_model(folder: Path, model: SavedModel) -> None:
+    """Write both files, each whole or not at all."""
+    tensors = with_prefix("network", model.network) | {"prior": model.prior}
+    if model.uncertainty is not None:
+        tensors["uncertainty"] = model.uncertainty
+    classes, class_type = labels_to_json(model.classes)
+    record = {
+        "format": FORMAT,
+        "parameters": model.parameters,
+        "custom_backbone": model.custom_backbone,
+        "classes": classes,
+        "class_type": class_type,
+        "recipe": dataclasses.asdict(model.recipe),
+        "features": model.features,
+        "columns": model.columns,
+        "column_names": model.column_names,
+        "history": model.history,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(folder / TENSORS, safetensors.torch.save(plain))
+    write_atomically(folder / RECORD, json.dumps(record, indent=1).encode())
+
+
+def load_model(folder: Path) -> SavedModel:
+    """Read both files, checked field by field."""
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        tensors = safetensors.torch.load_file(folder / TENSORS)
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
+    except (ValueError, safetensors.SafetensorError) as error:
+        raise InvalidInputError(f"{folder} holds a damaged model ({error}); save it again.") from error
+    _check_record(path, record)
+    if "prior" not in tensors:
+        raise InvalidInputError(f"{folder / TENSORS} has no tensor 'prior'; it was not written by equipoise.")
+    try:
+        recipe = Recipe(**record["recipe"])
+    except (TypeError, EquipoiseError) as error:
+        raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
+    return SavedModel(
+        parameters=record["parameters"],
+        custom_backbone=record["custom_backbone"],
+        classes=labels_from_json(record["classes"], record["class_type"]),
+        recipe=recipe,
+        features=record["features"],
+        columns=record["columns"],
+        column_names=record["column_names"],
+        history=record["history"],
+        network=of_prefix("network", tensors),
+        prior=tensors["prior"],
+        uncertainty=tensors.get("uncertainty"),
+    )
+
+
+def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
+    """Labels as JSON, and the type of the array they came from."""
+    values = classes.tolist()
+    if classes.dtype.kind not in "iufbUO" or any(not isinstance(value, str | int | float) for value in values):
+        raise InvalidInputError(f"labels of type {classes.dtype} cannot be saved; use strings, numbers or booleans.")
+    return values, "O" if classes.dtype.kind == "O" else classes.dtype.str
+
+
+def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
+    """The inverse of :func:`labels_to_json`."""
+    try:
+        kind = np.dtype(class_type)
+        if kind.kind not in "iufbUO":
+            raise TypeError(f"a type of kind {kind.kind!r}")
+        return np.array(values, dtype=kind)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{RECORD} names labels of a type that is not read: {error}.") from error
+
+
+def _check_record(path: Path, record: Any) -> None:
+    if not isinstance(record, dict):
+        raise InvalidInputError(f"{path} must hold a JSON object, got {type(record).__name__}.")
+    for name, kind in FIELDS.items():
+        if name not in record or not isinstance(record[name], kind):
+            raise InvalidInputError(f"{path} has no valid field {name!r}; it was not written by equipoise.")
+    if record["format"] != FORMAT:
+        raise InvalidInputError(f"{path} has format {record['format']}, this version reads {FORMAT}; update equipoise.")

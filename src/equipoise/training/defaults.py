@@ -1,0 +1,68 @@
+"""What is chosen from the size of the data when nobody says, and which samples are held out."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+FEWEST_STEPS = 1_500
+"""A network of this kind needs about that many steps, however few the samples are."""
+
+SMALL_STEP = 5e8
+"""Floating-point operations of a training step below which a second thread waits more than it works."""
+
+
+def choose_batch_size(samples: int) -> int:
+    """A power of two, about a fortieth of the samples, from 16 to 256."""
+    return int(2 ** min(8, max(4, round(math.log2(max(samples, 1) / 40)))))
+
+
+def choose_epochs(samples: int, batch_size: int) -> int:
+    """Enough for FEWEST_STEPS steps, and from 20 to 100 epochs."""
+    return min(100, max(20, math.ceil(FEWEST_STEPS * batch_size / max(samples, 1))))
+
+
+def choose_width(samples: int) -> int:
+    """512 units, the paper's, from 2,000 samples on; fewer for less."""
+    return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
+
+
+@contextmanager
+def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
+    """One CPU thread for steps too small to share: on a busy machine two threads took eight times as long as one."""
+    before = torch.get_num_threads()
+    small = 6 * parameters * batch_size < SMALL_STEP
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def hold_out(y: Tensor, share: float, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows held out, stratified by class.
+
+    Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
+    are drawn alike from all rows.
+    """
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {share}.")
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=generator)
+    if share == 0:
+        return torch.arange(len(y)), order[:0]
+    if y.ndim > 1:
+        held = order[: round(share * len(y))]
+    else:
+        parts = []
+        for own in (order[y[order] == label] for label in torch.unique(y)):
+            take = 0 if len(own) < 3 else min(max(1, round(share * len(own))), len(own) - 2)
+            parts.append(own[:take])
+        held = torch.cat(parts)
+    kept = torch.ones(len(y), dtype=torch.bool)
+    kept[held] = False
+    return kept.nonzero().squeeze(-1), held.sort().values

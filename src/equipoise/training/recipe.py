@@ -1,0 +1,76 @@
+"""What a network is made of, as plain values: enough to build it again from a file, without running foreign code."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES, ClassVectorLoss, UncertaintyMarginLoss
+from equipoise.losses.uncertainty_margin import Form, SampleLevel
+from equipoise.models import MLP, Standardize
+from equipoise.training.network import Network
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A head by its name in ``LOSSES``, on the paper's network for tables or on a backbone of the caller's."""
+
+    method: str
+    classes: int
+    multilabel: bool
+    dropout: float
+    form: Form
+    sample_level: SampleLevel
+    columns: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.method not in LOSSES:
+            raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+
+    @property
+    def class_shape(self) -> tuple[int, ...]:
+        """(classes,), or (attributes, 2)."""
+        return (self.classes, 2) if self.multilabel else (self.classes,)
+
+    def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
+        """Standardised columns and two hidden layers."""
+        first = standardize or Standardize(self.columns)
+        return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
+
+    def network(self, backbone: nn.Module, class_counts: Tensor, *, features: int) -> Network:
+        """The backbone under its head."""
+        return Network(backbone, self.head(class_counts, features=features))
+
+    def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
+        """The loss with its class vectors."""
+        build = LOSSES[self.method]
+        own: dict[str, Any] = {}
+        if build is UncertaintyMarginLoss:
+            own = {"form": self.form, "sample_level": self.sample_level}
+        return build(
+            features,
+            self.classes,
+            multilabel=self.multilabel,
+            dropout=self.dropout,
+            class_counts=class_counts,
+            **own,
+        )
+
+
+def feature_length(backbone: nn.Module, sample: Tensor) -> int:
+    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch."""
+    told = getattr(backbone, "out_features", None)
+    if isinstance(told, int):
+        return told
+    with torch.no_grad():
+        features = copy.deepcopy(backbone).eval()(sample)  # a copy: not even a counter in it moves
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise InvalidInputError(
+            f"a backbone must give features of shape (batch, D), got {shape}; pool or flatten them."
+        )
+    return int(features.shape[1])
