@@ -89,7 +89,9 @@ def train(
     torch.manual_seed(settings.seed + accelerator.process_index)
     batches = EpochBatches(data.y, _whole_batch(settings, accelerator), seed=settings.seed, order=settings.order)
     loader = DataLoader(data, batch_sampler=batches, collate_fn=_as_it_is, generator=torch.Generator())
-    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
     scheduler = _cosine_decay(optimizer, steps=settings.epochs * math.ceil(len(batches) / settings.accumulate))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
     held_out = (
