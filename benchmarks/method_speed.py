@@ -26,6 +26,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch
 import torch.nn.functional as F
+from method_speed_page import page
 from torch import Tensor, nn
 
 from equipoise.losses import UncertaintyMarginLoss
@@ -260,54 +261,6 @@ def targets(record: dict) -> list[dict]:
     return rows
 
 
-def page(record: dict) -> str:
-    """The results as a page of the documentation."""
-    settings, versions = record["settings"], record["versions"]
-    lines = [
-        "# Speed of the method",
-        "",
-        "Written by `benchmarks/method_speed.py` from `benchmarks/results/method_speed.json`; do not edit by hand.",
-        "",
-        f"One thread, batch {settings['batch']} × {settings['features']} features, "
-        f"placement `{settings['placement']}`, strength {settings['strength']}, margins from {settings['margins']}. "
-        + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ". The contestants take turns; ratios are of the medians of process CPU time.",
-        "",
-        "| comparison | ratio | by wall time | target | met |",
-        "|---|---|---|---|---|",
-    ]
-    for row in record["targets"]:
-        wall = "" if row["wall_ratio"] is None else f"{row['wall_ratio']:.2f}"
-        lines.append(
-            f"| {row['what']} | {row['ratio']:.2f} | {wall} | {row['target']} | {'yes' if row['met'] else '**no**'} |"
-        )
-    for classes, times in record["losses"].items():
-        lines += [
-            "",
-            f"## Forward and backward, {classes} classes",
-            "",
-            "| loss | what it is | CPU ms | wall ms | peak MB |",
-        ]
-        lines.append("|---|---|---|---|---|")
-        for name, spent in times.items():
-            peak = record["peak_mb"].get(classes, {}).get(name)
-            lines.append(
-                f"| {name} | {LOSSES[name]} | {spent['cpu_ms']:.2f} | {spent['wall_ms']:.2f} | "
-                f"{'' if peak is None else f'{peak:.0f}'} |"
-            )
-    lines += [
-        "",
-        f"Peak memory: {settings['memory']}.",
-        "",
-        f"## ResNet-18, {settings['images']} images of {settings['pixels']} × {settings['pixels']}, no gradients",
-        "",
-        "| what | CPU ms | wall ms |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {name} | {t['cpu_ms']:.0f} | {t['wall_ms']:.0f} |" for name, t in record["network"].items()]
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true", help="write the page again from the JSON, measure nothing")
@@ -325,7 +278,7 @@ def main() -> None:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(record, indent=2) + "\n")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(json.loads(RESULTS.read_text())))
+    PAGE.write_text(page(json.loads(RESULTS.read_text()), LOSSES))
     print(PAGE.read_text())
 
 

@@ -53,7 +53,8 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
 
     def fingerprint(self) -> dict[str, Any]:
         """Enough to notice that it is another data set: its shape, and sums over rows spread through it."""
-        spread = torch.linspace(0, len(self) - 1, min(len(self), 64)).long()
+        last = len(self) - 1
+        spread = torch.linspace(0, last, min(len(self), 64), dtype=torch.float64).long()  # float32 counts to 2²⁴
         part = self.__getitems__(spread)[0].double()
         place = torch.arange(1, len(self) + 1, dtype=torch.float64)
         return {
@@ -61,6 +62,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
             "shape": list(part.shape[1:]),
             "sum": float(part.nan_to_num().sum()),
             "labels": float((self.y.reshape(len(self), -1).sum(-1) * place).sum()),
+            "weights": None if self.weight is None else float((self.weight.double() * place).sum()),
         }
 
 

@@ -37,12 +37,17 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.close(folder)
     except OSError as error:
         part.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(
-                f"no space left for {path} ({len(content):,} bytes); what was written before is untouched: free some "
-                "space and resume."
-            ) from error
+        raise_if_full(error, path, len(content))
         raise
+
+
+def raise_if_full(error: OSError, path: Path, size: int) -> None:
+    """One clear sentence for the errors that mean a full disk."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise DiskFullError(
+            f"no space left for {path} ({size:,} bytes); what was written before is untouched: free some space and "
+            "resume."
+        ) from error
 
 
 class Checkpoints:

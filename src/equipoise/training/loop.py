@@ -20,7 +20,7 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.measure import Validation, estimate_class_uncertainty
 from equipoise.training.network import Network, head_logits
 from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
+from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, options_of
 
 Precision = Literal["no", "fp16", "bf16"]
 
@@ -98,7 +98,15 @@ def train(
         None if validation is None else Validation(accelerator, validation, class_counts(data.y, network.head.classes))
     )
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
-    run = Run(folder, {"settings": asdict(settings), "data": data.fingerprint()}, trainee)
+    identity = {
+        "settings": asdict(settings),
+        "data": data.fingerprint(),
+        "validation": None if validation is None else validation.fingerprint(),
+        "network": repr(network).splitlines(),
+        "head": options_of(network.head),
+        "curriculum": options_of(curriculum),
+    }
+    run = Run(folder, identity, trainee)
     position = run.open()
 
     with StopRequest(enabled=folder is not None) as stop:
@@ -191,7 +199,7 @@ def _finite(loss: Tensor, position: Position) -> float:
     value = float(loss.detach())
     if not math.isfinite(value):
         raise NonFiniteLossError(
-            f"the loss is {value} at batch {position.step} of epoch {position.epoch + 1}; try a learning rate ten "
+            f"the loss is {value} at batch {position.step + 1} of epoch {position.epoch + 1}; try a learning rate ten "
             "times smaller, look for extreme values in the data, or train without mixed precision (the last checkpoint "
             "is kept)."
         )
@@ -199,6 +207,8 @@ def _finite(loss: Tensor, position: Position) -> float:
 
 
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:
+    if not run.trainee.accelerator.sync_gradients:
+        return  # gradients still being added up are in no checkpoint
     if stop.agreed(run.trainee.accelerator):
         run.save(position)
         raise Stopped(f"stopped in epoch {position.epoch + 1} as asked; {run.folder} resumes from there.")

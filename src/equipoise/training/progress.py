@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from equipoise.training.checkpoint import write_atomically
+from equipoise.training.checkpoint import raise_if_full, write_atomically
 
 Record = dict[str, Any]
 
@@ -82,5 +82,10 @@ class MetricsFile:
 
     def epoch(self, record: Record) -> None:
         """Append a record."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        line = json.dumps(record) + "\n"
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise_if_full(error, self.path, len(line))
+            raise

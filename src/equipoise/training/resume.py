@@ -151,15 +151,37 @@ class Run:
                 known = json.loads(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise InvalidStateError(f"{path} is not JSON ({error}); choose another folder for this run.") from error
-            changed = sorted(k for k in {*known, *self.identity} if known.get(k) != self.identity.get(k))
+            before, now = _leaves(known), _leaves(self.identity)
+            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             if changed:
                 first = changed[0]
                 raise InvalidStateError(
-                    f"{path.parent} holds another run: {first} was {known.get(first)!r} and is now "
-                    f"{self.identity.get(first)!r}; choose another folder, or delete that one."
+                    f"{path.parent} holds another run: {first} was {before.get(first)!r} and is now "
+                    f"{now.get(first)!r}; choose another folder, or delete that one."
                 )
         elif self.main:
             write_atomically(path, json.dumps(self.identity, indent=2).encode())
+
+
+def options_of(part: object) -> dict[str, Any]:
+    """What an object was built with, as far as it is plain values or named functions: part of a run's identity."""
+    options = {}
+    for name, value in getattr(part, "__dict__", {}).items():
+        if name.startswith("_") or name == "training":
+            continue
+        if value is None or isinstance(value, bool | int | float | str):
+            options[name] = value
+        elif callable(value):
+            options[name] = getattr(value, "__name__", type(value).__name__)
+    return options
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested JSON as one level: ``settings.epochs``."""
+    if not isinstance(value, dict | list):
+        return {name: value}
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return {key: leaf for own, part in parts for key, leaf in _leaves(part, f"{name}.{own}".lstrip(".")).items()}
 
 
 class StopRequest:

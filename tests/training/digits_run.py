@@ -1,0 +1,128 @@
+"""The full method on imbalanced digits in a run folder: ``python -m tests.training.digits_run FOLDER --epochs 9``.
+
+Writes ``started`` and one line a step to standard output, and at the end the sha256 of the weights and the history.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from equipoise.data.imbalance import step
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.models import MLP
+from equipoise.training import ArrayData, Curriculum, Network, Settings, Stopped, train
+from equipoise.training.defaults import hold_out
+from equipoise.training.progress import Silence, Watcher
+
+STOPPED = 75
+"""Exit code of a run that was asked to stop."""
+
+
+@dataclass
+class Digits:
+    """Training and validation samples."""
+
+    train: ArrayData
+    validation: ArrayData
+
+
+def imbalanced_digits(seed: int = 0) -> Digits:
+    x, y = load_digits(return_X_y=True)
+    kept = step(y, rng=seed)
+    data = ArrayData(torch.tensor(x[kept] / 16, dtype=torch.float32), torch.tensor(y[kept]))
+    rows, held = hold_out(data.y, 0.2, seed=seed)
+    return Digits(data.subset(rows), data.subset(held))
+
+
+def digits_network(width: int = 32) -> Network:
+    torch.manual_seed(0)
+    backbone: nn.Module = MLP(64, (width, width))
+    return Network(backbone, UncertaintyMarginLoss(width, 10, sample_level="expected", dropout=0.5))
+
+
+def weights_sha256(network: nn.Module) -> str:
+    """Over every parameter and buffer, names included."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def run(
+    folder: Path | None,
+    *,
+    epochs: int = 9,
+    batch_size: int = 64,
+    checkpoint_steps: int | None = None,
+    accumulate: int = 1,
+    patience: int | None = None,
+    learning_rate: float = 3e-3,
+    digits: Digits | None = None,
+    network: Network | None = None,
+    watcher: Watcher | None = None,
+) -> tuple[str, list[dict[str, Any]]]:
+    """The weights' sha256 and the history."""
+    digits = digits or imbalanced_digits()
+    network = network or digits_network()
+    settings = Settings(
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        checkpoint_steps=checkpoint_steps,
+        accumulate=accumulate,
+        patience=patience,
+    )
+    history = train(
+        network,
+        digits.train,
+        settings,
+        curriculum=Curriculum(epochs),
+        validation=digits.validation,
+        folder=folder,
+        watcher=watcher,
+    )
+    return weights_sha256(network), history
+
+
+def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records without what no two runs share."""
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in history]
+
+
+class Lines(Silence):
+    """One line a step, at once."""
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
+        print(f"step {epoch} {stage}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--epochs", type=int, default=9)
+    parser.add_argument("--checkpoint-steps", type=int)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("started", flush=True)
+    try:
+        sha256, history = run(
+            arguments.folder, epochs=arguments.epochs, checkpoint_steps=arguments.checkpoint_steps, watcher=Lines()
+        )
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        sys.exit(STOPPED)
+    print(json.dumps({"sha256": sha256, "history": history}), flush=True)
+
+
+
+
+if __name__ == "__main__":
+    main()
