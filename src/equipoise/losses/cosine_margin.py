@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, at_least_one, effective_number_weights, needed_counts
-from equipoise.losses.head import SHORTEST, ClassVectorLoss, Reduction, gather_classes, softmax_loss
+from equipoise.losses.head import ClassVectorLoss, Reduction, gather_classes, softmax_loss
 from equipoise.losses.psi import shifted_cosine
 
 CosineMargin = Literal["am_softmax", "arcface", "ldam"]
@@ -120,10 +120,10 @@ class CosineMarginLoss(ClassVectorLoss):
         self.class_weight = weights if self._weight_before is None else weights * self._weight_before.to(weights)
 
     def project(self, features: Tensor) -> Tensor:
-        return self.scale * super().project(F.normalize(features, dim=-1, eps=SHORTEST))
+        return self.scale * super().project(F.normalize(features, dim=-1))
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self.dropout(features))
+        logits = self.project(self.dropped(features))
         own = target.unsqueeze(-1)
         cosine = logits.gather(-1, own) / self.scale
         margins = gather_classes(self.margins.to(logits.dtype), target).unsqueeze(-1)

@@ -104,6 +104,6 @@ class LogitLoss(ClassVectorLoss):
             raise InvalidInputError("criterion must return one loss a sample; reduce nothing in it.")
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self.dropout(features))
+        logits = self.project(self.dropped(features))
         counts = None if self.class_counts is None else self.class_counts.to(logits.dtype)
         return self.criterion(logits, target, counts)

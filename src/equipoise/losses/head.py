@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -12,8 +13,6 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, class_weights
 
 Reduction = Literal["mean", "sum", "none"]
-SHORTEST = 1e-12
-"""Vectors shorter than this have no direction."""
 
 
 class ClassVectorLoss(nn.Module):
@@ -83,13 +82,20 @@ class ClassVectorLoss(nn.Module):
     def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """w_j, of unit length if ``normalize``: (classes, D), or (2·attributes, D)."""
         weight = self.weight.to(torch.promote_types(dtype, torch.float32))
-        return F.normalize(weight, dim=-1, eps=SHORTEST) if self.normalize else weight
+        return F.normalize(weight, dim=-1) if self.normalize else weight
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits without any margin, for prediction: (batch, classes), or (batch, attributes, 2)."""
         features = self.checked_features(features)
-        with torch.autocast(features.device.type, enabled=False):
-            return self.project(self.dropout(features))
+        with full_precision(features):
+            return self.project(self.dropped(features))
+
+    def dropped(self, features: Tensor) -> Tensor:
+        """Features behind the head's own dropout."""
+        if self.dropout.p == 0:
+            return features
+        seen: Tensor = self.dropout(features)
+        return seen
 
     def project(self, features: Tensor) -> Tensor:
         """w_j·f + b_j, with the classes' shape."""
@@ -112,7 +118,7 @@ class ClassVectorLoss(nn.Module):
         features = self.checked_features(features)
         target = self.checked_target(target, len(features))
         sample_weight = self._checked_weight(sample_weight, len(features))
-        with torch.autocast(features.device.type, enabled=False):
+        with full_precision(features):
             return self.reduce(formula(features, target), target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
@@ -124,16 +130,19 @@ class ClassVectorLoss(nn.Module):
 
     def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Class and sample weights, then the reduction."""
-        weights = torch.ones_like(losses)
-        if self.class_weight is not None:
-            weights = gather_classes(self.class_weight.to(losses.dtype), target)
+        weights = None if self.class_weight is None else gather_classes(self.class_weight.to(losses.dtype), target)
         if sample_weight is not None:
-            weights = weights * (sample_weight.unsqueeze(-1) if self.multilabel else sample_weight).to(losses.dtype)
-        losses = losses * weights
-        if self.reduction == "mean":  # a batch whose weights are all 0 counts for nothing
-            return (losses.sum(0) / weights.sum(0).clamp_min(torch.finfo(losses.dtype).tiny)).sum()
+            own = (sample_weight.unsqueeze(-1) if self.multilabel else sample_weight).to(losses.dtype)
+            weights = own.expand_as(losses) if weights is None else weights * own
+        if weights is not None:
+            losses = losses * weights
+        if self.reduction == "mean" and len(losses):
+            if weights is None:
+                return losses.mean(0).sum() if self.multilabel else losses.mean()
+            total = weights.sum(0).clamp_min(torch.finfo(losses.dtype).tiny)  # weights that are all 0 count for nothing
+            return (losses.sum(0) / total).sum()
         losses = losses.sum(-1) if self.multilabel else losses
-        return losses.sum() if self.reduction == "sum" else losses
+        return losses if self.reduction == "none" else losses.sum()
 
     def checked_features(self, features: Tensor) -> Tensor:
         """Features as float32 or float64, finite, and small enough that no square overflows."""
@@ -147,15 +156,15 @@ class ClassVectorLoss(nn.Module):
         features = features.to(torch.promote_types(features.dtype, torch.float32))
         if features.numel() == 0 or torch.compiler.is_compiling():
             return features
-        low, high = features.detach().aminmax()
-        peak = max(-float(low), float(high))
-        if not math.isfinite(peak):
+        largest = torch.finfo(features.dtype).max ** 0.4
+        if torch.linalg.vector_norm(features.detach()).item() <= largest:  # so no entry is larger, nor NaN
+            return features
+        if not bool(features.isfinite().all()):
             raise InvalidInputError(
                 "features must be finite, got NaN or infinity; look for a learning rate that is too high, a division "
                 "by zero or missing values in the data."
             )
-        largest = torch.finfo(features.dtype).max ** 0.4
-        return features.clamp(-largest, largest) if peak > largest else features
+        return features.clamp(-largest, largest)
 
     def checked_target(self, target: Tensor, batch: int) -> Tensor:
         """Target as int64 labels in range."""
@@ -197,6 +206,12 @@ class ClassVectorLoss(nn.Module):
         return f"in_features={self.in_features}, classes={self.classes}, multilabel={self.multilabel}"
 
 
+def full_precision(features: Tensor) -> AbstractContextManager[object]:
+    """Autocast switched off, where it is on."""
+    device = features.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
 def gather_classes(values: Tensor, target: Tensor) -> Tensor:
     """values[y] for each sample: values (classes,) or (attributes, 2); target (batch,) or (batch, attributes)."""
     return values.expand(*target.shape, values.shape[-1]).gather(-1, target.unsqueeze(-1)).squeeze(-1)
@@ -204,4 +219,6 @@ def gather_classes(values: Tensor, target: Tensor) -> Tensor:
 
 def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Eq. 1, one loss a sample: logits (..., classes), target (...) -> (...)."""
+    if logits.ndim == 2:
+        return F.cross_entropy(logits, target, reduction="none")
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)

@@ -78,20 +78,36 @@ def margin_cosine(cosine: Tensor, *, scale: Tensor, offset: Tensor, gradient: Gr
     raise InvalidInputError(f"gradient must be 'exact' or 'detached', got {gradient!r}; choose one of the two.")
 
 
+def margin_curve(
+    cosine: Tensor, scale: Tensor, offset: Tensor | None = None, *, slope: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """g(scale·α + offset) and its bounded slope d g / d cos α, for cosines in [−1, 1] of at least float32."""
+    theta = cosine.acos().mul_(scale)
+    if offset is not None:
+        theta.add_(offset)
+    folds = theta.div(math.pi).floor_()  # r
+    within = theta.sub_(folds, alpha=math.pi)  # θ − rπ, for which cos(θ − rπ) = (−1)^r cos θ
+    value = within.cos().sub_(folds, alpha=2)
+    if not slope:
+        return value, None
+    # scale·sin(θ − rπ)/sin α, with an ε in both sines so that its limit where both vanish is scale²
+    tiny = torch.finfo(cosine.dtype).eps
+    sine = (1 - cosine).mul_(1 + cosine).sqrt_().add_(tiny)
+    rising = within.sin_().abs_().add_(scale, alpha=tiny)
+    return value, rising.div_(sine).clamp_(max=STEEPEST).mul_(scale)
+
+
 class _MarginCosine(torch.autograd.Function):
-    """Value and bounded slope of g(scale·α + offset) in at least float32; halves would lose the angle."""
+    """:func:`margin_curve` under autograd; half precision is widened, or the angle would be lost."""
 
     @staticmethod
     def forward(ctx: Any, cosine: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
-        dtype = torch.promote_types(cosine.dtype, torch.float32)
-        clamped = cosine.to(dtype).clamp(-1, 1)
-        theta = clamped.acos().mul(scale).add_(offset)
-        folds = theta.div(math.pi).floor_()  # r
-        within = theta.sub_(folds, alpha=math.pi)  # θ − rπ, for which cos(θ − rπ) = (−1)^r cos θ
+        wide = cosine.to(torch.promote_types(cosine.dtype, torch.float32)).clamp(-1, 1)
         ctx.narrow = cosine.dtype
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(_slope(clamped, within, scale))
-        return within.cos().sub_(folds, alpha=2).to(cosine.dtype)
+        value, slope = margin_curve(wide, scale, offset, slope=ctx.needs_input_grad[0])
+        if slope is not None:
+            ctx.save_for_backward(slope)
+        return value.to(cosine.dtype)
 
     @staticmethod
     @once_differentiable
@@ -99,14 +115,6 @@ class _MarginCosine(torch.autograd.Function):
         (slope,) = ctx.saved_tensors
         limit = torch.finfo(ctx.narrow).max
         return slope.mul(upstream).clamp_(-limit, limit).to(ctx.narrow), None, None
-
-
-def _slope(cosine: Tensor, within: Tensor, scale: Tensor) -> Tensor:
-    """d g / d cos α = scale·sin(θ − rπ)/sin α, with its limit scale² where both sines vanish."""
-    tiny = torch.finfo(cosine.dtype).eps
-    sine = (1 - cosine).mul_(1 + cosine).sqrt_().add_(tiny)  # sin α + ε
-    rising = within.sin().abs_().add_(tiny * scale)  # sin(θ − rπ) + ε·scale
-    return rising.div_(sine).clamp_(max=STEEPEST).mul_(scale)
 
 
 def _margin_tensor(margin: Tensor | float, cosine: Tensor) -> Tensor:

@@ -4,12 +4,14 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.losses.angular import angular_logits
 from equipoise.losses.class_weights import ClassWeight
-from equipoise.losses.head import SHORTEST, ClassVectorLoss, Reduction, gather_classes, softmax_loss
-from equipoise.losses.psi import Gradient, psi
+from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
+from equipoise.losses.psi import Gradient
 from equipoise.uncertainty.samples import (
     ErrorMoments,
     dropout_error_moments,
@@ -20,17 +22,6 @@ from equipoise.uncertainty.samples import (
 Form = Literal["angular", "additive"]
 Placement = Literal["target", "all"]
 SampleLevel = Literal["none", "expected", "complement", "printed"]
-
-
-def angular_margin(
-    logits: Tensor, length: Tensor, margins: Tensor, strength: Tensor, *, gradient: Gradient = "exact"
-) -> Tensor:
-    """‖w‖‖f‖(cos α + s·(ψ(α) − cos α)): softmax at s = 0, the paper's ψ at s = 1, L-Softmax's blend between.
-
-    ``length`` is ‖w‖‖f‖, so that logits = length·cos α; a vector without direction is given cos α = 0.
-    """
-    cosine = logits / length.clamp_min(SHORTEST)
-    return logits + strength * length * (psi(cosine, margins, gradient=gradient) - cosine)
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
@@ -152,42 +143,29 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
         vectors = self.class_vectors(features.dtype)
-        seen = self.dropout(features)
-        logits = (seen @ vectors.T).unflatten(-1, self.class_shape)  # ‖w‖‖f‖cos α
-        adjusted = self._with_margins(logits, seen, vectors, target)
-        if self.sample_level != "none" and bool(self.sample_strength > 0):
-            grouped = vectors.detach().unflatten(0, self.class_shape)
+        adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
+        if self.sample_level != "none" and self.sample_strength.item() > 0:
+            grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
         return softmax_loss(adjusted, target)
 
-    def _with_margins(self, logits: Tensor, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        if not bool(self.strength > 0):
-            return logits  # softmax, to the last bit
-        margins, strength = self.margins.to(logits.dtype), self.strength.to(logits.dtype)
-        if self.placement == "all":
-            return self._margin(logits, self._length(features, vectors), margins, strength)
-        own = target.unsqueeze(-1)
-        true = logits.gather(-1, own)
-        length = self._length(features, vectors)
-        if length is not None:
-            length = length.expand_as(logits).gather(-1, own)
-        moved = self._margin(true, length, gather_classes(margins, target).unsqueeze(-1), strength)
-        return logits.scatter_add(-1, own, moved - true)
-
-    def _margin(self, logits: Tensor, length: Tensor | None, margins: Tensor, strength: Tensor) -> Tensor:
-        if length is None:
-            return additive_margin(logits, margins, strength)
-        return angular_margin(logits, length, margins, strength, gradient=self.gradient)
-
-    def _length(self, features: Tensor, vectors: Tensor) -> Tensor | None:
-        """‖w‖‖f‖ where the form needs it: (batch, 1...), or (batch, *class_shape) for free class vectors."""
+    def _margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
+        """Logits under their margins: (batch, outputs)."""
+        if self.strength.item() == 0:
+            return F.linear(features, vectors)  # softmax, to the last bit
+        margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
         if self.form == "additive":
-            return None
-        length: Tensor = torch.linalg.vector_norm(features, dim=-1).view(-1, *[1] * len(self.class_shape))
-        if self.normalize:
-            return length
-        free: Tensor = length * torch.linalg.vector_norm(vectors, dim=-1).view(self.class_shape)
-        return free
+            return additive_margin(F.linear(features, vectors), margins, strength)
+        return angular_logits(features, vectors, margins, strength, unit=self.normalize, gradient=self.gradient)
+
+    def _placed_margins(self, target: Tensor) -> Tensor:
+        """Every class's margin, (outputs,), or the true class's and 1 for its rivals, (batch, outputs)."""
+        margins = self.margins.flatten()
+        if self.placement == "all":
+            return margins
+        first = 2 * torch.arange(self.classes, device=target.device) if self.multilabel else 0
+        own = (target + first).view(len(target), -1)  # the true classes' columns
+        return torch.ones(len(target), len(margins), device=own.device).scatter(-1, own, margins.float()[own])
 
     @torch.no_grad()
     def _moments(self, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None) -> ErrorMoments:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss, psi
-from equipoise.losses.head import SHORTEST
+from equipoise.losses.angular import SHORTEST
 from equipoise.training.network import head_logits
 from equipoise.training.strength import lacking_shift
 from equipoise.uncertainty import margins_from_uncertainty

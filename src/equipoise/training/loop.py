@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from accelerate.utils import DataLoaderConfiguration
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
@@ -128,7 +129,7 @@ def train(
                 position.advance(value)
                 watcher.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
-            record = {"epoch": epoch, "stage": stage, "loss": position.mean_loss()}
+            record = {"epoch": epoch, "stage": stage, "loss": _over_processes(accelerator, position.mean_loss())}
             record |= _end_epoch(trainee, data, settings, held_out, epoch)
             _remember_best(trainee, position, record, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
@@ -157,7 +158,10 @@ def class_counts(y: Tensor, classes: int) -> Tensor:
 def _accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
     if tracker is not None and folder is None:
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
+    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
+        AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
     accelerator = Accelerator(
+        cpu=not torch.accelerator.is_available(),  # else torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
         dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
@@ -204,6 +208,13 @@ def _finite(loss: Tensor, position: Position) -> float:
             "is kept)."
         )
     return value
+
+
+def _over_processes(accelerator: Accelerator, value: float) -> float:
+    """The mean of each process's own value; all have batches of one size."""
+    if accelerator.num_processes == 1:
+        return value
+    return float(accelerator.reduce(torch.tensor(value, device=accelerator.device), reduction="mean"))
 
 
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:

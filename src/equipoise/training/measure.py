@@ -30,7 +30,7 @@ def estimate_class_uncertainty(
     sums: ClassMoments | None = None
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
         generator = torch.Generator().manual_seed(seed + accelerator.process_index)
-        for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+        for part in _parts(mine):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
             outputs = mc_dropout(network, x, passes, generator).softmax(-1)
             moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
@@ -57,7 +57,7 @@ class Validation:
         indices = torch.arange(len(self.data))
         parts: list[Tensor] = []
         with self.accelerator.split_between_processes(indices.tolist()) as mine:
-            for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+            for part in _parts(mine):
                 x = self.data.__getitems__(part)[0].to(self.accelerator.device)
                 with self.accelerator.autocast():
                     parts.append(network.backbone(x).float())
@@ -91,6 +91,11 @@ def rare_classes(class_counts: Tensor) -> Tensor:
     counts = class_counts.double().clamp_min(1)
     middle = (counts.amax(-1, keepdim=True) * counts.amin(-1, keepdim=True)).sqrt()
     return counts < middle
+
+
+def _parts(rows: list[int]) -> tuple[Tensor, ...]:
+    """A process's rows, not too many at once; no part at all without rows, for no network need take an empty batch."""
+    return torch.tensor(rows, dtype=torch.long).split(ROWS_AT_ONCE) if rows else ()
 
 
 def _gather_rows(accelerator: Accelerator, own: Tensor, total: int) -> Tensor:

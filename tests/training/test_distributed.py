@@ -1,0 +1,139 @@
+"""Two processes under torchrun count every sample once and end alike; compared with one process at the same weights."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.training.batches import capped_sample
+from tests.training.digits_run import imbalanced_digits, without_seconds
+from tests.training.processes import ENVIRONMENT, ROOT, shared_once
+from tests.training.two_processes import BALANCED_EPOCHS, BATCH, CAP, SIZES, everything
+
+
+def launched(folder: Path) -> dict:
+    launcher = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning:equipoise", "-m", "torch.distributed.run", "--standalone"]
+        + ["--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)],  # standalone: a free port
+        cwd=ROOT,
+        env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert launcher.returncode == 0, launcher.stderr
+    ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in (0, 1)]
+    files = sorted(path.name for path in (folder / "run").iterdir())
+    return {"ranks": ranks, "metrics": (folder / "run" / "metrics.jsonl").read_text(), "files": files}
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    return shared_once(tmp_path_factory, "together", launched)
+
+
+@pytest.fixture(scope="module")
+def ranks(together):
+    return together["ranks"]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    return shared_once(tmp_path_factory, "alone", everything)
+
+
+def test_torchrun_makes_one_group_of_its_processes(ranks):
+    assert [rank["processes"] for rank in ranks] == [2, 2]
+
+
+def test_class_uncertainty_sees_every_sample_on_one_process_only(ranks):
+    y = imbalanced_digits().train.y
+    seen = [rank["seen"]["10000"] for rank in ranks]
+    assert sorted(seen[0] + seen[1]) == list(range(len(y)))
+    assert abs(len(seen[0]) - len(seen[1])) <= 1
+    capped = [rank["seen"][str(CAP)] for rank in ranks]
+    assert sorted(capped[0] + capped[1]) == capped_sample(y, CAP, seed=0)[0].tolist()
+
+
+def test_class_uncertainty_is_that_of_one_process_within_the_noise_of_the_passes(ranks):
+    """The noise is measured: eight single processes that draw other masks. Half of the samples would lie far out."""
+    assert ranks[0]["uncertainty"] == ranks[1]["uncertainty"]
+    others = np.array(single_process_uncertainties(range(1, 9)))
+    noise = others.std(0, ddof=1)
+    distance = np.abs(np.array(ranks[0]["uncertainty"]) - others.mean(0)) / noise
+    assert distance.max() < 5  # of 10 classes, Student's t with 7 degrees of freedom
+    half = np.abs(np.array(single_process_uncertainties([1], samples=393)[0]) - others.mean(0)) / noise
+    assert half.max() > 10
+
+
+def single_process_uncertainties(seeds, samples: int = 786) -> list[list[float]]:
+    from accelerate import Accelerator
+
+    from equipoise.training.measure import estimate_class_uncertainty
+    from tests.training.digits_run import digits_network
+
+    data, network, accelerator = imbalanced_digits().train, digits_network(), Accelerator(cpu=True)
+    part = data.subset(torch.arange(samples))
+    return [
+        estimate_class_uncertainty(accelerator, network, part, passes=100, cap=10_000, seed=seed).tolist()
+        for seed in seeds
+    ]
+
+
+def test_more_processes_than_samples_are_no_trouble(ranks):
+    assert ranks[0]["few"] == ranks[1]["few"]
+    assert np.isfinite(ranks[0]["few"]).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_validation_features_come_back_whole_and_in_order(ranks, alone, size):
+    for rank in ranks:
+        found = rank["features"][str(size)]
+        expected = alone["features"][str(size)]
+        assert found["target"] == expected["target"]
+        np.testing.assert_allclose(found["features"], expected["features"], rtol=1e-6, atol=1e-6)
+
+
+def test_both_processes_end_with_the_same_weights_margins_and_strength(ranks):
+    first, second = (dict(rank["trained"]) for rank in ranks)
+    assert without_seconds(first.pop("history")) == without_seconds(second.pop("history"))
+    assert first == second
+    assert max(first["margins"]) == pytest.approx(3.0)
+    assert first["strength"] > 0
+
+
+def test_training_in_two_processes_gives_about_the_margins_of_one(ranks, alone):
+    """Other masks, so other weights: the same classes are the uncertain ones."""
+    two, one = (np.array(found["trained"]["uncertainty"]) for found in (ranks[0], alone))
+    assert np.corrcoef(np.log(two), np.log(one))[0, 1] > 0.9
+    np.testing.assert_allclose(ranks[0]["trained"]["margins"], alone["trained"]["margins"], atol=0.5)
+
+
+def test_one_process_writes(together):
+    records = [json.loads(line) for line in together["metrics"].splitlines()]
+    assert [record["epoch"] for record in records] == list(range(6))
+    assert records == together["ranks"][0]["trained"]["history"]
+    assert together["files"] == ["checkpoints", "metrics.jsonl", "run.json"]
+
+
+def test_a_balanced_order_survives_distribution(ranks, alone):
+    y = imbalanced_digits().train.y[:500].numpy()
+    shares = [[row for batch in rank["batches"] for row in batch] for rank in ranks]
+    whole = [row for batch in alone["batches"] for row in batch]
+    joined = [row for pair in zip(*(rank["batches"] for rank in ranks), strict=True) for part in pair for row in part]
+    assert joined == whole, "each batch is the single process's, cut in two"
+    assert [len(batch) for batch in ranks[0]["batches"]] == [BATCH // 2] * (BALANCED_EPOCHS * 10)
+    for share in shares:
+        counts = np.bincount(y[share], minlength=10)  # 1,000 draws: 100 ± 9.5 a class
+        assert np.abs(counts - len(share) / 10).max() < 4 * np.sqrt(len(share) * 0.1 * 0.9)
+    assert np.bincount(y[shares[0]], minlength=10).min() > 5 * (y == rarest(y)).sum()
+    assert shares[0] != shares[1]
+
+
+def rarest(y: np.ndarray) -> int:
+    return int(np.bincount(y).argmin())

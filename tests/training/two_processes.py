@@ -1,0 +1,110 @@
+"""What two processes agree on, for ``python -m torch.distributed.run --nproc_per_node 2 -m tests.training.two_processes``.
+
+Every process writes what it saw to ``FOLDER/RANK.json``; alone it is the single process to compare with.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
+from equipoise.training.measure import Validation, estimate_class_uncertainty
+from tests.training.digits_run import digits_network, imbalanced_digits, weights_sha256
+
+SIZES = (1, 2, 7, 199)
+"""Of validation splits: fewer samples than processes, even, odd."""
+
+CAP = 50
+BATCH = 50
+BALANCED_EPOCHS = 4
+
+
+def measure_uncertainty(accelerator: Accelerator, network: Network, data: ArrayData, cap: int, passes: int) -> Tensor:
+    return estimate_class_uncertainty(accelerator, network, data, passes=passes, cap=cap, seed=0)
+
+
+def rows_seen(accelerator: Accelerator, cap: int) -> list[int]:
+    """Which samples went through the network on this process; column 0 is their number."""
+    data = imbalanced_digits().train
+    x = data.x[data.rows].clone()
+    x[:, 0] = torch.arange(len(x))
+    network, seen = digits_network(), []
+    hook = network.backbone.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[0][:, 0].long().tolist()))
+    measure_uncertainty(accelerator, network, ArrayData(x, data.y), cap, passes=2)
+    hook.remove()
+    return seen
+
+
+def features_of_split(accelerator: Accelerator, size: int) -> dict[str, Any]:
+    data = imbalanced_digits().validation
+    part = data.subset(torch.arange(size))
+    features, target = Validation(accelerator, part, torch.ones(10)).features(digits_network())
+    return {"features": features.tolist(), "target": target.tolist()}
+
+
+def rows_of_batches(accelerator: Accelerator, samples: int) -> list[list[int]]:
+    """The balanced order as training shares it out."""
+    y = imbalanced_digits().train.y[:samples]
+    batches = EpochBatches(y, BATCH, seed=3, order="balanced")
+    data = ArrayData(torch.arange(samples).view(-1, 1), y)
+    loader = accelerator.prepare(DataLoader(data, batch_sampler=batches, collate_fn=lambda batch: batch))
+    rows = []
+    for batches.epoch in range(BALANCED_EPOCHS):
+        rows += [x.flatten().tolist() for x, _ in loader]
+    return rows
+
+
+def trained(folder: Path) -> dict[str, Any]:
+    digits, network = imbalanced_digits(), digits_network()
+    data = digits.train.subset(torch.arange(len(digits.train) - 1))  # an odd number
+    curriculum = Curriculum(6)
+    history = train(
+        network,
+        data,
+        Settings(epochs=6, batch_size=63, learning_rate=3e-3),
+        curriculum=curriculum,
+        validation=digits.validation,
+        folder=folder,
+    )
+    assert curriculum.uncertainty is not None
+    return {
+        "history": history,
+        "sha256": weights_sha256(network),
+        "margins": network.head.margins.tolist(),
+        "strength": float(network.head.strength),
+        "uncertainty": curriculum.uncertainty.tolist(),
+    }
+
+
+def everything(folder: Path) -> dict[str, Any]:
+    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
+    digits = imbalanced_digits()
+    return {
+        "processes": accelerator.num_processes,
+        "seen": {cap: rows_seen(accelerator, cap) for cap in (10_000, CAP)},
+        "features": {size: features_of_split(accelerator, size) for size in SIZES},
+        "uncertainty": measure_uncertainty(accelerator, digits_network(), digits.train, 10_000, passes=100).tolist(),
+        "few": measure_uncertainty(accelerator, digits_network(), digits.train.subset(torch.arange(1)), 5, 5).tolist(),
+        "batches": rows_of_batches(accelerator, samples=500),
+        "trained": trained(folder / "run"),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1])
+    seen = everything(folder)
+    (folder / f"{Accelerator().process_index}.json").write_text(json.dumps(seen))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
