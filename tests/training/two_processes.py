@@ -35,11 +35,11 @@ def rows_seen(accelerator: Accelerator, cap: int) -> list[int]:
     data = imbalanced_digits().train
     x = data.x[data.rows].clone()
     x[:, 0] = torch.arange(len(x))
-    network, seen = digits_network(), []
-    hook = network.backbone.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[0][:, 0].long().tolist()))
+    network, seen = digits_network(), list[Tensor]()
+    hook = network.backbone.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     measure_uncertainty(accelerator, network, ArrayData(x, data.y), cap, passes=2)
     hook.remove()
-    return seen
+    return [int(number) for part in seen for number in part[:, 0]]
 
 
 def features_of_split(accelerator: Accelerator, size: int) -> dict[str, Any]:

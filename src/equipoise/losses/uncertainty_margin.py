@@ -163,8 +163,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         margins = self.margins.flatten()
         if self.placement == "all":
             return margins
-        first = 2 * torch.arange(self.classes, device=target.device) if self.multilabel else 0
-        own = (target + first).view(len(target), -1)  # the true classes' columns
+        own = target.unsqueeze(-1)  # the true classes' columns
+        if self.multilabel:
+            own = target + 2 * torch.arange(self.classes, device=target.device)
         return torch.ones(len(target), len(margins), device=own.device).scatter(-1, own, margins.float()[own])
 
     @torch.no_grad()
