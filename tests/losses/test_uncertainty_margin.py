@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
+from equipoise.losses.angular import angular_logits
 from equipoise.losses.uncertainty_margin import complement_weight, printed_weight
 from equipoise.uncertainty.samples import ErrorMoments, dropout_error_moments
 from tests.losses.cases import (
@@ -254,7 +255,7 @@ def test_the_detached_gradient_is_that_of_softmax_at_the_margins_probabilities()
     loss = head(form="angular", gradient="detached", strength=1.0)
     features.requires_grad_()
     with torch.no_grad():
-        bent = loss._with_margins(loss.logits(features), features, loss.class_vectors(torch.float64), target)
+        bent = angular_logits(features, loss.class_vectors(torch.float64), loss.margins, loss.strength)
     upstream = (bent.softmax(-1) - F.one_hot(target, CLASSES)).detach()
     got = torch.autograd.grad(loss(features, target).sum(), loss.weight)[0]
     # with cos α's own gradient, a class vector of unit length receives ‖f‖·dcos α = d(w·f)
