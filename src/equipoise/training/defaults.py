@@ -9,21 +9,19 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 
-FEWEST_STEPS = 1_500
-"""A network of this kind needs about that many steps, however few the samples are."""
-
 SMALL_STEP = 5e8
 """Floating-point operations of a training step below which a second thread waits more than it works."""
 
 
 def choose_batch_size(samples: int) -> int:
-    """A power of two, about a fortieth of the samples, from 16 to 256."""
-    return int(2 ** min(8, max(4, round(math.log2(max(samples, 1) / 40)))))
+    """A power of two, about a fortieth of the samples, from 32 to 256."""
+    return int(2 ** min(8, max(5, round(math.log2(max(samples, 1) / 40)))))
 
 
-def choose_epochs(samples: int, batch_size: int) -> int:
-    """Enough for FEWEST_STEPS steps, and from 20 to 100 epochs."""
-    return min(100, max(20, math.ceil(FEWEST_STEPS * batch_size / max(samples, 1))))
+def choose_epochs(samples: int) -> int:
+    """30 up to 5,000 samples, 15 from 20,000 on, and evenly in the logarithm between."""
+    between = math.log(max(samples, 1) / 5_000) / math.log(4)
+    return round(30 - 15 * min(1.0, max(0.0, between)))
 
 
 def choose_width(samples: int) -> int:

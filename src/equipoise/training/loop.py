@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader
 
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
-from equipoise.training.batches import ArrayData, EpochBatches, Order
+from equipoise.training.batches import ArrayData, EpochBatches, Order, capped_sample
 from equipoise.training.curriculum import Curriculum
-from equipoise.training.measure import Validation, estimate_class_uncertainty
+from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.network import Network, head_logits
 from equipoise.training.progress import Record, Silence, Watcher
 from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, options_of
@@ -47,7 +47,7 @@ class Settings:
     epochs: int
     batch_size: int
     learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
+    weight_decay: float = 0.5
     seed: int = 0
     order: Order = "shuffled"
     precision: Precision = "no"
@@ -231,21 +231,48 @@ def _end_epoch(
     trainee: Trainee, data: ArrayData, settings: Settings, held_out: Validation | None, epoch: int
 ) -> dict[str, float]:
     """Class uncertainty at the end of the softmax stage, then the strength, then the scores."""
-    network, curriculum, head = trainee.network, trainee.curriculum, trainee.network.head
+    network, head = trainee.network, trainee.network.head
+    features, target = (None, None) if held_out is None else held_out.features(network)
     record: dict[str, float] = {}
-    if curriculum is not None and isinstance(head, UncertaintyMarginLoss) and curriculum.wants_uncertainty(epoch):
+    if trainee.curriculum is not None and isinstance(head, UncertaintyMarginLoss):
+        record["strength"] = float(head.strength)
+        _move_curriculum(trainee, trainee.curriculum, head, data, settings, epoch, features, target)
+    if held_out is None or features is None or target is None:
+        return record
+    return record | held_out.scores(head_logits(head, features), target)
+
+
+def _move_curriculum(
+    trainee: Trainee,
+    curriculum: Curriculum,
+    head: UncertaintyMarginLoss,
+    data: ArrayData,
+    settings: Settings,
+    epoch: int,
+    features: Tensor | None,
+    target: Tensor | None,
+) -> None:
+    """What the curriculum wants at the end of an epoch; without held-out samples, from training samples."""
+    accelerator, network = trainee.accelerator, trainee.network
+    if curriculum.wants_uncertainty(epoch):
         uncertainty = estimate_class_uncertainty(
-            trainee.accelerator, network, data, passes=settings.passes, cap=settings.cap, seed=settings.seed
+            accelerator,
+            network,
+            data,
+            passes=settings.passes,
+            cap=settings.cap,
+            seed=settings.seed,
+            kind=curriculum.kind,
         )
         curriculum.set_uncertainty(uncertainty, head)
-    if held_out is None:
-        return record
-    features, target = held_out.features(network)
-    if curriculum is not None and isinstance(head, UncertaintyMarginLoss):
-        record["strength"] = float(head.strength)
-        if curriculum.wants_feedback(epoch):
-            record["lacking"] = curriculum.feed_back(head, features, target)
-    return record | held_out.scores(head_logits(head, features), target)
+    if not curriculum.wants_features(epoch, head):
+        return
+    if features is None or target is None:
+        if curriculum.strength == "feedback":
+            raise InvalidInputError("strength='feedback' is measured on held-out samples; pass validation samples.")
+        sample = data.subset(capped_sample(data.y, settings.cap, seed=settings.seed)[0])
+        features, target = gathered_features(accelerator, network, sample), sample.y.to(accelerator.device)
+    curriculum.adapt(head, features, target)
 
 
 def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:

@@ -20,7 +20,7 @@ def estimate_class_uncertainty(
     passes: int,
     cap: int,
     seed: int,
-    kind: UncertaintyKind = "relative",
+    kind: UncertaintyKind,
 ) -> Tensor:
     """Class uncertainty over the training samples, each counted once however many processes share them.
 
@@ -37,34 +37,36 @@ def estimate_class_uncertainty(
             sums = moments if sums is None else sums + moments
     if sums is None:  # more processes than samples
         nothing = torch.zeros(network.head.class_shape, dtype=torch.float64, device=accelerator.device)
-        sums = ClassMoments(nothing, nothing, nothing, nothing, nothing.sum())
+        sums = ClassMoments(nothing, nothing, nothing, nothing, nothing, nothing.sum())
     total = ClassMoments(*(accelerator.reduce(tensor, reduction="sum") for tensor in sums.tensors()))
     return total.uncertainty(kind).cpu()
 
 
+@torch.no_grad()
+def gathered_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Tensor:
+    """Features (samples, D) of the deterministic pass, shared out among the processes and alike on all of them."""
+    training = network.training
+    network.eval()
+    parts: list[Tensor] = []
+    with accelerator.split_between_processes(list(range(len(data)))) as mine:
+        for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+            x = data.__getitems__(part)[0].to(accelerator.device)
+            with accelerator.autocast():
+                parts.append(network.backbone(x).float())
+    network.train(training)
+    nothing = torch.empty(0, network.head.in_features, device=accelerator.device)
+    return _gather_rows(accelerator, torch.cat(parts) if parts else nothing, len(data))
+
+
 class Validation:
-    """A held-out split: its features once an epoch, gathered from all processes, and the recalls that follow."""
+    """Samples kept out of training: their features once an epoch, and the recalls that follow."""
 
     def __init__(self, accelerator: Accelerator, data: ArrayData, class_counts: Tensor) -> None:
-        self.accelerator, self.data = accelerator, data
-        self.rare = rare_classes(class_counts)
+        self.accelerator, self.data, self.rare = accelerator, data, rare_classes(class_counts)
 
-    @torch.no_grad()
     def features(self, network: Network) -> tuple[Tensor, Tensor]:
         """Features (samples, D) of the deterministic pass and targets, on every process alike."""
-        training = network.training
-        network.eval()
-        indices = torch.arange(len(self.data))
-        parts: list[Tensor] = []
-        with self.accelerator.split_between_processes(indices.tolist()) as mine:
-            for part in _parts(mine):
-                x = self.data.__getitems__(part)[0].to(self.accelerator.device)
-                with self.accelerator.autocast():
-                    parts.append(network.backbone(x).float())
-        network.train(training)
-        width = network.head.in_features
-        own = torch.cat(parts) if parts else torch.empty(0, width, device=self.accelerator.device)
-        features = _gather_rows(self.accelerator, own, len(indices))
+        features = gathered_features(self.accelerator, network, self.data)
         return features, self.data.y.to(features.device)
 
     def scores(self, logits: Tensor, target: Tensor) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -30,6 +31,13 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        for name in ("classes", "columns", "width"):
+            value = getattr(self, name)  # from a file it may be anything
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        rate: Any = self.dropout
+        if not isinstance(rate, int | float) or not 0 <= rate < 1:
+            raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {rate!r}.")
 
     @property
     def class_shape(self) -> tuple[int, ...]:

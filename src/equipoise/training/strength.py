@@ -1,17 +1,19 @@
-r"""How strong the margins are: set from a validation split, never by hand.
+r"""How strong the margins are: what held-out samples still lack, and what an angle is worth as a shift.
 
 A network trained with the margin s·(m_c − 1) on class c and used without it favours c by that much. What it still
 lacks on held-out samples is the shift k along the same direction that minimises the class-balanced log loss
 
 .. math:: L(k) = \sum_c \frac{1}{n_c} \sum_{i: y_i = c} -\log \mathrm{softmax}(z_i + k\,(m - 1))_{c},
 
-which is convex in k. Half of it is added to s after every epoch.
+which is convex in k. The curriculum's ``strength="feedback"`` adds half of it to s after every epoch.
 """
 
 import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.losses import psi
+from equipoise.losses.angular import SHORTEST
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
@@ -50,3 +52,16 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iteratio
         else:
             high = middle
     return (low + high) / 2 / steepest
+
+
+def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: Tensor) -> float:
+    """The strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
+
+    Additively a true logit falls by m − 1, in the angular form by ‖f‖(cos α − ψ(α)), which grows as ‖f‖ does.
+    """
+    length = torch.linalg.vector_norm(features.to(logits.dtype), dim=-1).view(-1, *[1] * (logits.ndim - 1))
+    cosine = (logits / length.clamp_min(SHORTEST)).clamp(-1, 1)
+    shift = length * (cosine - psi(cosine, margins))  # (batch, classes)
+    own = target.unsqueeze(-1)
+    wanted = (margins - 1).expand_as(shift).gather(-1, own).mean()
+    return float(wanted / shift.gather(-1, own).mean().clamp_min(SHORTEST))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 
-UncertaintyKind = Literal["relative", "dispersion", "own"]
+UncertaintyKind = Literal["relative", "unresolved", "dispersion", "own"]
 MarginRule = Literal["log", "paper"]
 
 SMALLEST_RATIO = 1e-6
@@ -59,6 +59,7 @@ class ClassMoments:
 
     variance: Tensor  # Σ over samples of Var[p_c], (classes,) or (attributes, 2)
     mean: Tensor  # Σ over samples of E[p_c]
+    spread: Tensor  # Σ over samples of E[p_c](1 − E[p_c]): what is open about the label, over and between the passes
     own_trace: Tensor  # Σ of the covariance's trace over the class's own samples
     own_count: Tensor  # how many those are
     samples: Tensor  # ()
@@ -78,14 +79,21 @@ class ClassMoments:
             own.scatter_(-1, target.unsqueeze(-1).long(), 1.0)
         own = own * each
         trace = variance.sum(-1, keepdim=True)
-        return cls((each * variance).sum(0), (each * mean).sum(0), (own * trace).sum(0), own.sum(0), counted.sum())
+        return cls(
+            variance=(each * variance).sum(0),
+            mean=(each * mean).sum(0),
+            spread=(each * mean * (1 - mean)).sum(0),
+            own_trace=(own * trace).sum(0),
+            own_count=own.sum(0),
+            samples=counted.sum(),
+        )
 
     def __add__(self, other: "ClassMoments") -> "ClassMoments":
         return ClassMoments(*(a + b for a, b in zip(self.tensors(), other.tensors(), strict=True)))
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The sums in the order of the fields, for an all-reduce or a checkpoint."""
-        return self.variance, self.mean, self.own_trace, self.own_count, self.samples
+        return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
     def uncertainty(self, kind: UncertaintyKind = "relative") -> Tensor:
         """One uncertainty a class, in float64; see :func:`class_uncertainty`."""
@@ -98,6 +106,11 @@ class ClassMoments:
             value = self.variance / self.mean
             if kind == "relative":
                 value = value / (self.mean / self.samples)
+        elif kind == "unresolved":
+            share = self.mean / self.samples
+            known = share > torch.finfo(torch.float64).tiny ** 0.5
+            prior = self.mean * (1 - share)  # what would be open if the network told samples apart not at all
+            value = torch.where(prior > 0, self.spread / prior, 0.0).clamp(0, 1).sqrt() / share
         else:
             raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
         # A class never seen or never predicted is as uncertain as the most uncertain of the others.
@@ -110,6 +123,10 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
 
     - ``relative`` (default): mean Var[p_c] / (mean E[p_c])², over all samples. It does not vanish where a rare
       class is hardly predicted yet.
+    - ``unresolved`` (the estimator's): √r_c / mean E[p_c], where r_c = mean[E[p_c](1 − E[p_c])] over
+      mean E[p_c]·(1 − mean E[p_c]) is the share of the class's variance which the network leaves open: 1 where it tells
+      samples apart not at all, 0 where it is sure of each. The total uncertainty, of the passes and of each
+      prediction; rare *and* hard classes have most of it.
     - ``dispersion``: mean Var[p_c] / mean E[p_c].
     - ``own``: the trace of the predictive covariance, averaged over the class's own samples (needs ``target``).
 
@@ -121,6 +138,16 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
         float64, (classes,) or (attributes, 2)
     """
     return ClassMoments.of(outputs, target).uncertainty(kind)
+
+
+def log_steps(u: Tensor) -> Tensor:
+    """log(u_c / min u), floored so that it stays finite; a pair of several labels against its own smaller value."""
+    u = torch.as_tensor(u)
+    if u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
+        raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
+    u = u if u.is_floating_point() else u.float()
+    floored = u.clamp_min(torch.finfo(u.dtype).tiny).clamp_min(SMALLEST_RATIO * u.amax())
+    return (floored / floored.amin(-1, keepdim=True)).log()
 
 
 def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
@@ -138,24 +165,18 @@ def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "
     >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]), rule="paper")
     tensor([1., 1., 3.])
     """
-    u = torch.as_tensor(u)
-    if u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
-        raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
     if not m_max >= m_min >= 0 or not math.isfinite(m_max):
         raise InvalidInputError(f"m_max must be at least m_min = {m_min}, got {m_max}.")
-    u = u if u.is_floating_point() else u.float()
-    highest = u.amax()
+    steps = log_steps(u)
     if rule == "paper":
         # the paper's ⌊0.5·u⌋ of the rescaled u; written so that the largest lands on m_max and not just below
-        scaled = m_max * (u / highest) if highest > 0 else torch.zeros_like(u)
+        highest = torch.as_tensor(u).to(steps).amax()
+        scaled = m_max * (torch.as_tensor(u).to(steps) / highest) if highest > 0 else torch.zeros_like(steps)
         return scaled.floor().clamp_min(m_min)
     if rule != "log":
         raise InvalidInputError(f"rule must be 'log' or 'paper', got {rule!r}.")
-    floored = u.clamp_min(torch.finfo(u.dtype).tiny).clamp_min(SMALLEST_RATIO * highest)
-    steps = (floored / floored.amin(-1, keepdim=True)).log()
     widest = steps.amax()
-    share = steps / widest if widest > 0 else steps
-    return m_min + (m_max - m_min) * share
+    return m_min + (m_max - m_min) * (steps / widest if widest > 0 else steps)
 
 
 def _check_passes(outputs: Tensor) -> None:

@@ -1,0 +1,174 @@
+"""The order of an epoch is a function of seed and epoch; samples on disk stay there."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InvalidInputError
+from equipoise.training import ArrayData, EpochBatches
+from equipoise.training.batches import capped_sample
+
+Y = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
+
+
+def batches_of(y=Y, size=16, *, seed=0, epoch=0, start=0, order="shuffled") -> list[list[int]]:
+    batches = EpochBatches(y, size, seed=seed, order=order)
+    batches.epoch, batches.start = epoch, start
+    return list(batches)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "balanced"])
+def test_the_order_is_a_function_of_seed_and_epoch(order):
+    torch.manual_seed(1)
+    first = batches_of(seed=3, epoch=2, order=order)
+    torch.manual_seed(2)
+    assert batches_of(seed=3, epoch=2, order=order) == first
+    assert batches_of(seed=3, epoch=1, order=order) != first
+    assert batches_of(seed=4, epoch=2, order=order) != first
+
+
+def test_drawing_an_order_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    batches_of(order="balanced")
+    capped_sample(Y, 5, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "balanced"])
+@pytest.mark.parametrize("start", [0, 1, 5, 6, 7])
+def test_start_skips_exactly_so_many_batches(order, start):
+    assert batches_of(order=order, start=start) == batches_of(order=order)[start:]
+
+
+def test_shuffled_visits_every_sample_once():
+    assert sorted(row for batch in batches_of() for row in batch) == list(range(100))
+    assert [len(batch) for batch in batches_of()] == [16] * 6 + [4]
+
+
+@pytest.mark.parametrize(("samples", "sizes"), [(17, [16]), (33, [16, 16]), (18, [16, 2]), (1, [1]), (16, [16])])
+def test_a_last_batch_of_one_is_left_out_unless_it_is_all_there_is(samples, sizes):
+    y = torch.zeros(samples, dtype=torch.long)
+    assert [len(batch) for batch in batches_of(y)] == sizes
+    assert len(EpochBatches(y, 16, seed=0)) == len(sizes)
+
+
+def test_balanced_draws_every_class_equally_often():
+    rows = torch.tensor(
+        [row for epoch in range(60) for batch in batches_of(epoch=epoch, order="balanced") for row in batch]
+    )
+    counts = torch.bincount(Y[rows]).double()
+    expected = len(rows) / 3
+    assert (counts - expected).abs().max() < 4 * (expected * 2 / 3) ** 0.5  # four standard deviations
+    within = torch.bincount(rows, minlength=100)[90:].double()  # the rare class's own samples alike
+    assert (within - expected / 10).abs().max() < 4 * (expected / 10) ** 0.5
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(InvalidInputError, match="order must be 'shuffled' or 'balanced', got 'random'"):
+        EpochBatches(Y, 16, seed=0, order="random")
+
+
+def test_several_labels_have_no_balanced_order():
+    with pytest.raises(InvalidInputError, match="a balanced order needs one label a sample"):
+        EpochBatches(torch.zeros(10, 3), 16, seed=0, order="balanced")
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=80), st.integers(1, 20), st.integers(0, 1000))
+def test_a_capped_sample_stands_for_every_row(labels, cap, seed):
+    y = torch.tensor(labels)
+    rows, weight = capped_sample(y, cap, seed=seed)
+    assert len(set(rows.tolist())) == len(rows)
+    assert rows.tolist() == sorted(rows.tolist())
+    counts = torch.bincount(y)
+    assert torch.equal(torch.bincount(y[rows], minlength=len(counts)), counts.clamp(max=cap))
+    stands_for = torch.zeros(len(counts), dtype=torch.float64).index_add(0, y[rows], weight)
+    torch.testing.assert_close(stands_for, counts.double())
+
+
+def test_a_capped_sample_draws_every_row_alike():
+    y = torch.tensor([0] * 12 + [1] * 3)
+    drawn = torch.zeros(15)
+    for seed in range(600):
+        drawn[capped_sample(y, 4, seed=seed)[0]] += 1
+    assert (drawn[:12] - 200).abs().max() < 4 * (600 * (1 / 3) * (2 / 3)) ** 0.5
+    assert (drawn[12:] == 600).all()
+
+
+def test_a_capped_sample_of_several_labels_weighs_all_alike():
+    y = torch.zeros(100, 3, dtype=torch.long)
+    rows, weight = capped_sample(y, 10, seed=0)
+    assert len(rows) == 30
+    assert weight.sum() == pytest.approx(100)
+    assert len(capped_sample(y, 1000, seed=0)[0]) == 100
+
+
+def numbered(samples=10, *, weight=None) -> ArrayData:
+    return ArrayData(torch.arange(samples * 2.0).view(-1, 2), torch.arange(samples), weight)
+
+
+def test_rows_come_as_whole_batches_or_one_by_one():
+    data = numbered(weight=torch.arange(10.0) / 10)
+    x, y, weight = data.__getitems__([3, 1])
+    assert x.tolist() == [[6, 7], [2, 3]]
+    assert y.tolist() == [3, 1]
+    torch.testing.assert_close(weight, torch.tensor([0.3, 0.1]))
+    assert [part.tolist() for part in numbered()[4]] == [[8, 9], 4]
+
+
+def test_a_subset_of_a_subset_is_its_own_rows():
+    data = numbered(weight=torch.arange(10.0))
+    part = data.subset(torch.tensor([9, 7, 5, 3])).subset(torch.tensor([2, 0]))
+    x, y, weight = part.__getitems__([0, 1])
+    assert len(part) == 2
+    assert x[:, 0].tolist() == [10, 18]
+    assert y.tolist() == weight.tolist() == [5, 9]
+    assert part.x is data.x
+    assert len(data) == 10
+
+
+def test_samples_on_disk_stay_on_disk(tmp_path):
+    on_disk = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(10, 2))
+    on_disk[:] = np.arange(20).reshape(10, 2)
+    on_disk.flush()
+    opened = np.load(tmp_path / "x.npy", mmap_mode="r")
+    data = ArrayData(opened, torch.arange(10)).subset(torch.tensor([8, 6, 4]))
+    assert isinstance(data.x, np.memmap)
+    assert data.x is opened
+    x, y = data.__getitems__([2, 0])
+    assert x.tolist() == [[8, 9], [16, 17]]
+    assert y.tolist() == [4, 8]
+    x += 1  # a batch is the network's own to change
+    assert opened[4].tolist() == [8, 9]
+
+
+def test_rows_that_do_not_match_are_refused():
+    with pytest.raises(InvalidInputError, match="as many rows as each other, got 3 and 4"):
+        ArrayData(torch.zeros(3, 2), torch.zeros(4))
+
+
+def test_the_fingerprint_is_the_same_in_memory_and_on_disk_and_notices_changes(tmp_path):
+    x = torch.randn(1000, 3)
+    y = torch.randint(4, (1000,))
+    np.save(tmp_path / "x.npy", x.numpy())
+    own = ArrayData(x, y).fingerprint()
+    assert ArrayData(np.load(tmp_path / "x.npy", mmap_mode="r"), y).fingerprint() == own
+    others = [
+        ArrayData(x * 1.01, y),
+        ArrayData(x[:999], y[:999]),
+        ArrayData(x, y.roll(1)),
+        ArrayData(x.view(1000, 3, 1), y),
+        ArrayData(x, y, torch.ones(1000)),
+        ArrayData(x, y).subset(torch.randperm(1000)),
+    ]
+    for other in others:
+        assert other.fingerprint() != own
+    assert ArrayData(x, y, torch.ones(1000)).fingerprint() != ArrayData(x, y, torch.ones(1000) * 2).fingerprint()
+
+
+def test_the_fingerprint_of_very_many_rows_stays_within_them():
+    samples = 2**24 + 4  # its last row is no float32
+    y = torch.zeros(1, dtype=torch.uint8).expand(samples)
+    data = ArrayData(np.broadcast_to(np.zeros((1, 1), np.uint8), (samples, 1)), y)
+    assert data.fingerprint()["rows"] == samples

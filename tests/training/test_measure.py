@@ -1,0 +1,151 @@
+"""What the loop asks the network: class uncertainty from a capped sample, recalls of rare and common classes."""
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.models import MLP
+from equipoise.training import ArrayData, Network, Settings, train
+from equipoise.training.measure import (
+    ROWS_AT_ONCE,
+    Validation,
+    class_recall,
+    estimate_class_uncertainty,
+    rare_classes,
+)
+from equipoise.uncertainty import class_uncertainty, margins_from_uncertainty, mc_dropout
+from tests.training.digits_run import imbalanced_digits
+
+
+@pytest.fixture(scope="module")
+def accelerator():
+    return Accelerator(cpu=True)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Plain softmax: its class uncertainty is what the margins follow from."""
+    torch.manual_seed(0)
+    network = Network(MLP(64, (32, 32)), UncertaintyMarginLoss(32, 10, dropout=0.5))
+    train(network, imbalanced_digits().train, Settings(epochs=8, batch_size=64, learning_rate=3e-3))
+    return network
+
+
+@pytest.mark.parametrize(
+    ("counts", "rare"),
+    [
+        ([100, 100, 10, 10], [False, False, True, True]),
+        ([1000, 101, 99, 10], [False, False, True, True]),  # their geometric mean is 100
+        ([5, 5, 5], [False, False, False]),
+        ([9, 0], [False, True]),
+        ([[90, 10], [50, 50], [1, 99]], [[False, True], [False, False], [True, False]]),
+    ],
+)
+def test_rare_classes_lie_below_the_geometric_mean(counts, rare):
+    assert rare_classes(torch.tensor(counts)).tolist() == rare
+
+
+def test_class_recall_counts_each_class_by_itself():
+    logits = torch.eye(4)[torch.tensor([0, 0, 1, 1, 2])]
+    recall, present = class_recall(logits, torch.tensor([0, 1, 1, 1, 2]))
+    torch.testing.assert_close(recall, torch.tensor([1, 2 / 3, 1, 0], dtype=torch.float64))
+    assert present.tolist() == [True, True, True, False]
+
+
+def test_class_recall_of_several_labels_is_that_of_each_attribute():
+    predicted = torch.tensor([[1, 0], [1, 0], [0, 1]])
+    target = torch.tensor([[1, 0], [0, 0], [0, 0]])
+    recall, present = class_recall(torch.nn.functional.one_hot(predicted, 2).float(), target)
+    torch.testing.assert_close(recall, torch.tensor([[0.5, 1.0], [2 / 3, 0.0]], dtype=torch.float64))
+    assert present.tolist() == [[True, True], [True, False]]
+
+
+def test_scores_are_means_over_the_classes_present(accelerator):
+    data = ArrayData(torch.zeros(4, 2), torch.tensor([0, 0, 1, 2]))
+    split = Validation(accelerator, data, torch.tensor([100, 90, 10, 9]))
+    logits = torch.eye(4)[torch.tensor([0, 1, 1, 0])]
+    scores = split.scores(logits, data.y)
+    assert scores == pytest.approx({"balanced_accuracy": 0.5, "recall_rare": 0.0, "recall_common": 0.75})
+
+
+def test_scores_of_balanced_data_name_no_rare_classes(accelerator):
+    data = ArrayData(torch.zeros(2, 2), torch.tensor([0, 1]))
+    scores = Validation(accelerator, data, torch.tensor([5, 5])).scores(torch.eye(2), data.y)
+    assert scores == {"balanced_accuracy": 1.0}
+
+
+def test_validation_features_are_those_of_the_deterministic_pass(accelerator, trained):
+    digits = imbalanced_digits()
+    trained.train()
+    split = Validation(accelerator, digits.validation, torch.ones(10))
+    features, target = split.features(trained)
+    assert trained.training
+    again, _ = split.features(trained)
+    assert torch.equal(features, again)
+    x, y = digits.validation.__getitems__(torch.arange(len(digits.validation)))
+    trained.eval()
+    torch.testing.assert_close(features, trained.backbone(x).detach())
+    assert torch.equal(target, y)
+    trained.train()
+
+
+def test_class_uncertainty_is_that_of_the_passes(accelerator, trained):
+    data = imbalanced_digits().train
+    estimated = estimate_class_uncertainty(accelerator, trained, data, passes=10, cap=10_000, seed=5, kind="relative")
+    x, y = data.__getitems__(torch.arange(len(data)))
+    assert len(x) < ROWS_AT_ONCE
+    outputs = mc_dropout(trained, x, 10, torch.Generator().manual_seed(5)).softmax(-1)
+    torch.testing.assert_close(estimated, class_uncertainty(outputs, y))
+
+
+def test_class_uncertainty_leaves_training_undisturbed(accelerator, trained):
+    trained.train()
+    before, weights = torch.get_rng_state(), {k: v.clone() for k, v in trained.state_dict().items()}
+    estimate_class_uncertainty(
+        accelerator, trained, imbalanced_digits().train, passes=3, cap=20, seed=0, kind="relative"
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(module.training for module in trained.modules())
+    for name, value in trained.state_dict().items():
+        assert torch.equal(value, weights[name])
+
+
+def test_a_capped_estimate_is_close_to_the_full_one(accelerator, trained):
+    """60 of about 145 samples of a common class: margins move by less than two tenths of their range."""
+    data = imbalanced_digits().train
+    full, capped = (
+        estimate_class_uncertainty(accelerator, trained, data, passes=100, cap=cap, seed=0, kind="relative")
+        for cap in (10_000, 60)
+    )
+    torch.testing.assert_close(capped.log(), full.log(), atol=0.25, rtol=0)
+    torch.testing.assert_close(margins_from_uncertainty(capped), margins_from_uncertainty(full), atol=0.4, rtol=0)
+
+
+def test_rare_classes_are_the_uncertain_ones(accelerator, trained):
+    data = imbalanced_digits().train
+    estimated = estimate_class_uncertainty(accelerator, trained, data, passes=50, cap=10_000, seed=0, kind="relative")
+    rare = rare_classes(torch.bincount(data.y))
+    assert estimated[rare].min() > estimated[~rare].max()
+
+
+def test_several_labels_have_a_pair_of_uncertainties_each(accelerator):
+    head = UncertaintyMarginLoss(4, 3, multilabel=True, dropout=0.5)
+    network = Network(torch.nn.Linear(4, 4), head)
+    data = ArrayData(torch.randn(20, 4), torch.randint(2, (20, 3)))
+    assert estimate_class_uncertainty(accelerator, network, data, passes=5, cap=100, seed=0, kind="relative").shape == (
+        3,
+        2,
+    )
+
+
+def test_more_rows_than_fit_at_once_are_joined(accelerator, trained, monkeypatch):
+    split = Validation(accelerator, imbalanced_digits().validation, torch.ones(10))
+    whole, _ = split.features(trained)
+    monkeypatch.setattr("equipoise.training.measure.ROWS_AT_ONCE", 64)
+    parts, _ = split.features(trained)
+    torch.testing.assert_close(parts, whole)
+    estimated = estimate_class_uncertainty(
+        accelerator, trained, imbalanced_digits().train, passes=20, cap=10_000, seed=0, kind="relative"
+    )
+    assert estimated.isfinite().all()
