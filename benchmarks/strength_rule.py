@@ -87,7 +87,7 @@ def synthetic(rng: np.random.Generator, *, classes: int, per_class: int, test: i
         n_classes=classes,
         n_clusters_per_class=1,
         flip_y=0.0,
-        class_sep=1.0,
+        class_sep=2.0,
         random_state=int(rng.integers(2**31)),
     )
     return split(x.astype(np.float32), y, test, rng)

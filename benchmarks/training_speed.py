@@ -81,12 +81,11 @@ def compare(repeats: int, epochs: int) -> dict[str, object]:
         "sklearn_mlp": lambda: peer.fit(x, y),
         "skorch": skorch_epochs(x, y, epochs),
     }
-    taken: dict[str, list[float]] = {name: [] for name, work in contestants.items() if work}
-    contestants["cross_entropy"]()  # type: ignore[misc]  # imports and caches
+    present = {name: work for name, work in contestants.items() if work}
+    taken: dict[str, list[float]] = {name: [] for name in present}
+    present["cross_entropy"]()  # imports and caches
     for _ in range(repeats):
-        for name in taken:
-            work = contestants[name]
-            assert work is not None
+        for name, work in present.items():
             taken[name].append(seconds(work))
     return {"epochs": epochs, "seconds": {name: round(statistics.median(v), 3) for name, v in taken.items()}}
 

@@ -288,7 +288,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             backbone: nn.Module = self._recipe.table_backbone(Standardize(x.shape[1]).fit(x))
         else:
             backbone = copy.deepcopy(self.backbone)
-        features = feature_length(backbone, torch.from_numpy(x[:2]))
+        features = feature_length(backbone, torch.tensor(x[:2]))
         network = self._recipe.network(backbone, counts, features=features)
         if self.warm_start and hasattr(self, "network_"):
             before = dict(self.network_.named_parameters())
@@ -307,7 +307,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _each_batch(self, X: ArrayLike, answer: Callable[[Tensor], Tensor]) -> Tensor:
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float32, allow_nd=self.backbone is not None, reset=False)
-        parts = (torch.from_numpy(x[start : start + ROWS_AT_ONCE]) for start in range(0, len(x), ROWS_AT_ONCE))
+        parts = (torch.tensor(x[start : start + ROWS_AT_ONCE]) for start in range(0, len(x), ROWS_AT_ONCE))
         with torch.no_grad():
             return torch.cat([answer(part) for part in parts])
 

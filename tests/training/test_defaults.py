@@ -70,8 +70,8 @@ def test_a_share_out_of_range_is_refused(share):
 @given(st.integers(1, 10**8))
 def test_choices_stay_in_their_ranges(samples):
     batch_size = choose_batch_size(samples)
-    assert batch_size in {16, 32, 64, 128, 256}
-    assert 20 <= choose_epochs(samples, batch_size) <= 100
+    assert batch_size in {32, 64, 128, 256}
+    assert 15 <= choose_epochs(samples + 1) <= choose_epochs(samples) <= 30
     assert choose_width(samples) in {128, 256, 512}
     assert choose_width(samples) <= choose_width(samples + 1)
     assert batch_size <= choose_batch_size(samples + 1)

@@ -86,7 +86,7 @@ class ClassVectorLoss(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits without any margin, for prediction: (batch, classes), or (batch, attributes, 2)."""
-        features = self.checked_features(features)
+        features = self.shaped_features(features)  # their values are not looked at: vmap must be able to pass through
         with full_precision(features):
             return self.project(self.dropped(features))
 
@@ -144,8 +144,8 @@ class ClassVectorLoss(nn.Module):
         losses = losses.sum(-1) if self.multilabel else losses
         return losses if self.reduction == "none" else losses.sum()
 
-    def checked_features(self, features: Tensor) -> Tensor:
-        """Features as float32 or float64, finite, and small enough that no square overflows."""
+    def shaped_features(self, features: Tensor) -> Tensor:
+        """Features as float32 or float64, of the right shape."""
         if not features.is_floating_point():
             raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
         if features.ndim != 2 or features.shape[1] != self.in_features:
@@ -153,7 +153,11 @@ class ClassVectorLoss(nn.Module):
                 f"features must have the shape (batch, {self.in_features}), got {tuple(features.shape)}; flatten or "
                 "pool them, or build the loss with in_features to match."
             )
-        features = features.to(torch.promote_types(features.dtype, torch.float32))
+        return features.to(torch.promote_types(features.dtype, torch.float32))
+
+    def checked_features(self, features: Tensor) -> Tensor:
+        """Features that are finite as well, and small enough that no square overflows."""
+        features = self.shaped_features(features)
         if features.numel() == 0 or torch.compiler.is_compiling():
             return features
         largest = torch.finfo(features.dtype).max ** 0.4

@@ -1,0 +1,299 @@
+"""The scikit-learn face: everything a user of scikit-learn would try with it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from imblearn.over_sampling import RandomOverSampler
+from imblearn.pipeline import make_pipeline as make_imblearn_pipeline
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from equipoise import UncertaintyBalancedClassifier
+from equipoise.data.imbalance import step
+from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES
+
+
+def quick(method="uncertainty_margin", **options):
+    return UncertaintyBalancedClassifier(
+        method, **({"epochs": 9, "width": 64, "batch_size": 16, "random_state": 0} | options)
+    )
+
+
+def blobs(classes=3, per_class=40, columns=8, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(classes), per_class)
+    centres = rng.normal(size=(classes, columns)) * 3
+    return (centres[y] + rng.normal(size=(len(y), columns))).astype(np.float32), y
+
+
+def state_of(model):
+    return {name: tensor.clone() for name, tensor in model.network_.state_dict().items()}
+
+
+@parametrize_with_checks(
+    [UncertaintyBalancedClassifier(epochs=10, batch_size=16, random_state=0)],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": "a weight of 2 and a repeated row fall into other mini-batches"
+    },
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_works_in_pipelines_searches_and_clones():
+    x, y = blobs()
+    search = GridSearchCV(quick(), {"dropout": [0.2, 0.5]}, cv=2).fit(x, y)
+    assert search.best_score_ > 0.9
+    assert cross_val_score(make_pipeline(StandardScaler(), quick()), x, y, cv=2).mean() > 0.9
+    resampled = make_imblearn_pipeline(RandomOverSampler(random_state=0), quick("cross_entropy"))
+    assert resampled.fit(x, y).score(x, y) > 0.9
+    copy = clone(quick(dropout=0.25, backbone=nn.Linear(8, 4)))
+    assert copy.dropout == 0.25
+    assert isinstance(copy.backbone, nn.Linear)
+
+
+def test_data_frames_and_words_as_labels():
+    x, y = blobs()
+    frame = pd.DataFrame(x, columns=[f"column {i}" for i in range(x.shape[1])])
+    words = pd.Series(np.array(["plain", "<b>rare</b>", "日本"], dtype=object)[y])
+    model = quick().fit(frame, words)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert set(model.predict(frame)) == set(words)
+    assert model.score(frame, words) > 0.9
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"column 0": "other"}))
+
+
+@pytest.mark.parametrize("method", LOSSES)
+def test_every_method_learns_separable_classes(method):
+    x, y = blobs()
+    model = quick(method, epochs=20).fit(x, y)
+    assert balanced_accuracy_score(y, model.predict(x)) > 0.9
+    assert (model.margins_ is None) == (method not in ("uncertainty_margin", "l_softmax", "sphereface"))
+
+
+def test_arrays_that_cannot_be_written_to_are_read():
+    x, y = blobs()
+    x.flags.writeable = False
+    assert quick().fit(x, y).predict(x).shape == y.shape
+
+
+def test_the_passes_run_together_behind_the_first_dropout():
+    model = quick().fit(*blobs())
+    calls = []
+    model.network_.backbone[1].layers[0].register_forward_hook(lambda *_: calls.append(1))
+    model.uncertainty(blobs()[0], passes=10)
+    assert len(calls) == 1
+
+
+def test_probabilities_sum_to_one_and_agree_with_the_prediction():
+    x, y = blobs()
+    model = quick().fit(x, y)
+    probabilities = model.predict_proba(x)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    assert (probabilities.argmax(1) == model.predict(x)).all()
+    averaged = model.predict_proba(x, passes=20)
+    np.testing.assert_allclose(averaged.sum(1), 1)
+    assert not np.allclose(averaged, probabilities)
+
+
+@pytest.mark.parametrize(("method", "aimed_at"), [("uncertainty_margin", "balanced"), ("cross_entropy", "training")])
+def test_a_target_prior_moves_the_odds_as_bayes_rule_says(method, aimed_at):
+    x, y = blobs(per_class=60)
+    kept = np.r_[0:60, 60:80, 120:130]
+    model = quick(method).fit(x[kept], y[kept])
+    before, wanted = model.predict_proba(x), np.array([0.2, 0.3, 0.5])
+    prior = np.bincount(y[kept]) / len(kept) if aimed_at == "training" else np.full(3, 1 / 3)
+    expected = before * wanted / prior
+    after = model.predict_proba(x, target_prior=wanted * 7)  # any scale
+    np.testing.assert_allclose(after, expected / expected.sum(1, keepdims=True))
+    np.testing.assert_allclose(model.predict_proba(x, target_prior=prior), before)
+    with pytest.raises(InvalidInputError, match=r"one share a class, \(3,\)"):
+        model.predict_proba(x, target_prior=[0.5, 0.5])
+    with pytest.raises(InvalidInputError, match="none negative"):
+        model.predict_proba(x, target_prior=[1, -1, 1])
+
+
+def test_uncertainty_is_repeatable_and_larger_where_the_prediction_is_wrong():
+    x, y = load_digits(return_X_y=True)
+    model = quick(epochs=20).fit(x[:300], y[:300])
+    uncertainty, wrong = model.uncertainty(x[300:]), model.predict(x[300:]) != y[300:]
+    assert uncertainty.shape == wrong.shape
+    assert (uncertainty >= 0).all()
+    assert (uncertainty == model.uncertainty(x[300:])).all()
+    assert uncertainty[wrong].mean() > 2 * uncertainty[~wrong].mean()
+
+
+def test_the_same_seed_gives_the_same_weights_and_the_callers_random_numbers_are_left_alone():
+    x, y = blobs()
+    torch.manual_seed(5)
+    first = state_of(quick().fit(x, y))
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(3))
+    second = state_of(quick().fit(x, y))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    other = state_of(quick(random_state=1).fit(x, y))
+    assert not torch.equal(first["head.weight"], other["head.weight"])
+
+
+def test_history_says_what_was_chosen_and_how_the_stages_went():
+    x, y = blobs(per_class=100)
+    model = UncertaintyBalancedClassifier(random_state=0, epochs=9).fit(x, y)
+    assert model.history_["chosen"] | {"seed": 0} == {
+        "epochs": 9,
+        "batch_size": 32,
+        "width": 256,
+        "held_out": 0,
+        "seed": 0,
+    }
+    assert [record["stage"] for record in model.history_["epochs"]] == ["softmax"] * 3 + ["class"] * 3 + ["sample"] * 3
+    assert model.history_["epochs"][2]["strength"] == 0
+    assert model.history_["epochs"][-1]["strength"] > 0
+
+
+def test_sample_weights_decide_between_contradicting_labels():
+    x, y = blobs(classes=2)
+    doubled, both = np.concatenate([x, x]), np.concatenate([y, 1 - y])
+    weight = np.repeat([1.0, 0.01], len(x))
+    assert quick(epochs=20).fit(doubled, both, sample_weight=weight).score(x, y) > 0.95
+    assert quick(epochs=20).fit(doubled, both, sample_weight=weight[::-1]).score(x, 1 - y) > 0.95
+
+
+def test_warm_start_goes_on_from_the_last_weights():
+    x, y = blobs()
+    model = quick(warm_start=True, epochs=3, learning_rate=1e-9, weight_decay=0.0).fit(x, y)
+    first = state_of(model)
+    again = state_of(model.fit(x, y))
+    torch.testing.assert_close(first["head.weight"], again["head.weight"], atol=1e-6, rtol=0)
+    assert not torch.allclose(first["head.weight"], state_of(quick(random_state=1).fit(x, y))["head.weight"], atol=1e-3)
+    with pytest.raises(InvalidInputError, match="warm_start needs the last fit's classes"):
+        model.fit(*blobs(classes=4))
+
+
+def test_early_stopping_ends_before_the_last_epoch_with_the_best_weights():
+    x, y = blobs(per_class=60)
+    model = quick("cross_entropy", epochs=60, early_stopping=True, patience=3, batch_size=16).fit(x, y)
+    scores = [record["balanced_accuracy"] for record in model.history_["epochs"]]
+    assert len(scores) < 60
+    assert len(scores) - 1 - int(np.argmax(scores)) == 3
+    assert model.history_["chosen"]["held_out"] > 0
+
+
+def test_feedback_holds_samples_out_and_sets_a_strength():
+    x, y = blobs(per_class=60)
+    kept = np.r_[0:60, 60:70, 120:126]
+    model = quick(strength="feedback", epochs=12).fit(x[kept], y[kept])
+    assert model.history_["chosen"]["held_out"] > 0
+    assert {"balanced_accuracy", "recall_rare", "recall_common"} <= set(model.history_["epochs"][-1])
+
+
+@pytest.mark.parametrize("form", ["additive", "angular"])
+@pytest.mark.parametrize("sample_level", ["none", "expected", "complement"])
+def test_every_form_and_sample_level_learns(form, sample_level):
+    x, y = blobs()
+    kept = np.r_[0:40, 40:50, 80:85]
+    model = quick(form=form, sample_level=sample_level, epochs=30).fit(x[kept], y[kept])
+    assert balanced_accuracy_score(y, model.predict(x)) > 0.9
+
+
+def test_classes_with_one_or_two_samples():
+    x, y = blobs(classes=4)
+    kept = np.r_[0:40, 40:80, 80:82, 120:121]
+    model = quick(epochs=15).fit(x[kept], y[kept])
+    assert np.isfinite(model.class_uncertainty_).all()
+    assert np.isfinite(model.predict_proba(x)).all()
+    assert quick(strength="feedback").fit(x[kept], y[kept]).predict(x).shape == y.shape
+
+
+def test_a_thousand_classes():
+    x, y = blobs(classes=1000, per_class=3, columns=32)
+    model = quick(epochs=4, width=128).fit(x, y)
+    assert model.predict_proba(x[:7]).shape == (7, 1000)
+    assert model.margins_.shape == (1000,)
+
+
+def test_several_labels():
+    x, y = blobs(classes=4)
+    labels = np.stack([y == 0, y >= 2, y % 2 == 1], axis=1).astype(int)
+    model = quick(epochs=20).fit(x, labels)
+    assert model.predict(x).shape == labels.shape
+    assert (model.predict(x) == labels).mean() > 0.95
+    assert model.predict_proba(x).shape == labels.shape
+    assert model.margins_.shape == (3, 2)
+    assert model.class_uncertainty_[0, 1] > model.class_uncertainty_[0, 0]  # the rarer value is the less certain
+    assert model.uncertainty(x).shape == (len(x),)
+    np.testing.assert_allclose(model.predict_proba(x, target_prior=[0.5, 0.5, 0.5]), model.predict_proba(x))
+
+
+def test_images_through_a_backbone():
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.2), nn.Flatten())
+
+        def forward(self, x):
+            return self.layers(x)
+
+    images, y = load_digits(return_X_y=True)
+    images = images.reshape(-1, 1, 8, 8)[:300] / 16
+    backbone = Small()
+    model = quick(backbone=backbone, epochs=10).fit(images, y[:300])
+    assert model.predict(images).shape == (300,)
+    assert model.score(images, y[:300]) > 0.8
+    assert model.network_.backbone is not backbone  # a copy is trained
+    assert model.uncertainty(images[:5]).shape == (5,)
+
+
+def test_a_backbone_that_gives_no_features_is_told_what_to_give():
+    with pytest.raises(InvalidInputError, match=r"features of shape \(batch, D\), got \(2, 8, 1\)"):
+        quick(backbone=nn.Unflatten(1, (8, 1))).fit(*blobs())
+
+
+def test_bad_input_gets_one_sentence():
+    x, y = blobs()
+    with pytest.raises(InvalidInputError, match=r"method must be one of cross_entropy, .*, got 'focla'"):
+        quick("focla").fit(x, y)
+    with pytest.raises(InvalidInputError, match="at least two classes, got one class"):
+        quick().fit(x, np.zeros(len(x)))
+    with pytest.raises(InvalidInputError, match="several columns of other labels"):
+        quick().fit(x, np.stack([y, y], axis=1))
+    with pytest.raises(InvalidInputError, match="strength must be 'uncertainty' or 'feedback'"):
+        quick(strength="strong").fit(x, y)
+    with pytest.raises(InvalidInputError, match=r"validation_fraction must lie in \[0, 1\)"):
+        quick(early_stopping=True, validation_fraction=1.0).fit(x, y)
+
+
+def test_an_interrupted_fit_goes_on_from_its_run_folder(tmp_path):
+    x, y = blobs()
+    whole = state_of(quick(run_dir=tmp_path / "whole").fit(x, y))
+    assert len((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()) == 9
+    again = state_of(quick(run_dir=tmp_path / "whole").fit(x, y))  # finished: loaded, not trained
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_on_imbalanced_digits_rare_classes_are_more_uncertain_and_the_full_method_wins():
+    x, y = load_digits(return_X_y=True)
+    gains = []
+    for seed in range(10):
+        x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.4, stratify=y, random_state=seed)
+        kept = step(y_train, rng=seed)
+        counts = np.bincount(y_train[kept])
+        rare = counts < np.sqrt(counts.min() * counts.max())
+        scores = {}
+        for method in ("cross_entropy", "uncertainty_margin"):
+            model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x_train[kept], y_train[kept])
+            scores[method] = balanced_accuracy_score(y_test, model.predict(x_test))
+        assert model.class_uncertainty_[rare].min() > model.class_uncertainty_[~rare].max(), seed
+        gains.append(scores["uncertainty_margin"] - scores["cross_entropy"])
+    assert np.mean(gains) >= 0.01
+    assert np.sum(np.array(gains) < 0) <= 1

@@ -1,0 +1,151 @@
+"""The three stages, and the strength that follows from class uncertainty."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.training import Curriculum
+
+UNCERTAINTY = torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
+
+
+def stages(**options):
+    curriculum = Curriculum(**options)
+    return [curriculum.stage(epoch) for epoch in range(options["epochs"])]
+
+
+def test_a_third_each_by_default_and_whole_numbers_count_epochs():
+    assert stages(epochs=9) == ["softmax"] * 3 + ["class"] * 3 + ["sample"] * 3
+    assert stages(epochs=40, sample_level=10) == ["softmax"] * 15 + ["class"] * 15 + ["sample"] * 10
+    assert stages(epochs=5, softmax=2, class_level=2, sample_level=1) == ["softmax"] * 2 + ["class"] * 2 + ["sample"]
+    assert stages(epochs=4, softmax=1.0, class_level=0.0, sample_level=0.0) == ["softmax"] * 4
+    assert stages(epochs=6, softmax=0.5, class_level=0.5, sample_level=0.0) == ["softmax"] * 3 + ["class"] * 3
+    assert stages(epochs=1) == ["softmax"]
+    assert stages(epochs=2) == ["softmax"] * 2
+
+
+@given(
+    epochs=st.integers(1, 200),
+    shares=st.tuples(*[st.one_of(st.floats(0, 1), st.integers(1, 20))] * 3).filter(lambda s: sum(s) > 0),
+)
+def test_stages_always_come_in_order_and_begin_with_softmax(epochs, shares):
+    if sum(share for share in shares if isinstance(share, int)) > epochs:
+        with pytest.raises(InvalidInputError, match="but there are only"):
+            Curriculum(epochs, softmax=shares[0], class_level=shares[1], sample_level=shares[2])
+        return
+    curriculum = Curriculum(epochs, softmax=shares[0], class_level=shares[1], sample_level=shares[2])
+    found = [curriculum.stage(epoch) for epoch in range(epochs)]
+    assert found[0] == "softmax"
+    assert found == sorted(found, key=["softmax", "class", "sample"].index)
+    assert sum(curriculum.wants_uncertainty(epoch) for epoch in range(epochs)) == (found[-1] != "softmax")
+
+
+def test_at_full_strength_a_class_is_held_back_by_the_logarithm_of_its_uncertainty():
+    loss, curriculum = UncertaintyMarginLoss(4, 3), Curriculum(9)
+    curriculum.start_epoch(0, loss)
+    curriculum.set_uncertainty(UNCERTAINTY, loss)
+    strengths = []
+    for epoch in range(3, 9):
+        curriculum.start_epoch(epoch, loss)
+        strengths.append(float(loss.strength))
+    shift = strengths[-1] * (loss.margins - 1)
+    torch.testing.assert_close(shift, (UNCERTAINTY / 0.5).log().float())
+    assert strengths == sorted(strengths)
+
+
+def test_the_strength_rises_step_by_step_and_the_sample_level_comes_last():
+    loss, curriculum = UncertaintyMarginLoss(4, 3), Curriculum(36)
+    seen = []
+    for epoch in range(36):
+        curriculum.start_epoch(epoch, loss)
+        seen.append((float(loss.strength), float(loss.sample_strength)))
+        if curriculum.wants_uncertainty(epoch):
+            curriculum.set_uncertainty(UNCERTAINTY, loss)
+    full = math.log(8) / 2
+    assert [s for s, _ in seen[:12]] == [0.0] * 12
+    torch.testing.assert_close(torch.tensor([s for s, _ in seen[12:17]]), full * torch.tensor([0.25, 0.5, 0.75, 1, 1]))
+    assert [t for _, t in seen] == [0.0] * 24 + [1.0] * 12
+
+
+def test_equally_uncertain_classes_get_no_margin_at_all():
+    loss, curriculum = UncertaintyMarginLoss(4, 3), Curriculum(3)
+    curriculum.set_uncertainty(torch.full((3,), 0.7), loss)
+    curriculum.start_epoch(2, loss)
+    assert float(loss.strength) == 0
+    assert torch.equal(loss.margins, torch.ones(3))
+
+
+def test_a_stage_without_its_uncertainty_is_refused():
+    with pytest.raises(InvalidStateError, match="call set_uncertainty at the end of epoch 2"):
+        Curriculum(9).start_epoch(3, UncertaintyMarginLoss(4, 3))
+
+
+def test_feedback_moves_the_strength_towards_what_is_lacking():
+    loss = UncertaintyMarginLoss(3, 3)
+    with torch.no_grad():
+        loss.weight.copy_(torch.eye(3))
+    curriculum = Curriculum(9, strength="feedback")
+    curriculum.set_uncertainty(UNCERTAINTY, loss)
+    target = torch.arange(3).repeat(50)
+    features = 2 * torch.eye(3)[target] + torch.randn(150, 3)
+    features[:, 2] -= 1.5  # the most uncertain class is underrated
+    lacking = curriculum.adapt(loss, features, target)
+    assert lacking > 0
+    assert float(loss.strength) == pytest.approx(lacking / 2)
+    features[:, 2] += 50  # and now far overrated
+    curriculum.adapt(loss, features, target)
+    assert float(loss.strength) == 0
+
+
+def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
+    loss = UncertaintyMarginLoss(6, 3, form="angular")
+    curriculum = Curriculum(9)
+    curriculum.set_uncertainty(UNCERTAINTY, loss)
+    assert curriculum.wants_features(2, loss)
+    assert not Curriculum(9).wants_features(2, UncertaintyMarginLoss(6, 3))
+    target = torch.arange(3).repeat(40)
+    features = 5 * torch.nn.functional.normalize(loss.weight.detach())[target] + torch.randn(120, 6)
+    curriculum.adapt(loss, features, target)
+    curriculum.start_epoch(8, loss)
+    plain = loss.logits(features)
+    cosine = plain / features.norm(dim=1, keepdim=True)
+    from equipoise.losses import psi
+
+    moved = float(loss.strength) * features.norm(dim=1, keepdim=True) * (cosine - psi(cosine, loss.margins))
+    own = moved.gather(1, target[:, None]).mean()
+    wanted = (UNCERTAINTY / 0.5).log()[target].mean()
+    assert float(own) == pytest.approx(float(wanted), rel=1e-4)
+
+
+def test_its_state_survives_a_checkpoint():
+    loss, curriculum = UncertaintyMarginLoss(4, 3), Curriculum(9)
+    curriculum.set_uncertainty(UNCERTAINTY, loss)
+    curriculum.angle = 0.25
+    other = Curriculum(9)
+    other.load_state_dict(curriculum.state_dict())
+    assert torch.equal(other.uncertainty, UNCERTAINTY)
+    assert other.angle == 0.25
+    fresh = Curriculum(9)
+    fresh.load_state_dict(Curriculum(9).state_dict())
+    assert fresh.uncertainty is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epochs": 3, "softmax": -1.0}, "must not be negative"),
+        ({"epochs": 3, "sample_level": 5}, "the stages take 5 epochs but there are only 3"),
+        ({"epochs": 3, "feedback": 0.0}, r"feedback must lie in \(0, 1\]"),
+        ({"epochs": 3, "m_max": 1.0}, "m_max above 1"),
+        ({"epochs": 3, "strength": "strong"}, "strength must be 'uncertainty' or 'feedback'"),
+    ],
+)
+def test_bad_settings_get_one_sentence(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Curriculum(**options)
