@@ -8,7 +8,7 @@ from imblearn.over_sampling import RandomOverSampler
 from imblearn.pipeline import make_pipeline as make_imblearn_pipeline
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -129,7 +129,11 @@ def test_uncertainty_is_repeatable_and_larger_where_the_prediction_is_wrong():
     assert uncertainty.shape == wrong.shape
     assert (uncertainty >= 0).all()
     assert (uncertainty == model.uncertainty(x[300:])).all()
-    assert uncertainty[wrong].mean() > 2 * uncertainty[~wrong].mean()
+    assert roc_auc_score(wrong, uncertainty) > 0.85
+    of_the_passes = model.uncertainty(x[300:], kind="passes")
+    assert ((of_the_passes > 0) & (of_the_passes < uncertainty)).all()
+    with pytest.raises(InvalidInputError, match="kind must be 'total' or 'passes'"):
+        model.uncertainty(x, kind="all")
 
 
 def test_the_same_seed_gives_the_same_weights_and_the_callers_random_numbers_are_left_alone():

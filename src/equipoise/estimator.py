@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -176,11 +176,27 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             probabilities = probabilities / probabilities.sum(-1, keepdim=True)
         return (probabilities[..., 1] if self._recipe.multilabel else probabilities).numpy()
 
-    def uncertainty(self, X: ArrayLike, *, passes: int | None = None) -> Array:
-        """How uncertain each prediction is, (rows,): the trace of the predictive covariance over stochastic passes."""
+    def uncertainty(
+        self, X: ArrayLike, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
+    ) -> Array:
+        """How uncertain each prediction is, (rows,), summed over the attributes where there are several.
+
+        Args:
+            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c) with p averaged over the passes;
+                ``"passes"`` the part of it by which the passes differ, the trace of the paper's covariance.
+            passes: how many; None takes the estimator's own.
+        """
+        if kind not in ("total", "passes"):
+            raise InvalidInputError(f"kind must be 'total' or 'passes', got {kind!r}.")
         drawn = passes or self.passes
-        traces = self._each_batch(X, lambda x: self._sampled(x, drawn).var(0, correction=0).flatten(1).sum(-1))
-        return traces.double().numpy()
+
+        def traces(x: Tensor) -> Tensor:
+            sampled = self._sampled(x, drawn).double()
+            mean = sampled.mean(0)
+            spread = mean * (1 - mean) if kind == "total" else sampled.var(0, correction=0)
+            return spread.flatten(1).sum(-1)
+
+        return self._each_batch(X, traces).numpy()
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model as ``model.safetensors`` and ``model.json``; nothing in them can run code."""

@@ -39,6 +39,18 @@ def dispersion(outputs: Tensor) -> Tensor:
     return torch.tensor([v / m for m, v in zip(means, variances, strict=True)], dtype=torch.float64)
 
 
+def unresolved(outputs: Tensor) -> Tensor:
+    """u_c = √(mean q_c(1 − q_c) / (m_c(1 − m_c))) / m_c: q_c a sample's mean over the passes, m_c the mean of q_c."""
+    passes, batch, classes = outputs.shape
+    found = []
+    for c in range(classes):
+        q = [sum(float(outputs[n, b, c]) for n in range(passes)) / passes for b in range(batch)]
+        m = sum(q) / batch
+        left_open = sum(value * (1 - value) for value in q) / batch
+        found.append(math.sqrt(left_open / (m * (1 - m))) / m)
+    return torch.tensor(found, dtype=torch.float64)
+
+
 def own(outputs: Tensor, target: Tensor) -> Tensor:
     """u_c = the trace of the predictive covariance, averaged over the samples of class c."""
     covariance = predictive_covariance(outputs)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses import UncertaintyMarginLoss
+from equipoise.losses import UncertaintyMarginLoss, psi
 from equipoise.training import Curriculum
 
 UNCERTAINTY = torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
@@ -112,10 +112,8 @@ def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
     features = 5 * torch.nn.functional.normalize(loss.weight.detach())[target] + torch.randn(120, 6)
     curriculum.adapt(loss, features, target)
     curriculum.start_epoch(8, loss)
-    plain = loss.logits(features)
+    plain = loss.logits(features).detach()
     cosine = plain / features.norm(dim=1, keepdim=True)
-    from equipoise.losses import psi
-
     moved = float(loss.strength) * features.norm(dim=1, keepdim=True) * (cosine - psi(cosine, loss.margins))
     own = moved.gather(1, target[:, None]).mean()
     wanted = (UNCERTAINTY / 0.5).log()[target].mean()

@@ -19,7 +19,7 @@ from equipoise.uncertainty import (
 )
 from tests.reference import uncertainty as reference
 
-KINDS = ["relative", "dispersion", "own"]
+KINDS = ["relative", "unresolved", "dispersion", "own"]
 TARGET = torch.tensor([0, 3, 1, 2, 1, 0])
 
 
@@ -111,7 +111,7 @@ def test_a_class_rarely_predicted_but_as_noisy_is_more_uncertain():
     torch.testing.assert_close(u, torch.tensor([(0.03 / 0.1) ** 2, (0.03 / 0.9) ** 2], dtype=torch.float64))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["relative", "dispersion", "own"])
 def test_passes_that_agree_leave_no_uncertainty(kind):
     outputs = probabilities(1, 6, 4).expand(5, -1, -1)
     torch.testing.assert_close(
@@ -119,7 +119,21 @@ def test_passes_that_agree_leave_no_uncertainty(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["relative", "dispersion"])
+def test_unresolved_is_one_over_the_prior_where_samples_are_not_told_apart_and_nothing_where_all_are_sure():
+    prior = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    blind = prior.expand(4, 10, 3)
+    torch.testing.assert_close(class_uncertainty(blind, kind="unresolved"), 1 / prior)
+    sure = torch.eye(3, dtype=torch.float64)[torch.tensor([0] * 7 + [1] * 2 + [2])].expand(4, 10, 3)
+    torch.testing.assert_close(class_uncertainty(sure, kind="unresolved"), torch.zeros(3, dtype=torch.float64))
+
+
+def test_unresolved_of_two_classes_is_logit_adjustment():
+    u = class_uncertainty(probabilities(6, 9, 2), kind="unresolved")
+    mean = probabilities(6, 9, 2).mean((0, 1))
+    torch.testing.assert_close(u[1] / u[0], mean[0] / mean[1])
+
+
+@pytest.mark.parametrize("kind", ["relative", "unresolved", "dispersion"])
 @pytest.mark.parametrize("hardly", [0.0, 1e-200])
 def test_a_class_never_predicted_is_as_uncertain_as_the_most_uncertain(kind, hardly):
     seen = probabilities(5, 6, 3)
@@ -185,7 +199,9 @@ def test_the_sums_are_what_they_are_called():
     assert sums.own_count.tolist() == [2, 2, 1, 1]
     assert float(sums.own_trace.sum()) == pytest.approx(float(variance.sum()))
     assert float(sums.samples) == 6
-    assert sums.tensors() == (sums.variance, sums.mean, sums.own_trace, sums.own_count, sums.samples)
+    torch.testing.assert_close(sums.spread, (mean * (1 - mean)).sum(0))
+    fields = (sums.variance, sums.mean, sums.spread, sums.own_trace, sums.own_count, sums.samples)
+    assert all(a is b for a, b in zip(sums.tensors(), fields, strict=True))
 
 
 def test_moments_without_a_target_know_no_class_of_its_own():
@@ -233,7 +249,7 @@ def test_bad_outputs_and_targets_are_named(outputs, target, message):
 
 
 def test_an_unknown_kind_is_named():
-    with pytest.raises(InvalidInputError, match="one of relative, dispersion, own, got 'variance'"):
+    with pytest.raises(InvalidInputError, match="one of relative, unresolved, dispersion, own, got 'variance'"):
         class_uncertainty(probabilities(3, 4, 2), kind="variance")
 
 
