@@ -28,7 +28,7 @@ def step(
         rare: the rare classes by name, instead of drawing ``share`` of them.
 
     >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17]
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19]
     """
     labels = _labels(y)
     if not 0 < keep <= 1 or not 0 <= share <= 1:

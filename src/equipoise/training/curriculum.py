@@ -92,7 +92,7 @@ class Curriculum:
         return stage
 
     def ramp(self, epoch: int) -> float:
-        """How much of the strength an epoch has: rising over the first third of what follows the softmax stage."""
+        """How much of the strength an epoch has: rising over the first sixth of what follows the softmax stage."""
         rising = max(1, (self.epochs - self.class_start) // 6)
         return min(1.0, max(0, epoch - self.class_start + 1) / rising)
 

@@ -1,0 +1,86 @@
+"""docs/results/strength-rule.md from benchmarks/results/strength_rule.json: no figure is typed by hand."""
+
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULT, PAGE = ROOT / "benchmarks/results/strength_rule.json", ROOT / "docs/results/strength-rule.md"
+
+INTRODUCTION = """# What the strength rule gives
+
+Balanced accuracy and G-mean in percent, mean ± standard deviation over seeds {seeds}, at the last epoch, on a balanced
+test set. Every contestant has the estimator's network, optimiser, epochs and batch; none saw a test label. Seeds were
+fixed before the run. The rule and its rivals are described in [Training](../training.md). Repeat it with
+
+```text
+python benchmarks/strength_rule.py && python benchmarks/strength_rule_page.py
+```
+
+"class level" and "class + sample level" use the estimator's rule: uncertainty `unresolved`, strength from it alone, no
+class counts, no held-out samples. Logit adjustment and LDAM-DRW are given the class counts. "relative variance" takes
+the variance of the passes alone, at the same unit of strength; "fed back" measures its strength on a tenth of the
+samples. **Bold**: the best mean of a row.
+"""
+
+
+def collect() -> tuple[dict[str, dict[str, list[dict[str, float]]]], list[str], dict[str, str]]:
+    """Cells by case and contestant, the seeds, the versions."""
+    stored = json.loads(RESULT.read_text(encoding="utf-8"))
+    table: dict[str, dict[str, list[dict[str, float]]]] = defaultdict(lambda: defaultdict(list))
+    seeds = set()
+    for key, cell in stored["cells"].items():
+        case, contestant, seed = key.split(" | ")
+        table[case][contestant].append(cell)
+        seeds.add(seed)
+    return table, sorted(seeds), stored["versions"]
+
+
+def summary(cells: list[dict[str, float]], score: str) -> tuple[float, str]:
+    """The mean, and what stands in the table."""
+    values = [100 * cell[score] for cell in cells]
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return statistics.mean(values), f"{statistics.mean(values):.1f} ± {spread:.1f}"
+
+
+def lines() -> list[str]:
+    """The page, line by line."""
+    table, seeds, versions = collect()
+    contestants = list(dict.fromkeys(name for row in table.values() for name in row))
+    out = [INTRODUCTION.format(seeds=", ".join(seeds))]
+    for score, title in (("accuracy", "Balanced accuracy"), ("g_mean", "G-mean")):
+        out += [f"## {title}", "", "| | " + " | ".join(contestants) + " |", "|---" * (len(contestants) + 1) + "|"]
+        for case, row in table.items():
+            found = {name: summary(cells, score) for name, cells in row.items()}
+            best = max(round(mean, 1) for mean, _ in found.values())
+            cells = []
+            for name in contestants:
+                mean, text = found.get(name, (float("nan"), "–"))
+                cells.append(f"**{text}**" if round(mean, 1) == best else text)
+            out.append(f"| {case} | " + " | ".join(cells) + " |")
+        out.append("")
+    out += against(table, "class level", ("cross-entropy", "logit adjustment", "logit adjustment, τ = 1.3"))
+    out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
+    return out
+
+
+def against(table: dict[str, dict[str, list[dict[str, float]]]], ours: str, rivals: tuple[str, ...]) -> list[str]:
+    """Paired differences of balanced accuracy, seed by seed."""
+    out = [f"## {ours.capitalize()} against its rivals, seed by seed", ""]
+    out += ["Points of balanced accuracy, mean over seeds of the paired difference, and seeds won of all.", ""]
+    out += ["| | " + " | ".join(rivals) + " |", "|---" * (len(rivals) + 1) + "|"]
+    for case, row in table.items():
+        cells = []
+        for rival in rivals:
+            pairs = list(zip(row.get(ours, []), row.get(rival, []), strict=False))
+            gains = [100 * (a["accuracy"] - b["accuracy"]) for a, b in pairs]
+            won = sum(gain > 0 for gain in gains)
+            cells.append(f"{statistics.mean(gains):+.1f} ({won}/{len(gains)})" if gains else "–")
+        out.append(f"| {case} | " + " | ".join(cells) + " |")
+    return [*out, ""]
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text("\n".join(lines()) + "\n", encoding="utf-8")
