@@ -48,15 +48,14 @@ def demo(
     notes.print("scikit-learn's digits, 90 % of half of the classes dropped")
     result: DemoResult = run_demo(seed=seed, announce=lambda name: notes.print(f"training {name} ..."))
     table = Table(title="Recall on an untouched, balanced test set")
-    for heading in ("class", "", "train", "uncertainty", "margin", *result.recall, "change"):
-        table.add_column(heading, justify="left" if heading in ("class", "") else "right")
+    for heading in ("class", "train", "uncertainty", "margin", *result.recall, "change"):
+        table.add_column(heading, justify="left" if heading == "class" else "right")
     before, after = result.recall.values()
     for c, name in enumerate(result.names):
         table.add_row(
-            name,
-            "[yellow]rare[/yellow]" if result.rare[c] else "",
+            f"{name} [yellow]rare[/yellow]" if result.rare[c] else name,
             str(result.counts[c]),
-            f"{result.uncertainty[c]:.2f}",
+            f"{result.uncertainty[c]:.1f}",
             f"{result.margins[c]:.2f}",
             *(f"{recall[c]:.1%}" for recall in result.recall.values()),
             f"{after[c] - before[c]:+.1%}",
@@ -64,8 +63,7 @@ def demo(
     table.add_section()
     for title, group in (("rare", result.rare), ("common", ~result.rare), ("all", result.rare | ~result.rare)):
         means = [float(recall[group].mean()) for recall in result.recall.values()]
-        change = f"{means[1] - means[0]:+.1%}"
-        table.add_row(f"mean {title}", "", "", "", "", *(f"{m:.1%}" for m in means), change)
+        table.add_row(f"{title}, mean", "", "", "", *(f"{m:.1%}" for m in means), f"{means[1] - means[0]:+.1%}")
     console.print(table)
 
 
