@@ -105,7 +105,7 @@ def margins_by_cap(caps: tuple[int, ...] = (50, 100, 200, 500, 1000, 100_000)) -
     for cap in caps:
         repeated = [
             margins_from_uncertainty(
-                estimate_class_uncertainty(accelerator, network, data, passes=10, cap=cap, seed=seed)
+                estimate_class_uncertainty(accelerator, network, data, passes=10, cap=cap, seed=seed, kind="unresolved")
             )
             for seed in range(5)
         ]
@@ -174,6 +174,7 @@ def main() -> None:
             if name in taken
         },
     }
+    print(json.dumps(result["ratios"], indent=2), flush=True)
     result["margins_by_cap"] = margins_by_cap()
     with tempfile.TemporaryDirectory() as folder:
         result["memory_on_disk"] = [memory_on_disk(rows, Path(folder)) for rows in (20_000, 200_000)]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation import move_prior
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import Standardize
@@ -22,7 +23,7 @@ from equipoise.saving import SavedModel, load_model, save_model
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, feature_length, train
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import choose_batch_size, choose_epochs, choose_width, hold_out, suitable_threads
-from equipoise.training.loop import class_counts
+from equipoise.training.prepare import class_counts
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
@@ -169,12 +170,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             probabilities = self._each_batch(X, lambda x: self._sampled(x, passes).mean(0)).double()
         else:
             probabilities = self._each_batch(X, self._network_logits).double().softmax(-1)
+        found = probabilities.numpy()
         if target_prior is not None:
-            uniform = torch.full_like(self._prior, 1 / self._prior.shape[-1])
-            aimed_at = self._prior if self.method in KEEP_TRAINING_PRIOR else uniform
-            probabilities = probabilities * self._checked_prior(target_prior) / aimed_at
-            probabilities = probabilities / probabilities.sum(-1, keepdim=True)
-        return (probabilities[..., 1] if self._recipe.multilabel else probabilities).numpy()
+            found = move_prior(found, old=self._aimed_at(), new=self._wanted(target_prior))
+        return found[..., 1] if self._recipe.multilabel else found
 
     def uncertainty(
         self, X: ArrayLike, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
@@ -335,14 +334,13 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         generator = torch.Generator().manual_seed(self._seed)
         return mc_dropout(self.network_, x, passes, generator).softmax(-1)
 
-    def _checked_prior(self, prior: ArrayLike) -> Tensor:
-        given = torch.as_tensor(np.asarray(prior, dtype=np.float64))
-        if self._recipe.multilabel and given.shape == self._prior.shape[:1]:
-            given = torch.stack((1 - given, given), dim=-1)
-        fits = given.shape == self._prior.shape and bool(((given >= 0) & given.isfinite()).all())
-        if not fits or not bool((given.sum(-1) > 0).all()):
-            raise InvalidInputError(
-                f"target_prior must hold one share a class, {tuple(self._prior.shape)}, none negative; got "
-                f"{np.asarray(prior).tolist()}."
-            )
-        return given / given.sum(-1, keepdim=True)
+    def _aimed_at(self) -> Array:
+        """The class mix which the probabilities assume."""
+        prior = self._prior.numpy()
+        return prior if self.method in KEEP_TRAINING_PRIOR else np.full_like(prior, 1 / prior.shape[-1])
+
+    def _wanted(self, target_prior: ArrayLike) -> Array:
+        """For several labels the share of each attribute's ones is enough."""
+        wanted = np.asarray(target_prior, dtype=np.float64)
+        pairs = self._recipe.multilabel and wanted.shape == self._prior.shape[:1]
+        return np.stack((1 - wanted, wanted), axis=-1) if pairs else wanted

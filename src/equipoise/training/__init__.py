@@ -2,8 +2,9 @@
 
 from equipoise.training.batches import ArrayData, EpochBatches
 from equipoise.training.curriculum import Curriculum
-from equipoise.training.loop import NonFiniteLossError, Settings, train
+from equipoise.training.loop import NonFiniteLossError, train
 from equipoise.training.network import Network
+from equipoise.training.prepare import Settings
 from equipoise.training.progress import Bar
 from equipoise.training.recipe import Recipe, feature_length
 from equipoise.training.resume import Stopped

@@ -2,65 +2,25 @@
 
 import math
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
-from accelerate.utils import DataLoaderConfiguration
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader
 
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
-from equipoise.training.batches import ArrayData, EpochBatches, Order, capped_sample
+from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.network import Network, head_logits
+from equipoise.training.prepare import Settings, class_counts, make_accelerator, make_loader, make_optimizer
 from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, options_of
-
-Precision = Literal["no", "fp16", "bf16"]
+from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, run_identity
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
     """The loss became NaN or infinite."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything about a training run but its data and its network.
-
-    Args:
-        order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
-        accumulate: batches whose gradients are added up before a step.
-        passes: stochastic passes for the class uncertainty.
-        cap: samples of each class that take part in it.
-        checkpoint_steps: steps between checkpoints; None saves at the end of each epoch.
-        patience: epochs without a better balanced accuracy on the validation split before training stops with the
-            best epoch's weights; None trains to the end and keeps the last.
-    """
-
-    epochs: int
-    batch_size: int
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.5
-    seed: int = 0
-    order: Order = "shuffled"
-    precision: Precision = "no"
-    accumulate: int = 1
-    passes: int = 10
-    cap: int = 500
-    checkpoint_steps: int | None = None
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate", "cap"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
 
 def train(
@@ -79,35 +39,23 @@ def train(
     Args:
         network: a backbone and a loss head.
         data: training samples.
-        curriculum: for a head that is an ``UncertaintyMarginLoss``; needs ``validation``.
-        validation: held-out samples for the strength of the margins, the recalls and ``patience``.
+        curriculum: the stages of a head that is an ``UncertaintyMarginLoss``.
+        validation: held-out samples, for the recalls, for ``patience`` and for a strength by feedback.
         folder: where the run is kept; an unfinished run found there is resumed.
         watcher: told of every step and epoch, a progress bar for example.
         tracker: an Accelerate tracker, ``"tensorboard"`` for example; writes into ``folder``.
     """
-    accelerator = _accelerator(settings, folder, tracker)
+    accelerator = make_accelerator(settings, folder, tracker)
     watcher = watcher or Silence()
     torch.manual_seed(settings.seed + accelerator.process_index)
-    batches = EpochBatches(data.y, _whole_batch(settings, accelerator), seed=settings.seed, order=settings.order)
-    loader = DataLoader(data, batch_sampler=batches, collate_fn=_as_it_is, generator=torch.Generator())
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
-    )
-    scheduler = _cosine_decay(optimizer, steps=settings.epochs * math.ceil(len(batches) / settings.accumulate))
+    loader, batches = make_loader(data, settings, accelerator)
+    steps = settings.epochs * math.ceil(len(batches) / settings.accumulate)
+    optimizer, scheduler = make_optimizer(network, settings, steps)
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
-    held_out = (
-        None if validation is None else Validation(accelerator, validation, class_counts(data.y, network.head.classes))
-    )
+    counts = class_counts(data.y, network.head.classes)
+    held_out = None if validation is None else Validation(accelerator, validation, counts)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
-    identity = {
-        "settings": asdict(settings),
-        "data": data.fingerprint(),
-        "validation": None if validation is None else validation.fingerprint(),
-        "network": repr(network).splitlines(),
-        "head": options_of(network.head),
-        "curriculum": options_of(curriculum),
-    }
-    run = Run(folder, identity, trainee)
+    run = Run(folder, run_identity(network, data, settings, curriculum, validation), trainee)
     position = run.open()
 
     with StopRequest(enabled=folder is not None) as stop:
@@ -145,51 +93,6 @@ def train(
     for each in accelerator.trackers:
         each.finish()
     return position.history
-
-
-def class_counts(y: Tensor, classes: int) -> Tensor:
-    """Training samples a class: (classes,), or (attributes, 2)."""
-    if y.ndim == 1:
-        return torch.bincount(y, minlength=classes)
-    ones = y.sum(0)
-    return torch.stack((len(y) - ones, ones), dim=-1)
-
-
-def _accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
-    if tracker is not None and folder is None:
-        raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
-    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
-        AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
-    accelerator = Accelerator(
-        cpu=not torch.accelerator.is_available(),  # else torchrun's processes on CPUs would not find one another
-        mixed_precision=settings.precision,
-        gradient_accumulation_steps=settings.accumulate,
-        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
-        log_with=tracker,
-        project_dir=folder,
-    )
-    if tracker is not None:
-        try:
-            accelerator.init_trackers("tracking")
-        except (ImportError, ValueError) as error:
-            raise InvalidInputError(
-                f"tracker {tracker!r} cannot be used ({error}); pip install 'equipoise[tracking]' brings TensorBoard."
-            ) from error
-    return accelerator
-
-
-def _whole_batch(settings: Settings, accelerator: Accelerator) -> int:
-    """The batch size, rounded up so that every process gets as much of it."""
-    processes = int(accelerator.num_processes)
-    return math.ceil(settings.batch_size / processes) * processes
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch  # ArrayData gives whole batches
-
-
-def _cosine_decay(optimizer: torch.optim.Optimizer, *, steps: int) -> LambdaLR:
-    return LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
 
 
 def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:

@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.errors import InvalidStateError
+from equipoise.training.batches import ArrayData
 from equipoise.training.checkpoint import (
     Checkpoints,
     of_prefix,
@@ -24,6 +25,7 @@ from equipoise.training.checkpoint import (
 )
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.network import Network
+from equipoise.training.prepare import Settings
 from equipoise.training.progress import MetricsFile, Record
 
 
@@ -161,6 +163,20 @@ class Run:
                 )
         elif self.main:
             write_atomically(path, json.dumps(self.identity, indent=2).encode())
+
+
+def run_identity(
+    network: Network, data: ArrayData, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
+) -> dict[str, Any]:
+    """What makes two runs the same."""
+    return {
+        "settings": asdict(settings),
+        "data": data.fingerprint(),
+        "validation": None if validation is None else validation.fingerprint(),
+        "network": repr(network).splitlines(),
+        "head": options_of(network.head),
+        "curriculum": options_of(curriculum),
+    }
 
 
 def options_of(part: object) -> dict[str, Any]:
