@@ -10,20 +10,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import move_prior
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
-from equipoise.models import Standardize
 from equipoise.saving import SavedModel, load_model, save_model
-from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, feature_length, train
+from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import choose_batch_size, choose_epochs, choose_width, hold_out, suitable_threads
 from equipoise.training.prepare import class_counts
+from equipoise.training.targets import encode_labels
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
@@ -125,7 +124,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         """Fit to X (samples, columns), or (samples, ...) with a backbone, and y: labels, or a 0/1 matrix."""
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
-        x, target = self._checked(X, y)
+        many = self.backbone is not None  # a backbone takes rows of any shape
+        x, labels = validate_data(self, X, y, dtype=np.float32, multi_output=True, allow_nd=many, ensure_min_samples=2)
+        self.classes_, target = encode_labels(labels)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, dtype=np.float32)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows, held = hold_out(target, self._held_out_share(), seed=seed)
@@ -248,22 +249,6 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Tensor]:
-        """X as float32 and y as class numbers; sets ``classes_``."""
-        many = self.backbone is not None  # a backbone takes rows of any shape
-        x, labels = validate_data(self, X, y, dtype=np.float32, multi_output=True, allow_nd=many, ensure_min_samples=2)
-        check_classification_targets(labels)
-        kind = type_of_target(labels)
-        if kind == "multiclass-multioutput":
-            raise InvalidInputError("y must be labels or a matrix of 0 and 1, got several columns of other labels.")
-        if kind == "multilabel-indicator":
-            self.classes_ = np.arange(labels.shape[1])
-            return x, torch.as_tensor(labels, dtype=torch.long)
-        self.classes_, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InvalidInputError(f"y must have at least two classes, got one class: {self.classes_[0]!r}.")
-        return x, torch.as_tensor(numbers, dtype=torch.long)
-
     def _curriculum(self, epochs: int) -> Curriculum | None:
         if LOSSES[self.method] is not UncertaintyMarginLoss:
             return None  # L-Softmax and SphereFace have such a head too, with a margin of their own
@@ -299,12 +284,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         )
         counts = class_counts(target, len(self.classes_))
         self._prior = counts.double() / counts.sum(-1, keepdim=True)
-        if self.backbone is None:
-            backbone: nn.Module = self._recipe.table_backbone(Standardize(x.shape[1]).fit(x))
-        else:
-            backbone = copy.deepcopy(self.backbone)
-        features = feature_length(backbone, torch.tensor(x[:2]))
-        network = self._recipe.network(backbone, counts, features=features)
+        network = self._recipe.new_network(x, counts, self.backbone)
         if self.warm_start and hasattr(self, "network_"):
             before = dict(self.network_.named_parameters())
             try:

@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
@@ -52,6 +53,14 @@ class Recipe:
     def network(self, backbone: nn.Module, class_counts: Tensor, *, features: int) -> Network:
         """The backbone under its head."""
         return Network(backbone, self.head(class_counts, features=features))
+
+    def new_network(self, x: NDArray[Any], class_counts: Tensor, backbone: nn.Module | None) -> Network:
+        """An untrained network for the rows of x, on a copy of the backbone where there is one."""
+        if backbone is None:
+            own: nn.Module = self.table_backbone(Standardize(self.columns).fit(x))
+        else:
+            own = copy.deepcopy(backbone)
+        return self.network(own, class_counts, features=feature_length(own, torch.tensor(x[:2])))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
         """The loss with its class vectors."""

@@ -1,0 +1,26 @@
+"""From a user's labels to class numbers."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+
+def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
+    """The classes, and each sample's class number (samples,); for a 0/1 matrix the columns, and the matrix itself."""
+    check_classification_targets(labels)
+    kind = type_of_target(labels)
+    if kind == "multiclass-multioutput":
+        raise InvalidInputError("y must be labels or a matrix of 0 and 1, got several columns of other labels.")
+    if kind == "multilabel-indicator":
+        return np.arange(labels.shape[1]), torch.as_tensor(labels, dtype=torch.long)
+    classes, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInputError(f"y must have at least two classes, got one class: {classes[0]!r}.")
+    return classes, torch.as_tensor(numbers, dtype=torch.long)
