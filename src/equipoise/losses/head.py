@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, class_weights
+from equipoise.models.dropout import Dropout
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -66,7 +67,7 @@ class ClassVectorLoss(nn.Module):
         self.class_shape = (classes, 2) if multilabel else (classes,)
         self.weight = nn.Parameter(torch.empty(math.prod(self.class_shape), in_features))
         self.bias = nn.Parameter(torch.zeros(math.prod(self.class_shape))) if bias else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         counts = None if class_counts is None else self._class_values(class_counts, "class_counts")
         weights = class_weights(class_weight, counts)
         self.register_buffer("class_counts", counts)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
+from equipoise.models.dropout import Dropout
 
 
 class MLP(nn.Module):
@@ -21,7 +22,7 @@ class MLP(nn.Module):
             raise InvalidInputError(f"an MLP needs layers of at least one unit, got {in_features} -> {list(hidden)}.")
         layers: list[nn.Module] = []
         for position, (before, after) in enumerate(zip((in_features, *hidden), hidden, strict=False)):
-            layers += [nn.Dropout(dropout)] if position else []
+            layers += [Dropout(dropout)] if position else []
             layers += [nn.Linear(before, after), nn.ReLU()]
         self.layers = nn.Sequential(*layers)
         self.in_features, self.out_features = in_features, hidden[-1]

@@ -9,7 +9,7 @@ from equipoise.training.network import Network
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
-ROWS_AT_ONCE = 2048
+ROWS_AT_ONCE = 512
 
 
 def estimate_class_uncertainty(

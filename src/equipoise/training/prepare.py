@@ -42,7 +42,7 @@ class Settings:
     precision: Precision = "no"
     accumulate: int = 1
     passes: int = 10
-    cap: int = 500
+    cap: int = 200
     checkpoint_steps: int | None = None
     patience: int | None = None
 
