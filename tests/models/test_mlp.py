@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.models import MLP
+from equipoise.models import MLP, Dropout
 
 
 @pytest.mark.parametrize(("hidden", "out"), [((512, 512), 512), ((7,), 7), ((5, 4, 3), 3)])
@@ -17,7 +17,7 @@ def test_shapes_and_feature_length(hidden, out):
 
 def test_the_default_is_the_papers_two_layers():
     layers = [type(layer) for layer in MLP(1024).layers]
-    assert layers == [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear, nn.ReLU]
+    assert layers == [nn.Linear, nn.ReLU, Dropout, nn.Linear, nn.ReLU]
     assert sum(p.numel() for p in MLP(1024).parameters()) == 1024 * 512 + 512 + 512 * 512 + 512
 
 
