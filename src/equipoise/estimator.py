@@ -20,16 +20,33 @@ from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.saving import SavedModel, load_model, save_model
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.curriculum import StrengthRule
-from equipoise.training.defaults import choose_batch_size, choose_epochs, choose_width, hold_out, suitable_threads
+from equipoise.training.defaults import (
+    choose_batch_size,
+    choose_epochs,
+    choose_width,
+    hold_out,
+    rows_at_once,
+    suitable_threads,
+)
 from equipoise.training.prepare import class_counts
 from equipoise.training.targets import encode_labels
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
-ROWS_AT_ONCE = 4096
-KEEP_TRAINING_PRIOR = ("cross_entropy", "focal")
-"""Methods whose probabilities keep the training samples' class mix; all others aim at a balanced one."""
+KEEP_TRAINING_PRIOR = ("cross_entropy", "focal", "am_softmax", "arcface", "l_softmax", "sphereface")
+"""Methods that treat all classes alike, so that probabilities keep the training samples' class mix; the others are
+taken to aim at a balanced one (LDAM-DRW only nearly does)."""
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON: numpy's numbers as Python's, and nothing for what is no plain value."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _cuda_devices() -> list[int]:
+    return [torch.cuda.current_device()] if torch.cuda.is_available() else []
 
 
 class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,20 +141,25 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         """Fit to X (samples, columns), or (samples, ...) with a backbone, and y: labels, or a 0/1 matrix."""
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        self._check_together()
         many = self.backbone is not None  # a backbone takes rows of any shape
         x, labels = validate_data(self, X, y, dtype=np.float32, multi_output=True, allow_nd=many, ensure_min_samples=2)
-        self.classes_, target = encode_labels(labels)
+        classes, target = encode_labels(labels)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, dtype=np.float32)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows, held = hold_out(target, self._held_out_share(), seed=seed)
         settings = self._settings(len(rows), seed)
-        with torch.random.fork_rng():  # the caller's random numbers are not ours to use up
+        recipe = self._new_recipe(x, classes, target)
+        counts = class_counts(target[rows], len(classes))
+        curriculum = Curriculum(settings.epochs, kind=self.kind, strength=self.strength) if recipe.uncertain else None
+        with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
             torch.manual_seed(seed)
-            network = self._network(x, target[rows])
-            curriculum = self._curriculum(settings.epochs)
-            data = ArrayData(x, target, None if weight is None else torch.as_tensor(weight))
-            parameters = sum(parameter.numel() for parameter in network.parameters())
+            network = recipe.new_network(x, counts, self.backbone)
+            if self.warm_start and hasattr(self, "network_"):
+                self._take_weights(network, classes)
+            data = ArrayData(x, target, weight)
             bar = Bar(settings.epochs, shown=bool(self.verbose))
+            parameters = sum(parameter.numel() for parameter in network.parameters())
             with bar, suitable_threads(parameters, settings.batch_size):
                 epochs = train(
                     network,
@@ -145,12 +167,14 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
                     settings,
                     curriculum=curriculum,
                     validation=data.subset(held) if len(held) else None,
-                    folder=None if self.run_dir is None else Path(self.run_dir),
+                    folder=self.run_dir,
                     watcher=bar,
                 )
+        # only now: a fit that fails leaves the last one as it was
+        self.classes_, self._recipe, self._seed = classes, recipe, seed
+        self._prior = counts.double() / counts.sum(-1, keepdim=True)
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
-        self._seed = seed
-        chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": self._recipe.width}
+        chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": recipe.width}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
 
@@ -201,9 +225,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def save(self, folder: str | Path) -> None:
         """Write the fitted model as ``model.safetensors`` and ``model.json``; nothing in them can run code."""
         check_is_fitted(self)
-        parameters = {name: value for name, value in self.get_params().items() if name not in ("backbone", "run_dir")}
-        if not isinstance(self.random_state, int):
-            parameters["random_state"] = None
+        parameters = {name: _plain(value) for name, value in self.get_params().items()}
+        parameters = {name: value for name, value in parameters.items() if name not in ("backbone", "run_dir")}
         names = getattr(self, "feature_names_in_", None)
         model = SavedModel(
             parameters=parameters,
@@ -249,19 +272,26 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _curriculum(self, epochs: int) -> Curriculum | None:
-        if LOSSES[self.method] is not UncertaintyMarginLoss:
-            return None  # L-Softmax and SphereFace have such a head too, with a margin of their own
-        return Curriculum(epochs, kind=self.kind, strength=self.strength)
+    def _check_together(self) -> None:
+        """Options that need one another, before any of them costs time."""
+        if self.run_dir is not None and self.random_state is None:
+            raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
+        if not 0 <= self.validation_fraction < 1:
+            raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {self.validation_fraction}.")
+        for name, asked in (("early_stopping", self.early_stopping), ("strength", self.strength == "feedback")):
+            if asked and self.validation_fraction == 0:
+                raise InvalidInputError(
+                    f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
+                )
 
     def _held_out_share(self) -> float:
         fed_back = self.strength == "feedback" and LOSSES[self.method] is UncertaintyMarginLoss
         return self.validation_fraction if fed_back or self.early_stopping else 0.0
 
     def _settings(self, samples: int, seed: int) -> Settings:
-        batch_size = self.batch_size or choose_batch_size(samples)
+        batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
         return Settings(
-            epochs=self.epochs or choose_epochs(samples),
+            epochs=choose_epochs(samples) if self.epochs is None else self.epochs,
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
@@ -270,28 +300,28 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             patience=self.patience if self.early_stopping else None,
         )
 
-    def _network(self, x: Array, target: Tensor) -> Network:
-        """A new network, with the last fit's weights for ``warm_start``."""
-        self._recipe = Recipe(
+    def _new_recipe(self, x: Array, classes: Array, target: Tensor) -> Recipe:
+        return Recipe(
             method=self.method,
-            classes=len(self.classes_),
+            classes=len(classes),
             multilabel=target.ndim > 1,
             dropout=self.dropout,
             form=self.form,
             sample_level=self.sample_level,
             columns=x.shape[1],
-            width=self.width or choose_width(len(x)),
+            width=choose_width(len(x)) if self.width is None else self.width,
         )
-        counts = class_counts(target, len(self.classes_))
-        self._prior = counts.double() / counts.sum(-1, keepdim=True)
-        network = self._recipe.new_network(x, counts, self.backbone)
-        if self.warm_start and hasattr(self, "network_"):
-            before = dict(self.network_.named_parameters())
-            try:
-                network.load_state_dict(before, strict=False)
-            except RuntimeError as error:
-                raise InvalidInputError(f"warm_start needs the last fit's classes and columns: {error}.") from error
-        return network
+
+    def _take_weights(self, network: Network, classes: Array) -> None:
+        """The last fit's weights, for ``warm_start``."""
+        same = np.array_equal(classes, self.classes_)
+        before = dict(self.network_.named_parameters())
+        now = dict(network.named_parameters())
+        if not same or {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in now.items()}:
+            raise InvalidInputError(
+                "warm_start needs the last fit's classes, columns and width; turn it off for others."
+            )
+        network.load_state_dict(before, strict=False)
 
     def _keep(self, network: Network, uncertainty: Tensor | None) -> None:
         self.network_ = network.eval().cpu()
@@ -302,7 +332,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _each_batch(self, X: ArrayLike, answer: Callable[[Tensor], Tensor]) -> Tensor:
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float32, allow_nd=self.backbone is not None, reset=False)
-        parts = (torch.tensor(x[start : start + ROWS_AT_ONCE]) for start in range(0, len(x), ROWS_AT_ONCE))
+        step = rows_at_once(x[0].size + self.passes * self._prior.numel())
+        parts = (torch.tensor(x[start : start + step]) for start in range(0, len(x), step))
         with torch.no_grad():
             return torch.cat([answer(part) for part in parts])
 
@@ -317,7 +348,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _aimed_at(self) -> Array:
         """The class mix which the probabilities assume."""
         prior = self._prior.numpy()
-        return prior if self.method in KEEP_TRAINING_PRIOR else np.full_like(prior, 1 / prior.shape[-1])
+        if self.method in KEEP_TRAINING_PRIOR:
+            return np.asarray(np.maximum(prior, 1e-12))  # a value never seen in training has no odds to move
+        return np.full_like(prior, 1 / prior.shape[-1])
 
     def _wanted(self, target_prior: ArrayLike) -> Array:
         """For several labels the share of each attribute's ones is enough."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.training.checkpoint import of_prefix, with_prefix, write_atomically
+from equipoise.training.checkpoint import DiskFullError, of_prefix, with_prefix, write_atomically
 from equipoise.training.recipe import Recipe
 
 FORMAT = 1
@@ -68,10 +69,15 @@ def save_model(folder: Path, model: SavedModel) -> None:
         "column_names": model.column_names,
         "history": model.history,
     }
-    folder.mkdir(parents=True, exist_ok=True)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(folder / TENSORS, safetensors.torch.save(plain))
-    write_atomically(folder / RECORD, json.dumps(record, indent=1).encode())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / TENSORS, safetensors.torch.save(plain))
+        write_atomically(folder / RECORD, json.dumps(record, indent=1).encode())
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{folder} cannot hold a model ({error}); choose a folder to write in.") from error
 
 
 def load_model(folder: Path) -> SavedModel:
@@ -80,7 +86,7 @@ def load_model(folder: Path) -> SavedModel:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         tensors = safetensors.torch.load_file(folder / TENSORS)
-    except FileNotFoundError as error:
+    except OSError as error:
         raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
     except (ValueError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{folder} holds a damaged model ({error}); save it again.") from error
@@ -96,6 +102,7 @@ def load_model(folder: Path) -> SavedModel:
         raise InvalidInputError(
             f"{folder} holds a damaged model: its labels are not those of its recipe; save it again."
         )
+    _check_sizes(folder, record, recipe, of_prefix("network", tensors))
     return SavedModel(
         parameters=record["parameters"],
         custom_backbone=record["custom_backbone"],
@@ -109,6 +116,18 @@ def load_model(folder: Path) -> SavedModel:
         prior=tensors["prior"],
         uncertainty=tensors.get("uncertainty"),
     )
+
+
+def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:
+    """The sizes a network would be built with are those of its tensors: a wrong number must not fill the memory."""
+    wanted = {"head.weight": (math.prod(recipe.class_shape), record["features"])}
+    if not record["custom_backbone"]:
+        wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
+    for name, shape in wanted.items():
+        if name not in network or tuple(network[name].shape) != shape:
+            raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
+    if "backbone" in record["parameters"]:
+        raise InvalidInputError(f"{folder / RECORD} names a backbone among its parameters; it was not written so.")
 
 
 def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:

@@ -27,6 +27,11 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.in_features, self.out_features = in_features, hidden[-1]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return next(self.parameters()).dtype
+
     def forward(self, x: Tensor) -> Tensor:
-        features: Tensor = self.layers(x.to(torch.promote_types(x.dtype, torch.float32)).flatten(1))
+        features: Tensor = self.layers(x.to(self.dtype).flatten(1))
         return features

@@ -24,10 +24,24 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         weight: (samples,) or None.
     """
 
-    def __init__(self, x: Tensor | NDArray[Any], y: Tensor, weight: Tensor | None = None) -> None:
-        if len(x) != len(y) or (weight is not None and len(weight) != len(y)):
-            raise InvalidInputError(f"x and y must have as many rows as each other, got {len(x)} and {len(y)}.")
-        self.x, self.y, self.weight = x, y, weight
+    def __init__(
+        self, x: Tensor | NDArray[Any], y: Tensor | NDArray[Any], weight: Tensor | NDArray[Any] | None = None
+    ) -> None:
+        self.x = x
+        self.y = torch.as_tensor(y)
+        self.weight = None if weight is None else torch.as_tensor(weight)
+        if len(x) != len(self.y) or len(x) == 0:
+            raise InvalidInputError(
+                f"x and y must have as many rows as each other, and one at least: {len(x)} and {len(y)}."
+            )
+        if self.weight is not None and self.weight.shape != (len(x),):
+            raise InvalidInputError(f"weight must have the shape ({len(x)},), got {tuple(self.weight.shape)}.")
+        if self.y.ndim > 2 or self.y.is_floating_point() or self.y.is_complex():
+            raise InvalidInputError(
+                f"y must hold whole class numbers, (samples,) or (samples, attributes), got {self.y.dtype} of shape "
+                f"{tuple(self.y.shape)}; call .long() on it."
+            )
+        self.y = self.y.long()
         self.rows: Tensor | None = None  # of x; None is all of them
 
     def subset(self, rows: Tensor) -> "ArrayData":
@@ -50,20 +64,6 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         rows = own if self.rows is None else self.rows[own]
         x = self.x[rows] if isinstance(self.x, Tensor) else torch.from_numpy(self.x[rows.numpy()])
         return (x, self.y[own]) if self.weight is None else (x, self.y[own], self.weight[own])
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Enough to notice that it is another data set: its shape, and sums over rows spread through it."""
-        last = len(self) - 1
-        spread = torch.linspace(0, last, min(len(self), 64), dtype=torch.float64).long()  # float32 counts to 2²⁴
-        part = self.__getitems__(spread)[0].double()
-        place = torch.arange(1, len(self) + 1, dtype=torch.float64)
-        return {
-            "rows": len(self),
-            "shape": list(part.shape[1:]),
-            "sum": float(part.nan_to_num().sum()),
-            "labels": float((self.y.reshape(len(self), -1).sum(-1) * place).sum()),
-            "weights": None if self.weight is None else float((self.weight.double() * place).sum()),
-        }
 
 
 class EpochBatches(BatchSampler):
@@ -95,8 +95,12 @@ class EpochBatches(BatchSampler):
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         if self.order == "shuffled":
             return torch.randperm(len(self.y), generator=generator)
-        counts = torch.bincount(self.y)
-        return torch.multinomial(1.0 / counts[self.y].double(), len(self.y), replacement=True, generator=generator)
+        # a class first, then one of its rows
+        by_class, counts = torch.argsort(self.y), torch.bincount(self.y)
+        present = counts.nonzero().squeeze(-1)
+        drawn = present[torch.randint(len(present), (len(self.y),), generator=generator)]
+        place = (torch.rand(len(self.y), generator=generator, dtype=torch.float64) * counts[drawn]).long()
+        return by_class[(counts.cumsum(0) - counts)[drawn] + place]
 
 
 def capped_sample(y: Tensor, cap: int, *, seed: int) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training.network import head_logits
+from equipoise.training.prepare import is_number, is_whole
 from equipoise.training.strength import angular_strength, lacking_shift
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
@@ -21,7 +22,7 @@ class Curriculum:
 
     Class uncertainty is estimated once, at the end of the softmax stage, and kept: re-estimating it chases its own
     effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
-    is held back by log(u_c / min u), reached over the first third of the class stage.
+    is held back by log(u_c / min u), reached over the first sixth of what follows the softmax stage.
 
     In a loop of your own::
 
@@ -58,8 +59,10 @@ class Curriculum:
         strength: StrengthRule = "uncertainty",
         feedback: float = 0.5,
     ) -> None:
-        if epochs < 1:
-            raise InvalidInputError(f"epochs must be at least 1, got {epochs}.")
+        if not is_whole(epochs) or epochs < 1:
+            raise InvalidInputError(f"epochs must be a whole number of at least 1, got {epochs!r}.")
+        if kind not in get_args(UncertaintyKind):
+            raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
         if strength not in get_args(StrengthRule):
             raise InvalidInputError(f"strength must be 'uncertainty' or 'feedback', got {strength!r}.")
         if not 0 < feedback <= 1 or not m_max > 1:
@@ -143,17 +146,24 @@ class Curriculum:
 def _boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:
     """The first epochs of the class and of the sample stage."""
     stages = (softmax, class_level, sample_level)
-    if min(stages) < 0 or sum(stages) <= 0:
-        raise InvalidInputError(f"the stages must not be negative and not all 0, got {stages}.")
+    for stage in stages:
+        if not is_number(stage) or not (0 <= stage <= 1 or _counts_epochs(stage)):
+            raise InvalidInputError(
+                f"a stage must be a share of the epochs from 0 to 1, or a whole number of epochs, got {stage!r}."
+            )
+    if sum(stages) <= 0:
+        raise InvalidInputError(f"the stages must not all be 0, got {stages}.")
     shares = [stage for stage in stages if not _counts_epochs(stage)]
     left = epochs - sum(int(stage) for stage in stages if _counts_epochs(stage))
     if left < 0:
         raise InvalidInputError(f"the stages take {epochs - left} epochs but there are only {epochs}; shorten one.")
     whole = sum(shares) or 1.0
     counted = [int(stage) if _counts_epochs(stage) else int(left * stage / whole + 1e-9) for stage in stages]
+    if class_level + sample_level > 0 and epochs > 1 and counted[1] + counted[2] == 0:
+        counted[1] = 1  # too few epochs for a third of them: one of the class level at least
     sample_start = epochs - counted[2]
     return max(1, sample_start - counted[1]), max(1, sample_start)
 
 
 def _counts_epochs(stage: float) -> bool:
-    return isinstance(stage, int) and not isinstance(stage, bool) and stage >= 1
+    return is_whole(stage) and stage >= 1

@@ -29,6 +29,11 @@ def choose_width(samples: int) -> int:
     return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
 
 
+def rows_at_once(numbers_a_row: int) -> int:
+    """How many rows go through a network together: about four million numbers, and 4,096 rows at most."""
+    return max(1, min(4096, 2**22 // max(numbers_a_row, 1)))
+
+
 @contextmanager
 def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
     """One CPU thread for steps too small to share: on a busy machine two threads took eight times as long as one."""

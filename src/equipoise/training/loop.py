@@ -12,11 +12,12 @@ from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.curriculum import Curriculum
+from equipoise.training.identity import run_identity
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.network import Network, head_logits
 from equipoise.training.prepare import Settings, class_counts, make_accelerator, make_loader, make_optimizer
 from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee, run_identity
+from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
@@ -30,7 +31,7 @@ def train(
     *,
     curriculum: Curriculum | None = None,
     validation: ArrayData | None = None,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     watcher: Watcher | None = None,
     tracker: str | None = None,
 ) -> list[Record]:
@@ -45,6 +46,8 @@ def train(
         watcher: told of every step and epoch, a progress bar for example.
         tracker: an Accelerate tracker, ``"tensorboard"`` for example; writes into ``folder``.
     """
+    folder = None if folder is None else Path(folder)
+    _check_together(network.head, settings, curriculum, validation)
     accelerator = make_accelerator(settings, folder, tracker)
     watcher = watcher or Silence()
     torch.manual_seed(settings.seed + accelerator.process_index)
@@ -55,8 +58,8 @@ def train(
     counts = class_counts(data.y, network.head.classes)
     held_out = None if validation is None else Validation(accelerator, validation, counts)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
-    run = Run(folder, run_identity(network, data, settings, curriculum, validation), trainee)
-    position = run.open()
+    run = Run(folder, trainee)
+    position = run.open(lambda: run_identity(network, data, settings, curriculum, validation))
 
     with StopRequest(enabled=folder is not None) as stop:
         for epoch in range(position.epoch, settings.epochs):
@@ -92,7 +95,26 @@ def train(
     accelerator.unwrap_model(model, keep_fp32_wrapper=False)
     for each in accelerator.trackers:
         each.finish()
+    network.eval()
     return position.history
+
+
+def _check_together(
+    head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
+) -> None:
+    """What fits each other is said before the first step, not after a third of the epochs."""
+    if validation is None and settings.patience is not None:
+        raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
+    if curriculum is None:
+        return
+    if not isinstance(head, UncertaintyMarginLoss):
+        raise InvalidInputError(
+            f"a curriculum drives an UncertaintyMarginLoss, got {type(head).__name__}; leave it out."
+        )
+    if curriculum.epochs != settings.epochs:
+        raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
+    if curriculum.strength == "feedback" and validation is None:
+        raise InvalidInputError("strength='feedback' is measured on held-out samples; hold some out.")
 
 
 def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:
@@ -171,8 +193,6 @@ def _move_curriculum(
     if not curriculum.wants_features(epoch, head):
         return
     if features is None or target is None:
-        if curriculum.strength == "feedback":
-            raise InvalidInputError("strength='feedback' is measured on held-out samples; pass validation samples.")
         sample = data.subset(capped_sample(data.y, settings.cap, seed=settings.seed)[0])
         features, target = gathered_features(accelerator, network, sample), sample.y.to(accelerator.device)
     curriculum.adapt(head, features, target)

@@ -1,15 +1,16 @@
 """What a network is asked while it trains: its class uncertainty, and how it does on the validation split."""
 
+import math
+
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.training.batches import ArrayData, capped_sample
+from equipoise.training.defaults import rows_at_once
 from equipoise.training.network import Network
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
-
-ROWS_AT_ONCE = 512
 
 
 def estimate_class_uncertainty(
@@ -30,7 +31,8 @@ def estimate_class_uncertainty(
     sums: ClassMoments | None = None
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
         generator = torch.Generator().manual_seed(seed + accelerator.process_index)
-        for part in _parts(mine):
+        step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones leave the cache
+        for part in _parts(mine, step):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
             outputs = mc_dropout(network, x, passes, generator).softmax(-1)
             moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
@@ -49,7 +51,8 @@ def gathered_features(accelerator: Accelerator, network: Network, data: ArrayDat
     network.eval()
     parts: list[Tensor] = []
     with accelerator.split_between_processes(list(range(len(data)))) as mine:
-        for part in torch.as_tensor(mine, dtype=torch.long).split(ROWS_AT_ONCE):
+        row = data.__getitems__([0])[0].numel()
+        for part in _parts(mine, rows_at_once(row)):
             x = data.__getitems__(part)[0].to(accelerator.device)
             with accelerator.autocast():
                 parts.append(network.backbone(x).float())
@@ -82,10 +85,19 @@ class Validation:
 
 def class_recall(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Recall of each class, (classes,) or (attributes, 2), and whether it has a sample at all."""
-    own = torch.nn.functional.one_hot(target, logits.shape[-1]).double()  # (batch, classes)
-    right = (logits.argmax(-1) == target).double().unsqueeze(-1)
-    counts = own.sum(0)
-    return (own * right).sum(0) / counts.clamp_min(1), counts > 0
+    right = logits.argmax(-1) == target
+    counts = count_labels(target, logits.shape[-1])
+    found = count_labels(target, logits.shape[-1], right)
+    return found.double().cpu() / counts.clamp_min(1).cpu(), counts.cpu() > 0
+
+
+def count_labels(target: Tensor, classes: int, which: Tensor | None = None) -> Tensor:
+    """How often each class occurs, (classes,) or (attributes, 2), among those samples that ``which`` marks."""
+    if target.ndim == 1:
+        return torch.bincount(target if which is None else target[which], minlength=classes)
+    columns = range(target.shape[1])
+    each = [count_labels(target[:, c], classes, None if which is None else which[:, c]) for c in columns]
+    return torch.stack(each)
 
 
 def rare_classes(class_counts: Tensor) -> Tensor:
@@ -95,9 +107,9 @@ def rare_classes(class_counts: Tensor) -> Tensor:
     return counts < middle
 
 
-def _parts(rows: list[int]) -> tuple[Tensor, ...]:
+def _parts(rows: list[int], step: int) -> tuple[Tensor, ...]:
     """A process's rows, not too many at once; no part at all without rows, for no network need take an empty batch."""
-    return torch.tensor(rows, dtype=torch.long).split(ROWS_AT_ONCE) if rows else ()
+    return torch.tensor(rows, dtype=torch.long).split(step) if rows else ()
 
 
 def _gather_rows(accelerator: Accelerator, own: Tensor, total: int) -> Tensor:

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from accelerate import Accelerator
@@ -47,9 +48,36 @@ class Settings:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate", "cap"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "cap": 1, "passes": 2, "seed": 0}
+        for name, lowest in least.items():
+            self._whole(name, lowest)
+        for name in ("checkpoint_steps", "patience"):
+            if getattr(self, name) is not None:
+                self._whole(name, 1)
+        for name in ("learning_rate", "weight_decay"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 <= float(value) < math.inf:
+                raise InvalidInputError(f"{name} must be a number that is not negative, got {value!r}.")
+            object.__setattr__(self, name, float(value))
+        for name, choices in (("order", get_args(Order)), ("precision", get_args(Precision))):
+            if getattr(self, name) not in choices:
+                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
+
+    def _whole(self, name: str, lowest: int) -> None:
+        value = getattr(self, name)
+        if not is_whole(value) or value < lowest:
+            raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
+        object.__setattr__(self, name, int(value))  # numpy's numbers become Python's
+
+
+def is_whole(value: object) -> bool:
+    """A whole number of Python or numpy, and no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """A real number of Python or numpy, and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def class_counts(y: Tensor, classes: int) -> Tensor:
@@ -61,12 +89,15 @@ def class_counts(y: Tensor, classes: int) -> Tensor:
 
 
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
+    """Accelerate for these settings, on the CPU where there is no accelerator that can count in float64."""
     if tracker is not None and folder is None:
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
         AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
+    if tracker not in (None, "tensorboard"):
+        raise InvalidInputError(f"tracker must be 'tensorboard', got {tracker!r}.")
     accelerator = Accelerator(
-        cpu=not torch.accelerator.is_available(),  # else torchrun's processes on CPUs would not find one another
+        cpu=not _has_accelerator(),  # else torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
         dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
@@ -74,13 +105,15 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         project_dir=folder,
     )
     if tracker is not None:
-        try:
-            accelerator.init_trackers("tracking")
-        except (ImportError, ValueError) as error:
-            raise InvalidInputError(
-                f"tracker {tracker!r} cannot be used ({error}); pip install 'equipoise[tracking]' brings TensorBoard."
-            ) from error
+        accelerator.init_trackers("tracking")
+        if not accelerator.trackers:
+            raise InvalidInputError(f"tracker {tracker!r} is not installed; pip install 'equipoise[tracking]'.")
     return accelerator
+
+
+def _has_accelerator() -> bool:
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return device is not None and device.type != "mps"
 
 
 def make_loader(data: ArrayData, settings: Settings, accelerator: Accelerator) -> tuple[DataLoader[Any], EpochBatches]:

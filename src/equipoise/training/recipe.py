@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from equipoise.losses import LOSSES, ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.training.network import Network
+from equipoise.training.prepare import is_number, is_whole
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,21 @@ class Recipe:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
         for name in ("classes", "columns", "width"):
             value = getattr(self, name)  # from a file it may be anything
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            if not is_whole(value) or value < 1:
                 raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        rate: Any = self.dropout
-        if not isinstance(rate, int | float) or not 0 <= rate < 1:
-            raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {rate!r}.")
+            object.__setattr__(self, name, int(value))
+        if not is_number(self.dropout) or not 0 <= self.dropout < 1:
+            raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {self.dropout!r}.")
+        object.__setattr__(self, "dropout", float(self.dropout))
+        if self.uncertain and self.dropout == 0:
+            raise InvalidInputError(
+                f"method {self.method!r} takes its uncertainty from dropout, got dropout=0; choose a rate above 0."
+            )
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the method is the paper's, with a curriculum."""
+        return LOSSES[self.method] is UncertaintyMarginLoss
 
     @property
     def class_shape(self) -> tuple[int, ...]:
@@ -66,7 +76,7 @@ class Recipe:
         """The loss with its class vectors."""
         build = LOSSES[self.method]
         own: dict[str, Any] = {}
-        if build is UncertaintyMarginLoss:
+        if self.uncertain:
             own = {"form": self.form, "sample_level": self.sample_level}
         return build(
             features,

@@ -3,6 +3,7 @@
 import json
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -11,10 +12,10 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.errors import InvalidStateError
-from equipoise.training.batches import ArrayData
+from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.training.checkpoint import (
     Checkpoints,
+    DiskFullError,
     of_prefix,
     pack_optimizer,
     random_states,
@@ -25,7 +26,6 @@ from equipoise.training.checkpoint import (
 )
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.network import Network
-from equipoise.training.prepare import Settings
 from equipoise.training.progress import MetricsFile, Record
 
 
@@ -105,23 +105,33 @@ class Run:
     """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``. Without a folder nothing is written.
 
     Args:
-        folder: new, or of a run with the same ``identity``, which is then resumed.
-        identity: what makes two runs the same: settings and a fingerprint of the data.
+        folder: new, or of a run with the same identity, which is then resumed.
     """
 
-    def __init__(self, folder: Path | None, identity: dict[str, Any], trainee: Trainee) -> None:
+    def __init__(self, folder: Path | None, trainee: Trainee) -> None:
         self.folder, self.trainee = folder, trainee
         self.main = trainee.accelerator.is_main_process
-        self.identity = json.loads(json.dumps(identity | {"processes": trainee.accelerator.num_processes}))
         self.metrics: MetricsFile | None = None
 
-    def open(self) -> Position:
-        """The position to start from: the newest checkpoint's, or the beginning."""
+    def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
+        """The position to start from: the newest checkpoint's, or the beginning.
+
+        Args:
+            identity: tells what makes two runs the same; asked only where there is a folder.
+        """
         if self.folder is None:
             return Position()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._check_identity(self.folder / "run.json")
-        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        known = json.loads(json.dumps(identity() | {"processes": self.trainee.accelerator.num_processes}))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._check_identity(self.folder / "run.json", known)
+            self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        except DiskFullError:
+            raise
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.folder} cannot hold a run ({error}); choose a folder to write in."
+            ) from error
         self.trainee.accelerator.wait_for_everyone()
         found = self.checkpoints.newest()
         position = Position()
@@ -147,13 +157,13 @@ class Run:
         if self.metrics is not None:
             self.metrics.epoch(record)
 
-    def _check_identity(self, path: Path) -> None:
+    def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
         if path.exists():
             try:
                 known = json.loads(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise InvalidStateError(f"{path} is not JSON ({error}); choose another folder for this run.") from error
-            before, now = _leaves(known), _leaves(self.identity)
+            before, now = _leaves(known), _leaves(identity)
             changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
             if changed:
                 first = changed[0]
@@ -162,34 +172,7 @@ class Run:
                     f"{now.get(first)!r}; choose another folder, or delete that one."
                 )
         elif self.main:
-            write_atomically(path, json.dumps(self.identity, indent=2).encode())
-
-
-def run_identity(
-    network: Network, data: ArrayData, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
-) -> dict[str, Any]:
-    """What makes two runs the same."""
-    return {
-        "settings": asdict(settings),
-        "data": data.fingerprint(),
-        "validation": None if validation is None else validation.fingerprint(),
-        "network": repr(network).splitlines(),
-        "head": options_of(network.head),
-        "curriculum": options_of(curriculum),
-    }
-
-
-def options_of(part: object) -> dict[str, Any]:
-    """What an object was built with, as far as it is plain values or named functions: part of a run's identity."""
-    options = {}
-    for name, value in getattr(part, "__dict__", {}).items():
-        if name.startswith("_") or name == "training":
-            continue
-        if value is None or isinstance(value, bool | int | float | str):
-            options[name] = value
-        elif callable(value):
-            options[name] = getattr(value, "__name__", type(value).__name__)
-    return options
+            write_atomically(path, json.dumps(identity, indent=2).encode())
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:
@@ -219,6 +202,8 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if kind is None and self.signal is not None:  # it came after the last step: the caller's to deal with
+            signal.raise_signal(self.signal)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.signal = number

@@ -14,16 +14,19 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.losses import psi
 from equipoise.losses.angular import SHORTEST
+from equipoise.losses.head import gather_classes
+from equipoise.training.measure import count_labels
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
 
+SMALLEST_SHIFT = 1e-3
+"""Angles that move the logits by less on average have collapsed, and set no scale."""
+
 
 def balancing_weights(target: Tensor, classes: int) -> Tensor:
     """1/n_y for each sample, so that every class present adds up to 1: target (batch,) or (batch, attributes)."""
-    one_hot = torch.nn.functional.one_hot(target, classes).double()
-    counts = one_hot.sum(0, keepdim=True)
-    return (one_hot / counts.clamp_min(1)).sum(-1)
+    return 1 / gather_classes(count_labels(target, classes).double(), target)
 
 
 def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iterations: int = 60) -> float:
@@ -64,4 +67,4 @@ def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: 
     shift = length * (cosine - psi(cosine, margins))  # (batch, classes)
     own = target.unsqueeze(-1)
     wanted = (margins - 1).expand_as(shift).gather(-1, own).mean()
-    return float(wanted / shift.gather(-1, own).mean().clamp_min(SHORTEST))
+    return float(wanted / shift.gather(-1, own).mean().clamp_min(SMALLEST_SHIFT))

@@ -19,8 +19,10 @@ def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
     if kind == "multiclass-multioutput":
         raise InvalidInputError("y must be labels or a matrix of 0 and 1, got several columns of other labels.")
     if kind == "multilabel-indicator":
+        if not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels).tolist()}.")
         return np.arange(labels.shape[1]), torch.as_tensor(labels, dtype=torch.long)
     classes, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
     if len(classes) < 2:
-        raise InvalidInputError(f"y must have at least two classes, got one class: {classes[0]!r}.")
+        raise InvalidInputError(f"y must have at least two classes, got one class: {classes.tolist()[0]!r}.")
     return classes, torch.as_tensor(numbers, dtype=torch.long)
