@@ -1,14 +1,17 @@
 """The command line as a person meets it."""
 
 import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from equipoise import __version__
+from equipoise import __version__, cli
 from equipoise.cli import app
+from equipoise.errors import InvalidInputError
 
 PLAIN = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
@@ -44,6 +47,45 @@ def test_an_unknown_option_is_an_error_of_use():
     assert "--sead" in result.output
 
 
+@pytest.mark.parametrize("seed", ["-1", str(2**32)])
+def test_a_seed_out_of_range_is_an_error_of_use(seed):
+    result = CliRunner(env=PLAIN).invoke(app, ["demo", "--seed", seed])
+    assert result.exit_code == 2
+    assert "Invalid value for '--seed'" in result.output
+
+
+def test_an_error_is_one_line_with_its_brackets(monkeypatch, capsys):
+    message = "TensorBoard is missing; " + "so that the line is long, " * 5 + "pip install equipoise[tracking]."
+
+    def refuse():
+        raise InvalidInputError(message)
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    assert capsys.readouterr() == ("", f"error: {message}\n")
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [(">/dev/full", "the output could not be written: No space left on device"), (">&-", "standard output is closed")],
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
+def test_an_output_that_takes_nothing_is_one_sentence(argument, target, sentence):
+    line = f"{shlex.quote(sys.executable)} -m equipoise {argument} {target}"
+    done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True, env=PLAIN, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {sentence}; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_error_of_a_file_is_no_error_of_the_output(monkeypatch):
+    monkeypatch.setattr(cli, "app", Path("/no/such/file").read_bytes)
+    with pytest.raises(FileNotFoundError, match="/no/such/file"):
+        cli.main()
+
+
 def test_help_needs_neither_torch_nor_scikit_learn():
     code = "import sys, equipoise.cli; sys.exit(bool({'torch', 'sklearn'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -52,7 +94,7 @@ def test_help_needs_neither_torch_nor_scikit_learn():
 def test_the_demo_compares_softmax_with_equipoise():
     result = CliRunner(env=PLAIN).invoke(app, ["demo", "--seed", "1"], catch_exceptions=False)
     assert result.exit_code == 0
-    for part in ("Recall on an untouched, balanced test set", "softmax", "equipoise", "mean rare", "mean all"):
+    for part in ("Recall on an untouched, balanced test set", "softmax", "equipoise", "rare, mean", "all, mean"):
         assert part in result.stdout
     assert "training softmax ..." in result.stderr
     assert result.stdout.count("rare") == 5 + 1  # five classes, one mean

@@ -1,10 +1,13 @@
 """The command line: parsing and printing only."""
 
+import os
 import sys
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from equipoise import __version__
@@ -36,7 +39,9 @@ def options(
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(help="Which classes become rare, and every other random choice.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Which classes become rare, and every other random choice.")
+    ] = 0,
 ) -> None:
     """Softmax against equipoise on imbalanced digits, in under a minute.
 
@@ -69,8 +74,21 @@ def demo(
 
 def main() -> None:
     """Run the command line; what equipoise refuses is one sentence on standard error and exit code 1."""
+    if sys.stdout is None:
+        _end("standard output is closed; open it or send it to a file.")
     try:
         app()
     except EquipoiseError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
-        sys.exit(1)
+        _end(str(error))
+    except OSError as error:
+        if error.filename is not None:  # a file of its own, not the output
+            raise
+        with suppress(OSError):  # what is left in the buffer goes nowhere, or Python fails again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end(f"the output could not be written: {error.strerror or error}; make room or send it elsewhere.")
+
+
+def _end(message: str) -> NoReturn:
+    with suppress(OSError):  # standard error may be gone as well
+        Console(stderr=True).print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
+    sys.exit(1)

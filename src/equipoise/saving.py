@@ -120,7 +120,7 @@ def load_model(folder: Path) -> SavedModel:
 
 def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:
     """The sizes a network would be built with are those of its tensors: a wrong number must not fill the memory."""
-    wanted = {"head.weight": (math.prod(recipe.class_shape), record["features"])}
+    wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record["features"])}
     if not record["custom_backbone"]:
         wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
     for name, shape in wanted.items():

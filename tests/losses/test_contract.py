@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,6 +102,21 @@ def test_class_weights_multiply_the_loss_of_their_class(name, multilabel):
     loss = build(name, multilabel=multilabel, class_weight=weight, reduction="none")
     losses = loss.sample_losses(features, target) * gather_classes(weight.double(), target)
     torch.testing.assert_close(loss(features, target), losses.sum(-1) if multilabel else losses)
+
+
+@EVERY_LOSS
+def test_class_weights_and_counts_may_be_arrays_or_lists(name):
+    features, target = batch()
+    weight = [1.0, 2.0, 3.0, 4.0, 5.0]
+    expected = build(name, class_weight=torch.tensor(weight))(features, target)
+    for given_ in (np.array(weight), weight):
+        assert torch.equal(build(name, class_weight=given_, class_counts=COUNTS.numpy())(features, target), expected)
+
+
+@EVERY_LOSS
+def test_logits_take_tensors_only(name):
+    with pytest.raises(InvalidInputError, match="features must be a torch tensor, got list"):
+        build(name).logits([[0.0] * FEATURES])
 
 
 @EVERY_LOSS
@@ -272,10 +288,11 @@ def test_dropout_acts_in_training_and_not_in_eval(name):
 def test_integer_labels_of_any_width_and_boolean_label_matrices_are_taken(name):
     features, target = batch()
     loss = build(name)
-    assert torch.equal(loss(features, target.to(torch.int32)), loss(features, target))
+    for dtype in (torch.int32, torch.uint8, torch.uint16, torch.uint32):
+        assert torch.equal(loss(features, target.to(dtype)), loss(features, target))
     features, target = batch(multilabel=True)
     loss = build(name, multilabel=True)
-    for dtype in (torch.bool, torch.float32, torch.uint8):
+    for dtype in (torch.bool, torch.float32, torch.uint8, torch.uint16):
         assert torch.equal(loss(features, target.to(dtype)), loss(features, target))
 
 
@@ -283,11 +300,16 @@ def test_integer_labels_of_any_width_and_boolean_label_matrices_are_taken(name):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda x, y: (x, y + 1), "target has label 5 but the head has 5 classes .* pass classes=6"),
-        (lambda x, y: (x, y - 1), "target has label -1 but the head has 5 classes"),
+        (lambda x, y: (x, y + 1), r"target has label 5 but there are 5 classes \(0 to 4\); pass classes=6"),
+        (lambda x, y: (x, y - 1), "target has label -1 but labels start at 0; check the labels"),
         (lambda x, y: (x, y[:-1]), r"target must have the shape \(8,\), got \(7,\)"),
         (lambda x, y: (x, y.double()), "target must hold integer labels"),
         (lambda x, y: (x, y > 1), "target must hold integer labels"),
+        (lambda x, y: (x, y.to(torch.complex64)), "target must hold integer labels, got torch.complex64"),
+        (lambda x, y: (x, y.tolist()), r"target must be a torch tensor, got list; wrap it in torch.as_tensor"),
+        (lambda x, _: (x, None), "target must be a torch tensor, got NoneType"),
+        (lambda x, y: (x.tolist(), y), "features must be a torch tensor, got list"),
+        (lambda x, y: (x.numpy(), y), r"features must be a torch tensor, got ndarray; wrap it in torch.as_tensor"),
         (lambda x, y: (x[:, 1:], y), r"features must have the shape \(batch, 6\), got \(8, 5\)"),
         (lambda x, y: (x[0], y), r"features must have the shape \(batch, 6\), got \(6,\)"),
         (lambda x, y: (x.long(), y), r"features must be floating point, got torch.int64; call .float\(\)"),
@@ -310,6 +332,8 @@ def test_a_bad_batch_gets_one_sentence(name, spoil, message):
         (lambda y: y - 1, "must hold 0 and 1 only, got values from -1 to 0"),
         (lambda y: y * 0.5, "must hold 0 and 1 only, got values from 0.0 to 0.5"),
         (lambda y: y[:, 0], r"target must have the shape \(8, 3\), got \(8,\)"),
+        (lambda y: y * 1j, "must hold 0 and 1 only, got torch.complex64"),
+        (lambda y: y.tolist(), "target must be a torch tensor, got list"),
     ],
 )
 def test_bad_label_matrices_get_one_sentence(name, spoil, message):
@@ -326,6 +350,7 @@ def test_bad_label_matrices_get_one_sentence(name, spoil, message):
         (torch.ones(ROWS - 1), r"sample_weight must have the shape \(8,\), got \(7,\)"),
         (-torch.ones(ROWS), "sample_weight must be finite and not negative"),
         (torch.full((ROWS,), float("nan")), "sample_weight must be finite and not negative"),
+        ([1.0] * ROWS, "sample_weight must be a torch tensor, got list"),
     ],
 )
 def test_bad_sample_weights_get_one_sentence(name, weight, message):
@@ -345,6 +370,9 @@ def test_bad_sample_weights_get_one_sentence(name, weight, message):
         ({"class_weight": torch.ones(4)}, r"class_weight must have the shape \(5,\), got \(4,\)"),
         ({"class_weight": torch.full((5,), float("inf"))}, "class_weight must be finite"),
         ({"class_weight": "inverse"}, "class_weight must be a tensor, 'balanced' or 'effective'"),
+        ({"class_weight": {0: 1.0}}, "class_weight must be numbers, got dict"),
+        ({"class_weight": np.ones(4)}, r"class_weight must have the shape \(5,\), got \(4,\)"),
+        ({"class_counts": "many"}, "class_counts must be numbers, got str"),
     ],
 )
 def test_bad_options_get_one_sentence(name, options, message):

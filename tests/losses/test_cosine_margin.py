@@ -173,6 +173,9 @@ def test_logits_are_scaled_cosines_whatever_the_length_of_features():
     [
         (lambda: head("cosface"), "kind must be one of am_softmax, arcface, ldam, got 'cosface'"),
         (lambda: head("arcface", scale=0.0), "scale must be positive"),
+        (lambda: head("ldam", defer=1.5), "defer must be a share of the epochs from 0 to 1, got 1.5"),
+        (lambda: head("ldam", defer=-0.1), "defer must be a share of the epochs from 0 to 1, got -0.1"),
+        (lambda: head("ldam", defer=math.nan), "defer must be a share of the epochs from 0 to 1, got nan"),
         (lambda: head("arcface", scale=float("inf")), "scale must be positive"),
         (lambda: head("arcface", margin=3.2), r"margins must lie in \[0, π\]"),
         (lambda: head("arcface", margin=-0.1), "margins must be finite and not negative"),

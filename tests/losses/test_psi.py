@@ -142,10 +142,24 @@ def test_the_shifted_cosine_and_its_gradient_are_finite_and_bounded_at_the_ends(
     assert 0 <= float(slope.min()) <= float(slope.max()) <= STEEPEST
 
 
-@pytest.mark.parametrize("margin", REAL_MARGINS[1:])
-def test_a_cosine_past_one_counts_as_one(margin):
-    past, ends = torch.tensor([-1.0000001, 1.0000001]), torch.tensor([-1.0, 1.0])
-    assert torch.equal(psi(past, margin), psi(ends, margin))
+@pytest.mark.parametrize("way", ["exact", "detached"])
+@pytest.mark.parametrize("past", [1.0000001, 1.5, 1e10])
+@pytest.mark.parametrize("margin", REAL_MARGINS)
+def test_a_cosine_past_one_counts_as_one(margin, past, way):
+    past, ends = torch.tensor([-past, past]), torch.tensor([-1.0, 1.0])
+    assert torch.equal(psi(past, margin, gradient=way), psi(ends, margin, gradient=way))
+    assert torch.equal(gradient(psi, past, margin, gradient=way), gradient(psi, ends, margin, gradient=way))
+
+
+@pytest.mark.parametrize("way", ["exact", "detached"])
+def test_the_gradient_of_margin_one_flows_at_the_ends_and_past_them(way):
+    cosine = torch.tensor([-1.5, *ENDS, 1.5])
+    assert torch.equal(gradient(psi, cosine, 1.0, gradient=way), torch.ones_like(cosine))
+
+
+def test_a_margin_may_be_a_list():
+    cosine = torch.tensor([0.5, -0.5])
+    assert torch.equal(psi(cosine, [1.0, 2.0]), psi(cosine, torch.tensor([1.0, 2.0])))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
@@ -183,6 +197,11 @@ def test_the_shifted_cosine_passes_gradcheck():
         (lambda: psi(torch.zeros(2, dtype=torch.int64), 2.0), "floating-point"),
         (lambda: psi(torch.zeros(2, 3), torch.ones(4)), "does not broadcast"),
         (lambda: psi(torch.zeros(2), 2.0, gradient="both"), "'exact' or 'detached'"),
+        (lambda: psi([0.0, 0.5], 2.0), r"cosine must be a torch tensor, got list; wrap it in torch.as_tensor"),
+        (lambda: psi(None, 2.0), "cosine must be a torch tensor, got NoneType"),
+        (lambda: psi(torch.zeros(2), None), "margin must be numbers, got NoneType"),
+        (lambda: psi(torch.zeros(2), "wide"), "margin must be numbers, got str"),
+        (lambda: shifted_cosine(0.5, 0.1), "cosine must be a torch tensor, got float"),
         (lambda: shifted_cosine(torch.zeros(2), -0.1), r"\[0, π\]"),
         (lambda: shifted_cosine(torch.zeros(2), 3.2), r"\[0, π\]"),
         (lambda: shifted_cosine(torch.zeros(2), float("nan")), r"\[0, π\]"),

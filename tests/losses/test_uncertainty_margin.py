@@ -300,8 +300,11 @@ def set_buffer(name, value):
         (lambda: UncertaintyMarginLoss(4, 3, placement="some"), "placement must be one of target, all"),
         (lambda: UncertaintyMarginLoss(4, 3, sample_level="all"), "sample_level must be one of none, expected"),
         (lambda: UncertaintyMarginLoss(4, 3, gradient="none"), "gradient must be one of exact, detached"),
-        (lambda: UncertaintyMarginLoss(4, 3, kappa=-0.1), "kappa must not be negative"),
-        (lambda: UncertaintyMarginLoss(4, 3, kappa=float("nan")), "kappa must not be negative"),
+        (lambda: UncertaintyMarginLoss(4, 3, kappa=-0.1), "kappa must be finite and not negative, got -0.1"),
+        (lambda: UncertaintyMarginLoss(4, 3, kappa=float("nan")), "kappa must be finite and not negative, got nan"),
+        (lambda: UncertaintyMarginLoss(4, 3, kappa=float("inf")), "kappa must be finite and not negative, got inf"),
+        (lambda: set_buffer("margins", "wide"), "margins must be numbers, got str"),
+        (lambda: set_buffer("strength", None), "strength must be numbers, got NoneType"),
         (lambda: UncertaintyMarginLoss(4, 3, margin=0.9), "margins must be finite and at least 1"),
         (lambda: UncertaintyMarginLoss(4, 3, strength=-1.0), "strength must be finite and at least 0"),
         (lambda: set_buffer("margins", torch.full((CLASSES,), 0.99)), "margins must be finite and at least 1"),
@@ -327,11 +330,40 @@ def test_moments_of_another_shape_are_refused(wrong):
             head(sample_level="expected")(features, target, error=error)
 
 
+def test_moments_may_be_a_plain_pair():
+    features, target = batch()
+    loss = head(sample_level="expected")
+    error = dropout_error_moments(features, loss.class_vectors(torch.float64).detach(), target, rate=RATE)
+    assert torch.equal(loss(features, target, error=tuple(error)), loss(features, target, error=error))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (torch.zeros(ROWS, CLASSES), "error must be a pair of a mean and a variance, got Tensor"),
+        ((torch.zeros(ROWS, CLASSES),), "error must be a pair of a mean and a variance, got tuple"),
+        (([0.0], torch.zeros(ROWS, CLASSES)), "error's mean must be a torch tensor, got list"),
+        ((torch.zeros(ROWS, CLASSES), None), "error's variance must be a torch tensor, got NoneType"),
+    ],
+)
+def test_moments_that_are_no_pair_of_tensors_are_refused(error, message):
+    with pytest.raises(InvalidInputError, match=message):
+        head(sample_level="expected")(*batch(), error=error)
+
+
 @pytest.mark.parametrize("sample_level", ["expected", "complement", "printed"])
 def test_a_sample_level_without_any_variance_says_what_to_do(sample_level):
     features, target = batch()
     with pytest.raises(InvalidStateError, match="build the loss with dropout > 0"):
         head(sample_level=sample_level, dropout=0.0)(features, target)
+
+
+def test_free_vectors_and_features_that_are_both_huge_give_a_finite_loss():
+    loss = head(normalize=False, sample_level="expected", dtype=torch.float32)
+    features, target = batch(dtype=torch.float32)
+    with torch.no_grad():
+        loss.weight.mul_(1e4)
+    assert bool(loss(features * 1e30, target).isfinite().all())
 
 
 def extreme_features(rows, exponent, generator):
@@ -378,10 +410,8 @@ def test_no_features_class_vectors_or_margins_give_a_non_finite_loss_or_gradient
             reduction="none",
         )
         loss.margins = 1 + torch.rand(CLASSES, generator=generator) * (largest - 1)
-        # Free class vectors carry their length into every logit, and the square of it into the variance.
-        power = vector_exponent if normalize else min(vector_exponent, 1)
         with torch.no_grad():
-            vectors = torch.randn(CLASSES, FEATURES, generator=generator, dtype=torch.float64) * 10.0**power
+            vectors = torch.randn(CLASSES, FEATURES, generator=generator, dtype=torch.float64) * 10.0**vector_exponent
             loss.weight.copy_(vectors.clamp(-3e38, 3e38))
             loss.weight[0] = F.one_hot(torch.tensor(1), FEATURES)
             loss.weight[1] = 0

@@ -143,32 +143,32 @@ def test_samples_on_disk_stay_on_disk(tmp_path):
     assert opened[4].tolist() == [8, 9]
 
 
-def test_rows_that_do_not_match_are_refused():
-    with pytest.raises(InvalidInputError, match="as many rows as each other, got 3 and 4"):
-        ArrayData(torch.zeros(3, 2), torch.zeros(4))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (torch.zeros(3, 2), torch.zeros(4, dtype=torch.long)),
+            "as many rows as each other, and one at least: 3 and 4",
+        ),
+        ((torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "and one at least: 0 and 0"),
+        ((torch.zeros(3, 2), torch.zeros(3)), "y must hold whole class numbers, .* got torch.float32 of shape"),
+        ((torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), torch.ones(2)), r"weight must have the shape \(3,\)"),
+    ],
+)
+def test_rows_that_do_not_match_are_refused(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        ArrayData(*arguments)
 
 
-def test_the_fingerprint_is_the_same_in_memory_and_on_disk_and_notices_changes(tmp_path):
-    x = torch.randn(1000, 3)
-    y = torch.randint(4, (1000,))
-    np.save(tmp_path / "x.npy", x.numpy())
-    own = ArrayData(x, y).fingerprint()
-    assert ArrayData(np.load(tmp_path / "x.npy", mmap_mode="r"), y).fingerprint() == own
-    others = [
-        ArrayData(x * 1.01, y),
-        ArrayData(x[:999], y[:999]),
-        ArrayData(x, y.roll(1)),
-        ArrayData(x.view(1000, 3, 1), y),
-        ArrayData(x, y, torch.ones(1000)),
-        ArrayData(x, y).subset(torch.randperm(1000)),
-    ]
-    for other in others:
-        assert other.fingerprint() != own
-    assert ArrayData(x, y, torch.ones(1000)).fingerprint() != ArrayData(x, y, torch.ones(1000) * 2).fingerprint()
+def test_arrays_of_numpy_are_taken_as_they_come():
+    data = ArrayData(np.zeros((4, 2)), np.array([0, 1, 1, 0], dtype=np.uint8), np.ones(4))
+    assert data.y.dtype == torch.long
+    assert [tuple(part.shape) for part in data.__getitems__([0, 2])] == [(2, 2), (2,), (2,)]
 
 
-def test_the_fingerprint_of_very_many_rows_stays_within_them():
-    samples = 2**24 + 4  # its last row is no float32
-    y = torch.zeros(1, dtype=torch.uint8).expand(samples)
-    data = ArrayData(np.broadcast_to(np.zeros((1, 1), np.uint8), (samples, 1)), y)
-    assert data.fingerprint()["rows"] == samples
+def test_a_balanced_order_of_more_rows_than_a_multinomial_takes():
+    y = torch.zeros(2**24 + 2, dtype=torch.uint8)
+    y[-1] = 1
+    batches = EpochBatches(y.long(), 2**23, seed=0, order="balanced")
+    first = torch.tensor(next(iter(batches)))
+    assert float(y[first].double().mean()) == pytest.approx(0.5, abs=0.01)

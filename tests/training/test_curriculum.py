@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -25,8 +26,9 @@ def test_a_third_each_by_default_and_whole_numbers_count_epochs():
     assert stages(epochs=5, softmax=2, class_level=2, sample_level=1) == ["softmax"] * 2 + ["class"] * 2 + ["sample"]
     assert stages(epochs=4, softmax=1.0, class_level=0.0, sample_level=0.0) == ["softmax"] * 4
     assert stages(epochs=6, softmax=0.5, class_level=0.5, sample_level=0.0) == ["softmax"] * 3 + ["class"] * 3
+    assert stages(epochs=40, sample_level=np.int64(10)) == stages(epochs=40, sample_level=10)
     assert stages(epochs=1) == ["softmax"]
-    assert stages(epochs=2) == ["softmax"] * 2
+    assert stages(epochs=2) == ["softmax", "class"]
 
 
 @given(
@@ -42,6 +44,8 @@ def test_stages_always_come_in_order_and_begin_with_softmax(epochs, shares):
     found = [curriculum.stage(epoch) for epoch in range(epochs)]
     assert found[0] == "softmax"
     assert found == sorted(found, key=["softmax", "class", "sample"].index)
+    if epochs > 1 and shares[1] + shares[2] > 0 and not isinstance(shares[0], int):
+        assert found[-1] != "softmax"
     assert sum(curriculum.wants_uncertainty(epoch) for epoch in range(epochs)) == (found[-1] != "softmax")
 
 
@@ -102,6 +106,18 @@ def test_feedback_moves_the_strength_towards_what_is_lacking():
     assert float(loss.strength) == 0
 
 
+def test_feedback_of_an_angle_is_measured_in_angles():
+    loss = UncertaintyMarginLoss(6, 3, form="angular")
+    curriculum = Curriculum(9, strength="feedback")
+    curriculum.set_uncertainty(UNCERTAINTY, loss)
+    target = torch.arange(3).repeat(40)
+    features = 5 * torch.nn.functional.normalize(loss.weight.detach())[target] + 2 * torch.randn(120, 6)
+    lacking = curriculum.adapt(loss, features - 2 * torch.nn.functional.normalize(loss.weight.detach())[2], target)
+    assert lacking > 0
+    assert curriculum.angle != 1
+    assert float(loss.strength) == pytest.approx(0.5 * curriculum.angle * lacking)
+
+
 def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
     loss = UncertaintyMarginLoss(6, 3, form="angular")
     curriculum = Curriculum(9)
@@ -136,8 +152,13 @@ def test_its_state_survives_a_checkpoint():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epochs": 0}, "epochs must be at least 1"),
-        ({"epochs": 3, "softmax": -1.0}, "must not be negative"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"epochs": 2.5}, "epochs must be a whole number of at least 1, got 2.5"),
+        ({"epochs": 3, "softmax": -1.0}, "a share of the epochs from 0 to 1, or a whole number of epochs, got -1.0"),
+        ({"epochs": 30, "sample_level": 10.0}, "a whole number of epochs, got 10.0"),
+        ({"epochs": 3, "softmax": True}, "a whole number of epochs, got True"),
+        ({"epochs": 3, "softmax": 0, "class_level": 0, "sample_level": 0}, "must not all be 0"),
+        ({"epochs": 3, "kind": "varians"}, "kind must be one of relative, unresolved"),
         ({"epochs": 3, "sample_level": 5}, "the stages take 5 epochs but there are only 3"),
         ({"epochs": 3, "feedback": 0.0}, r"feedback must lie in \(0, 1\]"),
         ({"epochs": 3, "m_max": 1.0}, "m_max above 1"),

@@ -1,12 +1,13 @@
 """Backbone and head as one module."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.models import MLP
-from equipoise.training import ArrayData, Network, Settings, train
+from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.network import head_logits
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
@@ -63,10 +64,65 @@ def test_one_process_may_train_in_several_precisions():
         assert len(train(network(), ArrayData(X, Y), settings)) == 1
 
 
-@pytest.mark.parametrize("name", ["epochs", "batch_size", "accumulate", "cap"])
-def test_settings_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        Settings(**({"epochs": 1, "batch_size": 1} | {name: 0}))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number of at least 1, got 2.5"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1, got True"),
+        ({"accumulate": 0}, "accumulate must be a whole number of at least 1"),
+        ({"cap": 0}, "cap must be a whole number of at least 1"),
+        ({"passes": 1}, "passes must be a whole number of at least 2, got 1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"patience": 0}, "patience must be a whole number of at least 1"),
+        ({"checkpoint_steps": -3}, "checkpoint_steps must be a whole number of at least 1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number that is not negative, got nan"),
+        ({"learning_rate": "a"}, "learning_rate must be a number that is not negative, got 'a'"),
+        ({"weight_decay": -1}, "weight_decay must be a number that is not negative, got -1"),
+        ({"order": "random"}, "order must be one of shuffled, balanced, got 'random'"),
+        ({"precision": "fp8"}, "precision must be one of no, fp16, bf16, got 'fp8'"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**({"epochs": 1, "batch_size": 1} | change))
+
+
+def test_numbers_of_numpy_become_pythons():
+    settings = Settings(epochs=np.int64(2), batch_size=np.int32(3), learning_rate=np.float32(0.5))
+    assert [type(value) for value in (settings.epochs, settings.batch_size, settings.learning_rate)] == [
+        int,
+        int,
+        float,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curriculum": Curriculum(5)}, "the curriculum has 5 epochs and the settings 1"),
+        ({"curriculum": Curriculum(1, strength="feedback")}, "strength='feedback' is measured on held-out samples"),
+    ],
+)
+def test_what_does_not_fit_together_is_said_before_the_first_step(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), **options)
+    with pytest.raises(ValueError, match="patience watches held-out samples"):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3, patience=2))
+    plain = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 3))
+    with pytest.raises(ValueError, match="a curriculum drives an UncertaintyMarginLoss, got LogitLoss"):
+        train(plain, ArrayData(X, Y), Settings(epochs=1, batch_size=3), curriculum=Curriculum(1))
+
+
+def test_a_trained_network_is_ready_to_predict():
+    trained = network()
+    train(trained, ArrayData(X, Y), Settings(epochs=1, batch_size=3))
+    assert not trained.training
+
+
+def test_float64_samples_go_through_a_float32_network():
+    assert len(train(network(), ArrayData(X.double().numpy(), Y), Settings(epochs=1, batch_size=3))) == 1
 
 
 def test_a_tracker_without_a_folder_is_refused():

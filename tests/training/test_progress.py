@@ -53,6 +53,14 @@ def test_the_bar_needs_no_validation_split():
     assert bar.progress.tasks[0].fields["scores"] == "loss 1.000"
 
 
+def test_the_bar_shows_the_recall_of_the_only_group_there_is():
+    bar = Bar(2, console=Console(force_terminal=True, file=StringIO()))
+    bar.epoch({"epoch": 0, "loss": 1.0, "recall_rare": 0.5})
+    assert bar.progress.tasks[0].fields["scores"] == "loss 1.000 · recall rare 0.500"
+    bar.epoch({"epoch": 1, "loss": 1.0, "recall_common": 0.75})
+    assert bar.progress.tasks[0].fields["scores"] == "loss 1.000 · recall common 0.750"
+
+
 def test_the_bar_follows_a_real_run(tmp_path):
     file = StringIO()
     with Bar(3, console=Console(force_terminal=True, file=file, width=120)) as bar:

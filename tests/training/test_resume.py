@@ -206,10 +206,10 @@ def other_labels(data: ArrayData) -> ArrayData:
     [
         ({"learning_rate": 1e-2}, r"settings\.learning_rate was 0\.003 and is now 0\.01"),
         ({"epochs": 6}, r"curriculum\.\w+ was \d+ and is now \d+"),
-        ({"digits": {"train": other_values}}, r"data\.sum was .* and is now"),
+        ({"digits": {"train": other_values}}, r"data\.samples was .* and is now"),
         ({"digits": {"train": other_labels}}, r"data\.labels was .* and is now"),
-        ({"digits": {"train": heavier}}, r"data\.weights was None and is now"),
-        ({"digits": {"validation": other_values}}, r"validation\.sum was .* and is now"),
+        ({"digits": {"train": heavier}}, r"data\.sample_weight was None and is now"),
+        ({"digits": {"validation": other_values}}, r"validation\.samples was .* and is now"),
         ({"network": 16}, r"head\.in_features was 32 and is now 16"),
     ],
 )

@@ -239,8 +239,14 @@ def test_class_uncertainty_and_its_margins_are_finite_for_every_softmax(shape, s
         (torch.tensor([1.5, -0.5]).expand(3, 4, 2), None, "must be probabilities"),
         (torch.full((3, 4, 2), math.nan), None, "must be probabilities"),
         (torch.full((3, 4, 2), 0.5), torch.zeros(5), r"target must have the shape \(4,\) .* got \(5,\)"),
-        (torch.full((3, 4, 2), 0.5), torch.tensor([0, 1, 2, 1]), "label 2 but the outputs have 2 classes"),
-        (torch.full((3, 4, 2), 0.5), torch.tensor([0, 1, -1, 1]), "label -1 but the outputs have 2 classes"),
+        (torch.full((3, 4, 2), 0.5), torch.tensor([0, 1, 2, 1]), "label 2 but there are 2 classes"),
+        (torch.full((3, 4, 2), 0.5), torch.tensor([0, 1, -1, 1]), "label -1 but labels start at 0"),
+        (torch.full((3, 4, 2), 0.5), torch.zeros(4), "integer labels, got torch.float32"),
+        (torch.full((3, 4, 2), 0.5), [0, 1, 0, 1], "target must be a torch tensor, got list"),
+        (torch.full((3, 4, 1, 2), 0.5), torch.full((4, 1), 2), "must hold 0 and 1 only, got values from 2 to 2"),
+        (torch.full((3, 4, 2), 0.5).numpy(), None, "outputs must be a torch tensor, got ndarray; wrap it"),
+        (None, None, "outputs must be a torch tensor, got NoneType"),
+        (torch.zeros(3, 0, 2), None, r"at least one sample and one class, got \(3, 0, 2\)"),
     ],
 )
 def test_bad_outputs_and_targets_are_named(outputs, target, message):
@@ -257,6 +263,20 @@ def test_an_unknown_kind_is_named():
 def test_a_precision_that_is_not_positive_is_refused(precision):
     with pytest.raises(InvalidInputError, match="precision τ must be positive"):
         predictive_covariance(probabilities(3, 4, 2), precision)
+
+
+def test_label_matrices_of_any_type_count_as_labels():
+    outputs = probabilities(5, 6, 4).view(5, 6, 2, 2)
+    outputs = outputs / outputs.sum(-1, keepdim=True)
+    target = torch.tensor([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1]])
+    expected = class_uncertainty(outputs, target, "own")
+    for dtype in (torch.bool, torch.float32, torch.uint16):
+        assert torch.equal(class_uncertainty(outputs, target.to(dtype), "own"), expected)
+
+
+def test_predictive_covariance_takes_tensors_only():
+    with pytest.raises(InvalidInputError, match="outputs must be a torch tensor, got list"):
+        predictive_covariance([[[0.5, 0.5]], [[0.5, 0.5]]])
 
 
 def test_predictive_covariance_refuses_a_single_pass():
@@ -340,3 +360,21 @@ def test_pairs_are_measured_against_their_own_smaller_value_on_one_scale():
 def test_bad_uncertainties_and_options_are_named(u, options, message):
     with pytest.raises(InvalidInputError, match=message):
         margins_from_uncertainty(torch.tensor(u), **options)
+
+
+@pytest.mark.parametrize(
+    ("u", "message"),
+    [
+        (None, "class uncertainties must be numbers, got NoneType"),
+        ("much", "class uncertainties must be numbers, got str"),
+        (["a", "b"], "class uncertainties must be numbers, got list"),
+        (torch.tensor([1j, 2j]), "finite and not negative"),
+    ],
+)
+def test_uncertainties_that_are_no_numbers_are_named(u, message):
+    with pytest.raises(InvalidInputError, match=message):
+        margins_from_uncertainty(u)
+
+
+def test_uncertainties_may_be_a_list():
+    torch.testing.assert_close(margins_from_uncertainty([0.1, 0.2, 0.4]), torch.tensor([1.0, 2.0, 3.0]))

@@ -345,9 +345,9 @@ def test_a_model_without_live_dropout_is_told_what_to_do(build, shape):
         mc_dropout(build(), torch.randn(4, *shape), 3)
 
 
-@pytest.mark.parametrize("passes", [0, -1])
+@pytest.mark.parametrize("passes", [0, -1, 2.5, "3", None])
 def test_fewer_than_one_pass_is_refused(passes):
-    with pytest.raises(InvalidInputError, match=f"passes must be at least 1, got {passes}"):
+    with pytest.raises(InvalidInputError, match=f"passes must be at least 1, got {passes!r}; give a whole number"):
         mc_dropout(nn.Dropout(0.5), torch.ones(4, 3), passes)
 
 
@@ -355,3 +355,16 @@ def test_fewer_than_one_pass_is_refused(passes):
 def test_a_model_that_returns_no_tensor_is_named(result, name):
     with pytest.raises(InvalidInputError, match=f"must return a tensor, got {name}; wrap it"):
         mc_dropout(Calls(lambda x, drop: result(drop(x))), torch.ones(4, 3), 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "generator", "message"),
+    [
+        ([[1.0]], None, "x must be a torch tensor, got list; wrap it in torch.as_tensor"),
+        (None, None, "x must be a torch tensor, got NoneType"),
+        (torch.ones(4, 3), 7, r"generator must be a torch.Generator, got int; pass torch.Generator\(\).manual_seed"),
+    ],
+)
+def test_input_and_generator_of_a_wrong_type_are_named(x, generator, message):
+    with pytest.raises(InvalidInputError, match=message):
+        mc_dropout(nn.Dropout(0.5), x, 2, generator)

@@ -22,6 +22,7 @@ from equipoise.uncertainty import (
 from tests.reference import uncertainty as reference
 
 MANY_CLASSES = 8_631
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32]
 
 
 class LargestTensor(TorchDispatchMode):
@@ -169,7 +170,7 @@ def test_equal_class_vectors_give_no_variance_and_never_a_negative_one():
     assert (variance <= 1e-5 * features.square().sum(-1, keepdim=True)).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_labels_of_every_integer_type_count_as_labels(dtype):
     features, vectors, target = problem()
     expected = dropout_error_moments(features, vectors, target, rate=0.5)
@@ -323,6 +324,39 @@ def test_no_feature_makes_the_moments_infinite_or_nan(scale):
     assert ((probability >= 0) & (probability <= 1)).all()
 
 
+@pytest.mark.parametrize(
+    ("size", "length", "dtype"),
+    [
+        (20.0, 1.0, torch.float16),
+        (6e4, 6e4, torch.float16),
+        (1e38, 1e38, torch.bfloat16),
+        (1e18, 1e6, torch.float32),
+        (3e38, 3e38, torch.float32),
+        (1e308, 1e308, torch.float64),
+    ],
+)
+@pytest.mark.parametrize("shape", [(7, 512), (3, 2, 512)], ids=["classes", "labels"])
+def test_no_finite_features_and_vectors_make_the_moments_infinite(size, length, dtype, shape):
+    features = size * torch.randn(5, 512, generator=seeded()).sign().to(dtype)
+    vectors = length * torch.randn(shape, generator=seeded(1)).sign().to(dtype)
+    target = torch.ones((5, *shape[:-2]), dtype=torch.long)
+    for rate in (0.0, 0.5, 1 - 1e-9):
+        error = dropout_error_moments(features, vectors, target, rate=rate)
+        assert error.mean.isfinite().all()
+        assert (error.variance.isfinite() & (error.variance >= 0)).all()
+        assert error.variance.sum().isfinite()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_moments_of_halves_are_those_in_float32(dtype):
+    features, vectors, target = problem(batch=4, length=512, dtype=torch.float32)
+    features, vectors = (20 * features).to(dtype), vectors.to(dtype)
+    error = dropout_error_moments(features, vectors, target, rate=0.5)
+    expected = dropout_error_moments(features.float(), vectors.float(), target, rate=0.5)
+    assert error.variance.dtype == torch.float32
+    assert all(torch.equal(a, b) for a, b in zip(error, expected, strict=True))
+
+
 @given(
     shape=st.tuples(st.integers(0, 5), st.integers(2, 6), st.integers(1, 5)),
     rate=st.floats(0, 0.99),
@@ -349,8 +383,8 @@ def test_closed_form_is_finite_for_every_shape_and_scale(shape, rate, scale, see
         ({"rate": 1.0}, r"must lie in \[0, 1\), got 1.0"),
         ({"rate": -0.1}, r"must lie in \[0, 1\), got -0.1"),
         ({"rate": math.nan}, r"must lie in \[0, 1\), got nan"),
-        ({"target": torch.tensor([0, 1, 4, 0, 0])}, "labels from 0 to 4 but there are 4 classes"),
-        ({"target": torch.tensor([0, -1, 3, 0, 0])}, "labels from -1 to 3 but there are 4 classes"),
+        ({"target": torch.tensor([0, 1, 4, 0, 0])}, "label 4 but there are 4 classes"),
+        ({"target": torch.tensor([0, -1, 3, 0, 0])}, "label -1 but labels start at 0; check the labels"),
         ({"target": torch.zeros(5)}, "integer labels, got torch.float32"),
         ({"target": torch.zeros(5, dtype=torch.bool)}, "integer labels, got torch.bool"),
         ({"target": torch.zeros(4, dtype=torch.long)}, r"target must have the shape \(5,\), got \(4,\)"),
@@ -360,6 +394,9 @@ def test_closed_form_is_finite_for_every_shape_and_scale(shape, rate, scale, see
         ({"vectors": torch.ones(6)}, r"vectors \(classes, D\)"),
         ({"features": torch.full((5, 6), math.nan)}, "features must be finite"),
         ({"features": torch.full((5, 6), math.inf)}, "features must be finite"),
+        ({"features": [[1.0] * 6] * 5}, "features must be a torch tensor, got list; wrap it in torch.as_tensor"),
+        ({"vectors": torch.ones(4, 6).numpy()}, "vectors must be a torch tensor, got ndarray"),
+        ({"target": None}, "target must be a torch tensor, got NoneType"),
     ],
 )
 def test_bad_input_of_the_closed_form_is_named(function, change, message):
@@ -375,8 +412,10 @@ def test_bad_input_of_the_closed_form_is_named(function, change, message):
         (torch.zeros(3, 5, 4), torch.zeros(6, dtype=torch.long), r"got \(3, 5, 4\) for a target of shape \(6,\)"),
         (torch.zeros(5, 4), torch.zeros(5, dtype=torch.long), "stack the passes in front"),
         (torch.zeros(3, 5, 4, 2), torch.zeros(5, dtype=torch.long), "stack the passes in front"),
-        (torch.zeros(3, 2, 4), torch.tensor([0, 4]), "labels from 0 to 4 but there are 4 classes"),
-        (torch.zeros(3, 2, 4), torch.tensor([-1, 0]), "labels from -1 to 0 but there are 4 classes"),
+        (torch.zeros(3, 2, 4), torch.tensor([0, 4]), "label 4 but there are 4 classes"),
+        (torch.zeros(3, 2, 4), torch.tensor([-1, 0]), "label -1 but labels start at 0"),
+        (None, torch.tensor([0, 1]), "logits must be a torch tensor, got NoneType"),
+        (torch.zeros(3, 2, 4), [0, 1], "target must be a torch tensor, got list; wrap it in torch.as_tensor"),
         (torch.zeros(3, 2, 4), torch.zeros(2), "integer labels, got torch.float32"),
         (torch.zeros(1, 2, 4), torch.tensor([0, 1]), "at least 2 passes, got torch.float32 from 1"),
         (torch.zeros(3, 2, 4, dtype=torch.long), torch.tensor([0, 1]), "floating point .* got torch.int64 from 3"),
@@ -390,3 +429,28 @@ def test_bad_input_of_the_sampled_moments_is_named(logits, target, message):
 def test_an_integer_mean_is_refused():
     with pytest.raises(InvalidInputError, match=r"floating-point tensor, got torch\.int64"):
         misclassification_probability(torch.tensor([1]), torch.tensor([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "message"),
+    [
+        (0.5, torch.ones(1), "mean must be a torch tensor, got float; wrap it in torch.as_tensor"),
+        (torch.ones(1), [1.0], "variance must be a torch tensor, got list"),
+        (torch.ones(2), torch.tensor([1.0, -0.5]), "variance must not be negative, got -0.5"),
+        (torch.ones(2), torch.tensor([1.0, math.nan]), "variance must not be negative, got nan"),
+    ],
+)
+def test_a_mean_or_variance_that_is_none_is_named(mean, variance, message):
+    with pytest.raises(InvalidInputError, match=message):
+        misclassification_probability(mean, variance)
+
+
+def test_no_errors_have_no_probabilities():
+    assert misclassification_probability(torch.ones(0), torch.ones(0)).shape == (0,)
+
+
+def test_the_strongest_rival_takes_a_plain_pair_and_a_tensor_of_labels():
+    pair, target = (torch.tensor([[0.0, -1.0]]), torch.ones(1, 2)), torch.tensor([0])
+    assert torch.equal(strongest_rival(pair, target), strongest_rival(ErrorMoments(*pair), target))
+    with pytest.raises(InvalidInputError, match="target must be a torch tensor, got list"):
+        strongest_rival(ErrorMoments(*pair), [0])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import numeric_tensor
 
 ClassWeight = Tensor | Literal["balanced", "effective"] | None
 
@@ -35,8 +36,8 @@ def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tens
 
 def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | None:
     """The weights a caller asked for: none, given, or by a rule from the counts."""
-    if choice is None or isinstance(choice, Tensor):
-        return choice
+    if not isinstance(choice, str):
+        return None if choice is None else numeric_tensor(choice, "class_weight")
     if choice not in ("balanced", "effective"):
         raise InvalidInputError(f"class_weight must be a tensor, 'balanced' or 'effective', got {choice!r}.")
     counts = needed_counts(class_counts, f"class_weight={choice!r}")

@@ -94,6 +94,8 @@ class CosineMarginLoss(ClassVectorLoss):
             raise InvalidInputError(f"kind must be one of {', '.join(get_args(CosineMargin))}, got {kind!r}.")
         if scale is not None and not (scale > 0 and math.isfinite(scale)):
             raise InvalidInputError(f"scale must be positive, got {scale}; None sets it from the number of classes.")
+        if defer is not None and not 0 <= defer <= 1:
+            raise InvalidInputError(f"defer must be a share of the epochs from 0 to 1, got {defer}; None never defers.")
         self.kind, self.defer = kind, defer
         self.scale = feature_scale(self.class_shape[-1]) if scale is None else scale
         if defer is not None:  # weights that change are a buffer from the start, so that a checkpoint holds them
@@ -107,7 +109,7 @@ class CosineMarginLoss(ClassVectorLoss):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "margins" and name in self._buffers:
-            value = self._class_values(torch.as_tensor(value), "margins").to(self.weight.device)
+            value = self._class_values(value, "margins").to(self.weight.device)
             if bool((value > math.pi).any()):
                 raise InvalidInputError(f"margins must lie in [0, π], got {float(value.max()):g}.")
         super().__setattr__(name, value)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, class_weights
 from equipoise.models.dropout import Dropout
+from equipoise.tensors import binary_labels, class_labels, numeric_tensor, required_tensor
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -147,7 +148,7 @@ class ClassVectorLoss(nn.Module):
 
     def shaped_features(self, features: Tensor) -> Tensor:
         """Features as float32 or float64, of the right shape."""
-        if not features.is_floating_point():
+        if not required_tensor(features, "features").is_floating_point():
             raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
         if features.ndim != 2 or features.shape[1] != self.in_features:
             raise InvalidInputError(
@@ -174,33 +175,21 @@ class ClassVectorLoss(nn.Module):
     def checked_target(self, target: Tensor, batch: int) -> Tensor:
         """Target as int64 labels in range."""
         shape = (batch, self.classes) if self.multilabel else (batch,)
-        if tuple(target.shape) != shape:
+        if tuple(required_tensor(target, "target").shape) != shape:
             raise InvalidInputError(f"target must have the shape {shape}, got {tuple(target.shape)}.")
-        if not self.multilabel and (target.is_floating_point() or target.dtype == torch.bool):
-            raise InvalidInputError(f"target must hold integer labels, got {target.dtype}; call .long() on it.")
-        if target.numel() == 0 or torch.compiler.is_compiling():
-            return target.long()
-        low, high = (v.item() for v in torch.aminmax(target if target.dtype != torch.bool else target.byte()))
-        if self.multilabel and not bool(((target == 0) | (target == 1)).all()):
-            raise InvalidInputError(f"a multi-label target must hold 0 and 1 only, got values from {low} to {high}.")
-        if not self.multilabel and not 0 <= low <= high < self.classes:
-            raise InvalidInputError(
-                f"target has label {low if low < 0 else high} but the head has {self.classes} classes (0 to "
-                f"{self.classes - 1}); pass classes={int(high) + 1} or check the labels."
-            )
-        return target.long()
+        return binary_labels(target) if self.multilabel else class_labels(target, self.classes)
 
     def _checked_weight(self, sample_weight: Tensor | None, batch: int) -> Tensor | None:
         if sample_weight is None:
             return None
-        if tuple(sample_weight.shape) != (batch,):
+        if tuple(required_tensor(sample_weight, "sample_weight").shape) != (batch,):
             raise InvalidInputError(f"sample_weight must have the shape ({batch},), got {tuple(sample_weight.shape)}.")
         if not bool(((sample_weight >= 0) & sample_weight.isfinite()).all()):
             raise InvalidInputError("sample_weight must be finite and not negative; leave samples out by weight 0.")
         return sample_weight
 
     def _class_values(self, values: Tensor, name: str) -> Tensor:
-        values = torch.as_tensor(values, dtype=torch.get_default_dtype()).detach().clone()
+        values = numeric_tensor(values, name, dtype=torch.get_default_dtype()).detach().clone()
         if tuple(values.shape) != self.class_shape:
             raise InvalidInputError(f"{name} must have the shape {self.class_shape}, got {tuple(values.shape)}.")
         if not bool(((values >= 0) & values.isfinite()).all()):
@@ -223,7 +212,7 @@ def gather_classes(values: Tensor, target: Tensor) -> Tensor:
 
 
 def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Eq. 1, one loss a sample: logits (..., classes), target (...) -> (...)."""
+    """The softmax loss of section 4, one value a sample: logits (..., classes), target (...) -> (...)."""
     if logits.ndim == 2:
         return F.cross_entropy(logits, target, reduction="none")
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)

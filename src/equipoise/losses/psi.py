@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import numeric_tensor, required_tensor
 
 Gradient = Literal["exact", "detached"]
 
@@ -41,14 +42,15 @@ def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact")
     >>> psi(torch.tensor([1.0, 0.0, -1.0]), 2.0)
     tensor([ 1., -1., -3.])
     """
-    margins = _margin_tensor(margin, cosine)
+    cosine, margins = _checked(cosine, margin)
     if not bool(((margins >= 1) & margins.isfinite()).all()):  # also refuses NaN
         raise InvalidInputError(
             f"margin must be at least 1 (1 is softmax) and finite, got values from {float(margins.min())} to "
             f"{float(margins.max())}; raise it or use margin=1."
         )
     value = margin_cosine(cosine, scale=margins, offset=torch.zeros_like(margins), gradient=gradient)
-    return torch.where(margins == 1, cosine, value)  # softmax to the last bit, not by way of the angle
+    plain = (margins == 1) & (cosine.detach().abs() <= 1)
+    return torch.where(plain, cosine, value)  # softmax to the last bit, not by way of the angle
 
 
 def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
@@ -57,7 +59,7 @@ def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient
     >>> shifted_cosine(torch.tensor([0.0, -1.0]), math.pi / 2)
     tensor([-1.0000, -2.0000])
     """
-    margins = _margin_tensor(margin, cosine)
+    cosine, margins = _checked(cosine, margin)
     if not bool(((margins >= 0) & (margins <= math.pi)).all()):
         raise InvalidInputError(
             f"an additive angle must lie in [0, π], got values from {float(margins.min())} to "
@@ -71,7 +73,7 @@ def margin_cosine(cosine: Tensor, *, scale: Tensor, offset: Tensor, gradient: Gr
     cosine = _broadcast(cosine, scale)
     if gradient == "detached":
         value: Tensor = _MarginCosine.apply(cosine.detach(), scale, offset)  # type: ignore[no-untyped-call]
-        return cosine + (value - cosine.detach())
+        return value + (cosine - cosine.detach())
     if gradient == "exact":
         exact: Tensor = _MarginCosine.apply(cosine, scale, offset)  # type: ignore[no-untyped-call]
         return exact
@@ -117,11 +119,11 @@ class _MarginCosine(torch.autograd.Function):
         return slope.mul(upstream).clamp_(-limit, limit).to(ctx.narrow), None, None
 
 
-def _margin_tensor(margin: Tensor | float, cosine: Tensor) -> Tensor:
-    if not cosine.is_floating_point():
+def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
+    if not required_tensor(cosine, "cosine").is_floating_point():
         raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
     dtype = torch.promote_types(cosine.dtype, torch.float32)
-    return torch.as_tensor(margin, dtype=dtype, device=cosine.device).detach()
+    return cosine, numeric_tensor(margin, "margin", dtype=dtype, device=cosine.device).detach()
 
 
 def _broadcast(cosine: Tensor, margins: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The paper's loss: margins from class uncertainty (section 4) and from sample uncertainty (section 5)."""
 
+import math
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -12,6 +13,7 @@ from equipoise.losses.angular import angular_logits
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.psi import Gradient
+from equipoise.tensors import numeric_tensor, required_tensor
 from equipoise.uncertainty.samples import (
     ErrorMoments,
     dropout_error_moments,
@@ -45,6 +47,21 @@ def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
 def printed_weight(true_logit: Tensor, probability: Tensor, share: Tensor | float = 1.0) -> Tensor:
     """F̂·t as printed: it wipes out the true logit of just the samples that are certain and right."""
     return true_logit * (1 - share * (1 - probability))
+
+
+def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
+    """What a caller gave as ``error``, a plain pair as well, if both of its tensors have the shape."""
+    if not (isinstance(error, tuple) and len(error) == 2):
+        raise InvalidInputError(
+            f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
+        )
+    mean, variance = required_tensor(error[0], "error's mean"), required_tensor(error[1], "error's variance")
+    if mean.shape != shape or variance.shape != shape:
+        raise InvalidInputError(
+            f"error must hold a mean and a variance of shape {shape}, got {tuple(mean.shape)} and "
+            f"{tuple(variance.shape)}; error_moments gives them."
+        )
+    return ErrorMoments(mean, variance)
 
 
 class UncertaintyMarginLoss(ClassVectorLoss):
@@ -115,8 +132,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         ):
             if value not in choices:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
-        if not kappa >= 0:
-            raise InvalidInputError(f"kappa must not be negative, got {kappa}; ½ is the bound on the expected loss.")
+        if not (kappa >= 0 and math.isfinite(kappa)):
+            raise InvalidInputError(
+                f"kappa must be finite and not negative, got {kappa}; ½ is the bound on the expected loss."
+            )
         self.form, self.placement, self.gradient = form, placement, gradient
         self.sample_level, self.kappa = sample_level, kappa
         self.register_buffer("margins", torch.ones(self.class_shape))
@@ -127,7 +146,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("margins", "strength", "sample_strength") and name in self._buffers:
-            value = self._checked_buffer(name, torch.as_tensor(value))
+            value = self._checked_buffer(name, numeric_tensor(value, name))
         super().__setattr__(name, value)
 
     def forward(
@@ -143,6 +162,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
         vectors = self.class_vectors(features.dtype)
+        if not self.normalize:  # free vectors carry their length into every logit, which must not overflow
+            longest = torch.finfo(vectors.dtype).max ** 0.4
+            vectors = vectors.clamp(-longest, longest)
         adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
         if self.sample_level != "none" and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
@@ -172,13 +194,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     def _moments(self, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None) -> ErrorMoments:
         """μ_E and σ_E², detached: the network must not earn loss by becoming uncertain."""
         if error is not None:
-            shape = (len(features), *self.class_shape)
-            if error.mean.shape != shape or error.variance.shape != shape:
-                raise InvalidInputError(
-                    f"error must hold a mean and a variance of shape {shape}, got {tuple(error.mean.shape)} and "
-                    f"{tuple(error.variance.shape)}; error_moments gives them."
-                )
-            return ErrorMoments(error.mean.detach().to(features.dtype), error.variance.detach().to(features.dtype))
+            mean, variance = given_moments(error, (len(features), *self.class_shape))
+            return ErrorMoments(mean.detach().to(features.dtype), variance.detach().to(features.dtype))
         if self.dropout.p == 0:
             raise InvalidStateError(
                 f"sample_level={self.sample_level!r} needs the features' variance; build the loss with dropout > 0 for "

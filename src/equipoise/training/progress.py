@@ -67,8 +67,9 @@ class Bar:
     def epoch(self, record: Record) -> None:
         """Show the epoch's loss and recalls."""
         parts = [f"loss {record['loss']:.3f}"]
-        if "recall_rare" in record:
-            parts.append(f"recall rare {record['recall_rare']:.3f} common {record['recall_common']:.3f}")
+        groups = [group for group in ("rare", "common") if f"recall_{group}" in record]
+        if groups:
+            parts.append(" ".join(["recall", *(f"{group} {record[f'recall_{group}']:.3f}" for group in groups)]))
         self.progress.update(self.task, completed=float(record["epoch"] + 1), scores=" · ".join(parts))
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import binary_labels, class_labels, numeric_tensor, required_tensor
 
 UncertaintyKind = Literal["relative", "unresolved", "dispersion", "own"]
 MarginRule = Literal["log", "paper"]
@@ -75,8 +76,7 @@ class ClassMoments:
         each = counted.view(-1, *[1] * (mean.ndim - 1))
         own = torch.zeros_like(variance)
         if target is not None:
-            _check_target(outputs, target)
-            own.scatter_(-1, target.unsqueeze(-1).long(), 1.0)
+            own.scatter_(-1, _checked_target(outputs, target).unsqueeze(-1), 1.0)
         own = own * each
         trace = variance.sum(-1, keepdim=True)
         return cls(
@@ -142,8 +142,8 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
 
 def log_steps(u: Tensor) -> Tensor:
     """log(u_c / min u), floored so that it stays finite; a pair of several labels against its own smaller value."""
-    u = torch.as_tensor(u)
-    if u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
+    u = numeric_tensor(u, "class uncertainties")
+    if u.is_complex() or u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
         raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
     u = u if u.is_floating_point() else u.float()
     floored = u.clamp_min(torch.finfo(u.dtype).tiny).clamp_min(SMALLEST_RATIO * u.amax())
@@ -180,7 +180,7 @@ def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "
 
 
 def _check_passes(outputs: Tensor) -> None:
-    if not outputs.is_floating_point():
+    if not required_tensor(outputs, "outputs").is_floating_point():
         raise InvalidInputError(f"outputs must be floating point, got {outputs.dtype}; call .float() on them.")
     if outputs.ndim < 3 or outputs.shape[0] < 2:
         raise InvalidInputError(
@@ -191,21 +191,20 @@ def _check_passes(outputs: Tensor) -> None:
 
 def _check_probabilities(outputs: Tensor) -> None:
     _check_passes(outputs)
+    if outputs.numel() == 0:
+        raise InvalidInputError(
+            f"outputs must hold at least one sample and one class, got {tuple(outputs.shape)}; leave empty batches out."
+        )
     total = outputs.detach().float().sum(-1)
-    if outputs.numel() and not (bool((outputs >= 0).all()) and bool(((total - 1).abs() < 0.02).all())):
+    if not (bool((outputs >= 0).all()) and bool(((total - 1).abs() < 0.02).all())):
         raise InvalidInputError(
             "outputs must be probabilities that sum to 1 over the classes, got other numbers; apply softmax to logits."
         )
 
 
-def _check_target(outputs: Tensor, target: Tensor) -> None:
-    if outputs.shape[1:-1] != target.shape:
+def _checked_target(outputs: Tensor, target: Tensor) -> Tensor:
+    if outputs.shape[1:-1] != required_tensor(target, "target").shape:
         raise InvalidInputError(
             f"target must have the shape {tuple(outputs.shape[1:-1])} of the outputs' batch, got {tuple(target.shape)}."
         )
-    classes = outputs.shape[-1]
-    if target.numel() and (int(target.min()) < 0 or int(target.max()) >= classes):
-        raise InvalidInputError(
-            f"target has label {int(target.max() if target.max() >= classes else target.min())} but the outputs have "
-            f"{classes} classes; check the labels."
-        )
+    return binary_labels(target) if outputs.ndim > 3 else class_labels(target, outputs.shape[-1])

@@ -3,12 +3,14 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.tensors import required_tensor
 
 DropoutTypes = tuple[type[nn.Module], ...]
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
@@ -41,8 +43,7 @@ def mc_dropout(
         generator: makes the masks repeatable; None draws from torch's global generator.
         dropout_types: which modules count as dropout; add your own (stochastic depth, say) to the tuple.
     """
-    if passes < 1:
-        raise InvalidInputError(f"passes must be at least 1, got {passes}.")
+    _check_call(x, passes, generator)
     dropouts = [m for m in model.modules() if isinstance(m, dropout_types) and _rate(m) > 0]
     with (
         torch.no_grad(),
@@ -57,6 +58,17 @@ def mc_dropout(
             "its last layer, or name your own dropout class in dropout_types."
         )
     return outputs
+
+
+def _check_call(x: object, passes: object, generator: object) -> None:
+    required_tensor(x, "x")
+    if not isinstance(passes, Integral) or int(passes) < 1:
+        raise InvalidInputError(f"passes must be at least 1, got {passes!r}; give a whole number.")
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InvalidInputError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}; pass "
+            "torch.Generator().manual_seed(...)."
+        )
 
 
 def _all_passes(model: nn.Module, x: Tensor, passes: int, *, whole: bool) -> Tensor:

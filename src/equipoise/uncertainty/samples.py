@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import class_labels, required_tensor
 
 
 class ErrorMoments(NamedTuple):
@@ -31,8 +32,13 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
     >>> misclassification_probability(torch.tensor([-2.0, 0.0, 2.0]), torch.tensor([4.0, 4.0, 0.0]))
     tensor([0.1587, 0.5000, 1.0000])
     """
-    if not mean.is_floating_point():
+    required_tensor(variance, "variance")
+    if not required_tensor(mean, "mean").is_floating_point():
         raise InvalidInputError(f"mean must be a floating-point tensor, got {mean.dtype}; call .float() first.")
+    if variance.numel() and not torch.compiler.is_compiling() and not variance.detach().amin().item() >= 0:
+        raise InvalidInputError(
+            f"variance must not be negative, got {variance.min().item():g}; give σ², as error_moments does."
+        )
     dtype = torch.promote_types(mean.dtype, torch.float32)  # a half's smallest variance is no step function
     spread = variance.to(dtype).clamp_min(torch.finfo(dtype).tiny).sqrt()
     probability: Tensor = 0.5 * torch.special.erfc(-mean.to(dtype) / spread * math.sqrt(0.5))
@@ -41,8 +47,8 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
 
 def strongest_rival(error: ErrorMoments, target: Tensor) -> Tensor:
     """The largest F̂ over the rivals j ≠ y: (batch, classes) -> (batch,)."""
-    probability = misclassification_probability(error.mean, error.variance)
-    return probability.scatter(-1, target.long().unsqueeze(-1), 0.0).amax(-1)
+    probability = misclassification_probability(*error)
+    return probability.scatter(-1, required_tensor(target, "target").long().unsqueeze(-1), 0.0).amax(-1)
 
 
 def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
@@ -50,6 +56,7 @@ def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
 
     Several labels: logits (passes, batch, attributes, 2) and target (batch, attributes).
     """
+    required_tensor(logits, "logits"), required_tensor(target, "target")
     if logits.ndim != target.ndim + 2 or logits.shape[1:-1] != target.shape:
         raise InvalidInputError(
             f"logits must have the shape (passes, *target.shape, classes), got {tuple(logits.shape)} for a target "
@@ -60,8 +67,7 @@ def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
             f"logits must be floating point from at least 2 passes, got {logits.dtype} from {logits.shape[0]}; one "
             "pass has no variance."
         )
-    _check_labels(target, logits.shape[-1])
-    index = target.long().unsqueeze(-1).expand(logits.shape[0], *target.shape, 1)
+    index = class_labels(target, logits.shape[-1]).unsqueeze(-1).expand(logits.shape[0], *target.shape, 1)
     error = logits - logits.gather(-1, index)  # (passes, batch, classes)
     variance, mean = torch.var_mean(error, dim=0, correction=0)
     return ErrorMoments(mean, variance)
@@ -79,31 +85,45 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
         target: (batch,), or (batch, attributes).
         rate: share of the features dropped, in [0, 1).
     """
-    variance = dropout_error_variance(features, vectors, target, rate=rate)
+    features, vectors, target = _checked(features, vectors, target, rate)
+    variance = _closed_variance(features, vectors, target, rate)
     mean = (features @ vectors.flatten(0, -2).T).unflatten(-1, vectors.shape[:-1])
-    return ErrorMoments(mean - mean.gather(-1, target.long().unsqueeze(-1)), variance)
+    return ErrorMoments(mean - mean.gather(-1, target.unsqueeze(-1)), variance)
 
 
 def dropout_error_variance(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> Tensor:
     """σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes."""
-    if not 0 <= rate < 1:
-        raise InvalidInputError(f"rate is the share of features dropped and must lie in [0, 1), got {rate}.")
-    _check_features(features, vectors, target)
-    _check_labels(target, vectors.shape[-2])
-    target = target.long()
-    largest = torch.finfo(features.dtype).max ** 0.8  # so that no product below overflows into ∞ − ∞
-    spread = features.square().clamp_max_(largest) * (rate / (1 - rate))  # Var[f_d] under dropout, (batch, D)
+    return _closed_variance(*_checked(features, vectors, target, rate), rate)
+
+
+def _closed_variance(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> Tensor:
+    largest = torch.finfo(features.dtype).max ** 0.8  # so that a batch of variances has a finite sum
+    spread = features.square() * (rate / (1 - rate))  # Var[f_d] under dropout, (batch, D)
     if vectors.ndim == 3:  # a pair of class vectors an attribute: one rival, one difference
-        own = spread @ (vectors[:, 1] - vectors[:, 0]).square().T  # (batch, attributes)
+        own = (spread @ (vectors[:, 1] - vectors[:, 0]).square().T).clamp_max_(largest)  # (batch, attributes)
         return torch.stack((own * target, own * (1 - target)), dim=-1)
     true = vectors[target]  # w_y, (batch, D)
     variance = spread @ vectors.square().T  # Σ w_j² v
     variance.addmm_(spread * true, vectors.T, alpha=-2).add_((spread * true.square()).sum(-1, keepdim=True))
-    return variance.clamp_min_(0).scatter_(-1, target.unsqueeze(-1), 0.0)
+    return variance.clamp_(0, largest).scatter_(-1, target.unsqueeze(-1), 0.0)
+
+
+def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The three after every check, at least float32, and so small that no sum over D features overflows."""
+    if not 0 <= rate < 1:
+        raise InvalidInputError(f"rate is the share of features dropped and must lie in [0, 1), got {rate}.")
+    _check_features(features, vectors, target)
+    labels = class_labels(target, vectors.shape[-2])
+    dtype = torch.promote_types(torch.promote_types(features.dtype, vectors.dtype), torch.float32)
+    most, odds = torch.finfo(dtype).max, max(1.0, rate / (1 - rate))
+    longest = most**0.15  # of a class vector's entry: 6·10⁵ in float32
+    farthest = (most**0.7 / (16 * max(1, features.shape[1]) * odds)) ** 0.5  # of a feature: D·odds·f²·(2w)² ≤ most/4
+    return features.to(dtype).clamp(-farthest, farthest), vectors.to(dtype).clamp(-longest, longest), labels
 
 
 def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
-    if not features.is_floating_point():
+    required_tensor(vectors, "vectors"), required_tensor(target, "target")
+    if not required_tensor(features, "features").is_floating_point():
         raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
     if features.ndim != 2 or vectors.ndim not in (2, 3) or features.shape[1] != vectors.shape[-1]:
         raise InvalidInputError(
@@ -117,15 +137,3 @@ def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
         return
     if not all(math.isfinite(float(bound)) for bound in features.detach().aminmax()):  # a tenth of isfinite's time
         raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")
-
-
-def _check_labels(target: Tensor, classes: int) -> None:
-    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
-        raise InvalidInputError(f"target must hold integer labels, got {target.dtype}; call .long() first.")
-    if target.numel() == 0 or torch.compiler.is_compiling():
-        return
-    if int(target.min()) < 0 or int(target.max()) >= classes:
-        raise InvalidInputError(
-            f"target has labels from {int(target.min())} to {int(target.max())} but there are {classes} classes "
-            f"(0 to {classes - 1}); check the labels."
-        )

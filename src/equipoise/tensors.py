@@ -1,0 +1,58 @@
+"""Whether a value is the tensor it should be: the checks that losses and uncertainty share."""
+
+import torch
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+
+def required_tensor(value: object, name: str) -> Tensor:
+    """The value itself, if it is a tensor."""
+    if isinstance(value, Tensor):
+        return value
+    raise InvalidInputError(
+        f"{name} must be a torch tensor, got {type(value).__name__}; wrap it in torch.as_tensor(...)."
+    )
+
+
+def numeric_tensor(
+    value: object, name: str, *, dtype: torch.dtype | None = None, device: torch.device | None = None
+) -> Tensor:
+    """A tensor of anything that holds numbers: a number, a list, an array, a tensor."""
+    try:
+        return torch.as_tensor(value, dtype=dtype, device=device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise InvalidInputError(
+            f"{name} must be numbers, got {type(value).__name__}; give a number, a list, an array or a tensor of them."
+        ) from None
+
+
+def class_labels(target: Tensor, classes: int) -> Tensor:
+    """Target as int64 labels from 0 to classes − 1; while torch compiles, their values are not looked at."""
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise InvalidInputError(f"target must hold integer labels, got {target.dtype}; call .long() on it.")
+    labels = target.long()
+    if labels.numel() == 0 or torch.compiler.is_compiling():
+        return labels
+    low, high = (bound.item() for bound in labels.aminmax())
+    if low < 0:
+        raise InvalidInputError(f"target has label {low} but labels start at 0; check the labels.")
+    if high >= classes:
+        raise InvalidInputError(
+            f"target has label {high} but there are {classes} classes (0 to {classes - 1}); pass classes={high + 1} to "
+            "the head or check the labels."
+        )
+    return labels
+
+
+def binary_labels(target: Tensor) -> Tensor:
+    """Target as int64 zeros and ones, given in any type; while torch compiles, its values are not looked at."""
+    if target.is_complex():
+        raise InvalidInputError(f"a multi-label target must hold 0 and 1 only, got {target.dtype}; call .long() on it.")
+    values = target if target.is_floating_point() else target.long()
+    if values.numel() and not torch.compiler.is_compiling() and not bool(((values == 0) | (values == 1)).all()):
+        low, high = (bound.item() for bound in values.aminmax())
+        raise InvalidInputError(
+            f"a multi-label target must hold 0 and 1 only, got values from {low} to {high}; check the labels."
+        )
+    return values.long()
