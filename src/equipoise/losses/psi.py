@@ -28,7 +28,7 @@ def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact")
     r"""ψ(α) = (−1)^r cos(mα) − 2r on α ∈ [rπ/m, (r+1)π/m], given cos α, for any real margin m ≥ 1.
 
     Integer margins give the Chebyshev polynomial T_m(cos α) on the first segment, and m = 1 the cosine itself.
-    Cosines which rounding pushed past ±1 count as ±1.
+    Cosines past ±1, by rounding or otherwise, count as ±1.
 
     Args:
         cosine: cos α, any shape.

@@ -56,7 +56,8 @@ def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
 
     Several labels: logits (passes, batch, attributes, 2) and target (batch, attributes).
     """
-    required_tensor(logits, "logits"), required_tensor(target, "target")
+    required_tensor(logits, "logits")
+    required_tensor(target, "target")
     if logits.ndim != target.ndim + 2 or logits.shape[1:-1] != target.shape:
         raise InvalidInputError(
             f"logits must have the shape (passes, *target.shape, classes), got {tuple(logits.shape)} for a target "
@@ -78,6 +79,9 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
 
     .. math:: \mu_j = (w_j - w_y)^\top f, \qquad
               \sigma_j^2 = \sum_d (w_j - w_y)_d^2 \, f_d^2 \, \frac{p}{1 - p}
+
+    Half precision is widened to float32. Every finite input has finite moments: entries too large for their products
+    (in float32 and at p ≤ ½ features past 8·10¹²/√D, vectors past 6·10⁵) count as the largest that are not.
 
     Args:
         features: (batch, D), *before* dropout.
@@ -122,7 +126,8 @@ def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> 
 
 
 def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
-    required_tensor(vectors, "vectors"), required_tensor(target, "target")
+    required_tensor(vectors, "vectors")
+    required_tensor(target, "target")
     if not required_tensor(features, "features").is_floating_point():
         raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
     if features.ndim != 2 or vectors.ndim not in (2, 3) or features.shape[1] != vectors.shape[-1]:
