@@ -58,7 +58,8 @@ def lines() -> list[str]:
             for name in contestants:
                 mean, text = found.get(name, (float("nan"), "–"))
                 cells.append(f"**{text}**" if round(mean, 1) == best else text)
-            out.append(f"| {case} | " + " | ".join(cells) + " |")
+            most = max(len(cells_of) for cells_of in row.values())
+            out.append(f"| {case} ({most} seeds) | " + " | ".join(cells) + " |")
         out.append("")
     out += against(table, "class level", ("cross-entropy", "logit adjustment", "logit adjustment, τ = 1.3"))
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
