@@ -128,3 +128,17 @@ def test_float64_samples_go_through_a_float32_network():
 def test_a_tracker_without_a_folder_is_refused():
     with pytest.raises(ValueError, match="tracker='tensorboard' writes into the run's folder; pass folder as well"):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), tracker="tensorboard")
+
+
+@pytest.mark.filterwarnings("ignore")  # TensorBoard's own
+def test_tensorboard_gets_every_epoch(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history = train(
+        network(), ArrayData(X, Y), Settings(epochs=3, batch_size=3), folder=tmp_path, tracker="tensorboard"
+    )
+    events = EventAccumulator(str(tmp_path / "tracking")).Reload()
+    assert [event.step for event in events.Scalars("loss")] == [0, 1, 2]
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx([record["loss"] for record in history])
+    with pytest.raises(ValueError, match="tracker must be 'tensorboard', got 'tb'"):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), folder=tmp_path / "other", tracker="tb")
