@@ -145,6 +145,15 @@ def test_a_signal_stops_after_the_step_it_came_in(tmp_path, undisturbed, number,
     assert_same_end(tmp_path, *run(tmp_path), undisturbed)
 
 
+@pytest.fixture
+def interruptible():
+    """Python's own handler: a suite that a shell runs in the background inherits an ignored SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_without_a_folder_signals_are_left_alone():
     with pytest.raises(KeyboardInterrupt) as caught:
         run(None, watcher=Deadline(2, lambda: os.kill(os.getpid(), signal.SIGINT)))

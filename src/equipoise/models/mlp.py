@@ -23,7 +23,7 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         for position, (before, after) in enumerate(zip((in_features, *hidden), hidden, strict=False)):
             layers += [Dropout(dropout)] if position else []
-            layers += [nn.Linear(before, after), nn.ReLU()]
+            layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers)
         self.in_features, self.out_features = in_features, hidden[-1]
 

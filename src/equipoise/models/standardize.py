@@ -41,4 +41,4 @@ class Standardize(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x - self.mean) / self.scale).clamp(-self.limit, self.limit)
+        return ((x - self.mean).div_(self.scale)).clamp_(-self.limit, self.limit)
