@@ -24,6 +24,18 @@ the variance of the passes alone, at the same unit of strength; "fed back" measu
 samples. **Bold**: the best mean of a row.
 """
 
+READING = """## In words
+
+With these seeds the rule does no harm where classes are balanced, and is ahead of cross-entropy wherever they are not,
+except at 1,000 classes of a dozen samples, where it is level. Against logit adjustment, which is told the class counts,
+it is level on MNIST, on two classes and on the tables, and behind on digits at 1:50 (two samples in a rare class: it
+overshoots) and at 100 and 1,000 classes. The sample level moves little either way.
+
+What did not work as well: the variance of the passes alone (`relative`); feeding the strength back from held-out
+samples, which costs most where samples are fewest; the angular form at 1:50. The data sets of this page but MNIST were
+also used while the rule was looked for, with other seeds.
+"""
+
 
 def collect() -> tuple[dict[str, dict[str, list[dict[str, float]]]], list[str], dict[str, str]]:
     """Cells by case and contestant, the seeds, the versions."""
@@ -62,6 +74,7 @@ def lines() -> list[str]:
             out.append(f"| {case} ({most} seeds) | " + " | ".join(cells) + " |")
         out.append("")
     out += against(table, "class level", ("cross-entropy", "logit adjustment", "logit adjustment, τ = 1.3"))
+    out.append(READING)
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
     return out
 
