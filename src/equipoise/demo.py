@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.metrics import recall_score
@@ -11,6 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from equipoise.data.imbalance import step
 from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.training.measure import rare_classes
 
 METHODS = {"softmax": "cross_entropy", "equipoise": "uncertainty_margin"}
 
@@ -42,7 +44,7 @@ def run_demo(*, seed: int = 0, announce: Callable[[str], None] = lambda _: None)
     return DemoResult(
         names=[str(label) for label in model.classes_],
         counts=counts,
-        rare=counts < np.sqrt(counts.min() * counts.max()),
+        rare=rare_classes(torch.as_tensor(counts)).numpy(),
         recall=recall,
         uncertainty=model.class_uncertainty_,
         margins=model.margins_,

@@ -7,7 +7,7 @@ LEVELS = 2**16
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout``, with masks cut out of random bits: torch's own took a quarter of a training step on a CPU.
+    """``nn.Dropout``, with masks cut out of random bits, four to a random word, which is cheaper on a CPU.
 
     The rate is rounded to 1/65,536, and what is kept is scaled by just that rate. On a GPU it is torch's own.
     """

@@ -25,9 +25,10 @@ class Standardize(nn.Module):
     def fit(self, x: NDArray[Any]) -> "Standardize":
         """Set mean and scale from the rows of x, a part at a time; a constant column keeps scale 1."""
         starts = range(0, len(x), ROWS_AT_ONCE)
-        parts = [np.asarray(x[start : start + ROWS_AT_ONCE], dtype=np.float64) for start in starts[:1]]
         total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-        origin = parts[0].mean(0)  # squares are taken about it: no cancellation for columns far from zero
+        origin = np.asarray(x[:ROWS_AT_ONCE], dtype=np.float64).mean(
+            0
+        )  # squares are taken about it: no cancellation for columns far from zero
         for start in starts:
             part = np.asarray(x[start : start + ROWS_AT_ONCE], dtype=np.float64) - origin
             total += part.sum(0)

@@ -36,7 +36,7 @@ def rows_at_once(numbers_a_row: int) -> int:
 
 @contextmanager
 def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
-    """One CPU thread for steps too small to share: on a busy machine two threads took eight times as long as one."""
+    """One CPU thread for steps too small to share: on a busy machine the others are mostly waited for."""
     before = torch.get_num_threads()
     small = 6 * parameters * batch_size < SMALL_STEP
     torch.set_num_threads(1 if small else before)
