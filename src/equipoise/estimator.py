@@ -9,14 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import move_prior
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
+from equipoise.models import ImageBackbone
 from equipoise.saving import SavedModel, load_model, save_model
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.curriculum import StrengthRule
@@ -136,14 +138,13 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.random_state = random_state
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "UncertaintyBalancedClassifier":
-        """Fit to X (samples, columns), or (samples, ...) with a backbone, and y: labels, or a 0/1 matrix."""
+        """Fit to X (samples, columns), with a backbone (samples, ...) or images, and y: labels, or a 0/1 matrix."""
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
         self._check_together()
-        many = self.backbone is not None  # a backbone takes rows of any shape
-        x, labels = validate_data(self, X, y, dtype=np.float32, multi_output=True, allow_nd=many, ensure_min_samples=2)
+        x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, dtype=np.float32)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -178,12 +179,12 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike | Images) -> Array:
         """The most probable label of each row; for several labels a 0/1 matrix."""
         best = self._each_batch(X, self._network_logits).argmax(-1).numpy()
         return best if self._recipe.multilabel else self.classes_[best]
 
-    def predict_proba(self, X: ArrayLike, target_prior: ArrayLike | None = None, *, passes: int = 0) -> Array:
+    def predict_proba(self, X: ArrayLike | Images, target_prior: ArrayLike | None = None, *, passes: int = 0) -> Array:
         """Probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
         Args:
@@ -201,7 +202,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         return found[..., 1] if self._recipe.multilabel else found
 
     def uncertainty(
-        self, X: ArrayLike, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
+        self, X: ArrayLike | Images, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
     ) -> Array:
         """How uncertain each prediction is, (rows,), summed over the attributes where there are several.
 
@@ -272,6 +273,32 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         tags.classifier_tags.multi_label = True
         return tags
 
+    def _samples(self, X: ArrayLike | Images, y: ArrayLike) -> tuple[Array | Images, Array]:
+        """X and y for :meth:`fit`, checked; images stay where they are."""
+        if not isinstance(X, Images):
+            checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes()}
+            x, labels = validate_data(self, X, y, allow_nd=self.backbone is not None, **checks)
+            return x, labels
+        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(X, labels)
+        self.n_features_in_ = X.shape[1]  # channels
+        return X, labels
+
+    def _rows(self, X: ArrayLike | Images) -> Any:
+        """X for prediction, checked against what was fitted."""
+        if not isinstance(X, Images):
+            return validate_data(self, X, dtype=self._dtypes(), allow_nd=self.backbone is not None, reset=False)
+        if X.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"the model was fitted to images of {self.n_features_in_} channels, got {X.shape[1]}; read them with "
+                f"channels={self.n_features_in_}."
+            )
+        return X
+
+    def _dtypes(self) -> Any:
+        """Image backbones scale bytes themselves, so that images take a quarter of the memory."""
+        return (np.float32, np.uint8) if isinstance(self.backbone, ImageBackbone) else np.float32
+
     def _check_together(self) -> None:
         """Options that need one another, before any of them costs time."""
         if self.run_dir is not None and self.random_state is None:
@@ -300,7 +327,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             patience=self.patience if self.early_stopping else None,
         )
 
-    def _new_recipe(self, x: Array, classes: Array, target: Tensor) -> Recipe:
+    def _new_recipe(self, x: Array | Images, classes: Array, target: Tensor) -> Recipe:
         return Recipe(
             method=self.method,
             classes=len(classes),
@@ -329,9 +356,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.class_uncertainty_: Any = None if uncertainty is None else uncertainty.numpy()
         self.margins_: Any = head.margins.numpy() if isinstance(head, UncertaintyMarginLoss) else None
 
-    def _each_batch(self, X: ArrayLike, answer: Callable[[Tensor], Tensor]) -> Tensor:
+    def _each_batch(self, X: ArrayLike | Images, answer: Callable[[Tensor], Tensor]) -> Tensor:
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float32, allow_nd=self.backbone is not None, reset=False)
+        x = self._rows(X)
         step = rows_at_once(x[0].size + self.passes * self._prior.numel())
         parts = (torch.tensor(x[start : start + step]) for start in range(0, len(x), step))
         with torch.no_grad():

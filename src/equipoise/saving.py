@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.training.checkpoint import DiskFullError, of_prefix, with_prefix, write_atomically
+from equipoise.files import DiskFullError, write_atomically
+from equipoise.training.checkpoint import of_prefix, with_prefix
 from equipoise.training.recipe import Recipe
 
 FORMAT = 1

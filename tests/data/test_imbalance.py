@@ -97,3 +97,17 @@ def test_anything_but_a_list_of_labels_is_refused(protocol, y):
 def test_unknown_rare_classes_are_named():
     with pytest.raises(InvalidInputError, match=r"rare names classes that y does not have: \['11', '12'\]"):
         step(BALANCED, rare=[1, 11, 12])
+
+
+@pytest.mark.parametrize("ratio", [1, 4, 10.0, 50])
+def test_a_step_by_its_ratio_keeps_one_in_so_many(ratio):
+    y = np.repeat(np.arange(4), 100)
+    assert step(y, ratio=ratio, rng=3).tolist() == step(y, keep=1 / ratio, rng=3).tolist()
+    counts = np.bincount(y[step(y, ratio=ratio, rare=[1, 2])])
+    assert counts.tolist() == [100, round(100 / ratio), round(100 / ratio), 100]
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0, -3, float("nan")])
+def test_a_step_below_one_is_refused(ratio):
+    with pytest.raises(InvalidInputError, match="ratio is the largest class over the smallest and at least 1"):
+        step([0, 1], ratio=ratio)

@@ -61,3 +61,18 @@ def test_names_count_as_many_as_torchvisions():
 def test_the_stride_of_a_bottleneck_is_in_its_3x3():
     block = resnet50().layer2[0]
     assert (block.conv1.stride, block.conv2.stride) == ((1, 1), (2, 2))
+
+
+@pytest.mark.parametrize(("build", "million"), [(resnet18, 11.69), (resnet50, 25.56)])
+def test_with_the_classifier_the_parameters_are_the_published_ones(build, million):
+    model = build()
+    count = sum(p.numel() for p in model.parameters()) + model.out_features * 1000 + 1000
+    assert round(count / 1e6, 2) == million
+
+
+@torch.inference_mode()
+def test_a_block_starts_as_its_shortcut():
+    x = torch.randn(2, 64, 6, 6).relu()
+    assert torch.equal(resnet18().eval().layer1[1](x.clone()), x)
+    x = torch.randn(2, 256, 6, 6).relu()
+    assert torch.equal(resnet50().eval().layer1[1](x.clone()), x)

@@ -13,16 +13,15 @@ import pytest
 import torch
 from torch import nn
 
+from equipoise.files import DiskFullError, write_atomically
 from equipoise.training.checkpoint import (
     Checkpoints,
-    DiskFullError,
     of_prefix,
     pack_optimizer,
     random_states,
     restore_random_states,
     unpack_optimizer,
     with_prefix,
-    write_atomically,
 )
 from equipoise.training.progress import MetricsFile, Silence
 from tests.training.digits_run import run, without_seconds
@@ -34,7 +33,7 @@ VERSION = 300_000
 WRITER = f"""
 import itertools, os, sys
 from pathlib import Path
-from equipoise.training.checkpoint import write_atomically
+from equipoise.files import write_atomically
 for _ in sys.stdin:
     if child := os.fork():
         print(child, flush=True)

@@ -247,10 +247,19 @@ def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
         train(small_network("focal"), digits.train, settings, folder=tmp_path)
 
 
-def test_a_damaged_run_json_is_named(tmp_path):
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(InvalidStateError, match=r"run\.json is not JSON .*choose another folder"):
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_run_json_is_named(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(InvalidStateError, match=r"run\.json is not a JSON object .*choose another folder"):
         run(tmp_path, epochs=1)
+
+
+def test_what_else_stands_in_run_json_stays(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"options": {"target": "kind"}}))
+    run(tmp_path, epochs=1)
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["options"] == {"target": "kind"}
+    assert record["training"]["settings"]["epochs"] == 1
 
 
 def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(tmp_path, undisturbed):

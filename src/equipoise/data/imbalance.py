@@ -16,6 +16,7 @@ def step(
     share: float = 0.5,
     rng: int | np.random.Generator = 0,
     *,
+    ratio: float | None = None,
     rare: Collection[object] | None = None,
 ) -> Indices:
     """The paper's split: a ``share`` of the classes keeps only ``keep`` of its samples. Sorted indices into ``y``.
@@ -25,12 +26,16 @@ def step(
         keep: share of the samples which a rare class keeps; at least one stays.
         share: share of the classes that become rare, rounded down.
         rng: a seed or a generator, for the classes drawn and the samples dropped.
+        ratio: a common class over a rare one, instead of ``keep``: 10 keeps a tenth.
         rare: the rare classes by name, instead of drawing ``share`` of them.
 
     >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19]
     """
     labels = _labels(y)
+    if ratio is not None:
+        _check_ratio(ratio)
+        keep = 1 / ratio
     if not 0 < keep <= 1 or not 0 <= share <= 1:
         raise InvalidInputError(f"keep must lie in (0, 1] and share in [0, 1], got {keep} and {share}.")
     generator = np.random.default_rng(rng)
@@ -53,12 +58,16 @@ def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generat
         rng: a seed or a generator, for the order of the classes and the samples dropped.
     """
     labels = _labels(y)
-    if not ratio >= 1:
-        raise InvalidInputError(f"ratio is the largest class over the smallest and at least 1, got {ratio}.")
+    _check_ratio(ratio)
     generator = np.random.default_rng(rng)
     order = generator.permutation(np.unique(labels)).tolist()
     kept = {c: ratio ** (-position / max(len(order) - 1, 1)) for position, c in enumerate(order)}
     return _keep(labels, kept, generator)
+
+
+def _check_ratio(ratio: float) -> None:
+    if not ratio >= 1:
+        raise InvalidInputError(f"ratio is the largest class over the smallest and at least 1, got {ratio}.")
 
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:

@@ -1,8 +1,36 @@
 """Backbones, x -> features, in plain torch. Each tells its feature length as ``out_features``."""
 
+from equipoise.models.assemble import image_backbone
+from equipoise.models.augment import Augment
+from equipoise.models.backbones import BACKBONES, build_backbone
 from equipoise.models.dropout import Dropout
+from equipoise.models.extract import extract_features
+from equipoise.models.image_backbone import ImageBackbone
+from equipoise.models.image_input import ImageInput
+from equipoise.models.lenet import LeNet
 from equipoise.models.mlp import MLP
 from equipoise.models.resnet import ResNet, resnet18, resnet50
+from equipoise.models.se_resnet import se_resnet50
 from equipoise.models.standardize import Standardize
+from equipoise.models.vgg import VGG16
+from equipoise.models.weights import load_weights
 
-__all__ = ["MLP", "Dropout", "ResNet", "Standardize", "resnet18", "resnet50"]
+__all__ = [
+    "BACKBONES",
+    "MLP",
+    "VGG16",
+    "Augment",
+    "Dropout",
+    "ImageBackbone",
+    "ImageInput",
+    "LeNet",
+    "ResNet",
+    "Standardize",
+    "build_backbone",
+    "extract_features",
+    "image_backbone",
+    "load_weights",
+    "resnet18",
+    "resnet50",
+    "se_resnet50",
+]

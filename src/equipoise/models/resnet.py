@@ -39,12 +39,13 @@ class Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.se: nn.Module = nn.Identity()  # where SE-ResNet has its squeeze and excitation
         self.relu = nn.ReLU(inplace=True)
         self.downsample = _shortcut(channels, width * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn3(self.conv3(self.relu(self.bn2(self.conv2(out)))))
+        out = self.se(self.bn3(self.conv3(self.relu(self.bn2(self.conv2(out))))))
         shortcut = x if self.downsample is None else self.downsample(x)
         activated: Tensor = self.relu(out + shortcut)
         return activated
@@ -58,6 +59,8 @@ def _shortcut(channels: int, out: int, stride: int) -> nn.Sequential | None:
 
 class ResNet(nn.Module):
     """Images (batch, 3, height, width) -> features after global pooling, (batch, out_features)."""
+
+    in_channels = 3
 
     def __init__(self, block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int]) -> None:
         super().__init__()
@@ -73,6 +76,10 @@ class ResNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, BasicBlock):
+                nn.init.zeros_(module.bn2.weight)  # a block starts as its shortcut (Goyal et al. 2017)
+            elif isinstance(module, Bottleneck):
+                nn.init.zeros_(module.bn3.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))

@@ -10,22 +10,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 
+from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 
 Order = Literal["shuffled", "balanced"]
 
 
 class ArrayData(Dataset[tuple[Tensor, ...]]):
-    """Rows of arrays as batches: (x, y) or (x, y, weight). A memory-mapped ``x`` stays on disk.
+    """Rows of arrays as batches: (x, y) or (x, y, weight). A memory-mapped ``x`` and images stay on disk.
 
     Args:
-        x: (samples, ...), a tensor or an array.
+        x: (samples, ...), a tensor, an array, or images.
         y: (samples,) labels or (samples, attributes) of 0 and 1, int64.
         weight: (samples,) or None.
     """
 
     def __init__(
-        self, x: Tensor | NDArray[Any], y: Tensor | NDArray[Any], weight: Tensor | NDArray[Any] | None = None
+        self,
+        x: Tensor | NDArray[Any] | Images,
+        y: Tensor | NDArray[Any],
+        weight: Tensor | NDArray[Any] | None = None,
     ) -> None:
         self.x = x
         self.y = torch.as_tensor(y)

@@ -1,8 +1,6 @@
 """Checkpoints that are whole or not there: tensors and JSON in one safetensors file, never a pickle."""
 
-import errno
 import json
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,43 +10,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from equipoise.errors import EquipoiseError
+from equipoise.files import write_atomically
 
 State = dict[str, Any]
-
-
-class DiskFullError(EquipoiseError, OSError):
-    """No room for a checkpoint; the last good one is still there."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """All of the content under its name, or nothing: written beside it, flushed to disk, then renamed."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        if os.name != "nt":  # Windows opens no folders
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise_if_full(error, path, len(content))
-        raise
-
-
-def raise_if_full(error: OSError, path: Path, size: int) -> None:
-    """One clear sentence for the errors that mean a full disk."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        raise DiskFullError(
-            f"no space left for {path} ({size:,} bytes); what was written before is untouched: free some space and "
-            "resume."
-        ) from error
 
 
 class Checkpoints:

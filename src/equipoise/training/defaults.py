@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from equipoise.data.splits import held_rows
 from equipoise.errors import InvalidInputError
 
 SMALL_STEP = 5e8
@@ -54,18 +55,8 @@ def hold_out(y: Tensor, share: float, *, seed: int) -> tuple[Tensor, Tensor]:
     """
     if not 0 <= share < 1:
         raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {share}.")
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(y), generator=generator)
-    if share == 0:
-        return torch.arange(len(y)), order[:0]
-    if y.ndim > 1:
-        held = order[: round(share * len(y))]
-    else:
-        parts = []
-        for own in (order[y[order] == label] for label in torch.unique(y)):
-            take = 0 if len(own) < 3 else min(max(1, round(share * len(own))), len(own) - 2)
-            parts.append(own[:take])
-        held = torch.cat(parts)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    held = torch.from_numpy(held_rows(y.numpy(), share, order.numpy()))
     kept = torch.ones(len(y), dtype=torch.bool)
     kept[held] = False
-    return kept.nonzero().squeeze(-1), held.sort().values
+    return kept.nonzero().squeeze(-1), held

@@ -1,6 +1,7 @@
 """What a training loop is set up from: settings, Accelerate, the optimiser and its schedule."""
 
 import math
+import os
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -10,14 +11,18 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DataLoaderConfiguration
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
+from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
+from equipoise.models import ImageBackbone
 from equipoise.training.batches import ArrayData, EpochBatches, Order
+from equipoise.training.network import Network
 
 Precision = Literal["no", "fp16", "bf16"]
+MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -122,15 +127,41 @@ def make_loader(data: ArrayData, settings: Settings, accelerator: Accelerator) -
     size = math.ceil(settings.batch_size / processes) * processes
     batches = EpochBatches(data.y, size, seed=settings.seed, order=settings.order)
     # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
-    return DataLoader(data, batch_sampler=batches, collate_fn=_as_it_is, generator=torch.Generator()), batches
-
-
-def make_optimizer(network: nn.Module, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    workers = _workers(data, processes)
+    loader = DataLoader(
+        data,
+        batch_sampler=batches,
+        collate_fn=_as_it_is,
+        generator=torch.Generator(),
+        num_workers=workers,
+        persistent_workers=workers > 0,
     )
+    return loader, batches
+
+
+def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
+    """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
+    groups = _parameter_groups(network, settings.learning_rate)
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
+
+
+def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
+    """The paper's two rates: a small one up to the global pooling, where the weights have been trained before."""
+    backbone = network.backbone
+    if not isinstance(backbone, ImageBackbone) or backbone.body_rate == 1:
+        return [{"params": list(network.parameters())}]
+    body = list(backbone.body.parameters())
+    inside = {id(parameter) for parameter in body}
+    rest = [parameter for parameter in network.parameters() if id(parameter) not in inside]
+    return [{"params": body, "lr": rate * backbone.body_rate}, {"params": rest}]
+
+
+def _workers(data: ArrayData, processes: int) -> int:
+    """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
+    if not isinstance(data.x, Images) or data.x.is_cached:
+        return 0
+    return min(MOST_WORKERS, max(1, (os.cpu_count() or 1) // processes))
 
 
 def _as_it_is(batch: Any) -> Any:

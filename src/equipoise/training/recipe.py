@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
@@ -64,12 +65,15 @@ class Recipe:
         """The backbone under its head."""
         return Network(backbone, self.head(class_counts, features=features))
 
-    def new_network(self, x: NDArray[Any], class_counts: Tensor, backbone: nn.Module | None) -> Network:
+    def new_network(self, x: NDArray[Any] | Images, class_counts: Tensor, backbone: nn.Module | None) -> Network:
         """An untrained network for the rows of x, on a copy of the backbone where there is one."""
-        if backbone is None:
-            own: nn.Module = self.table_backbone(Standardize(self.columns).fit(x))
-        else:
+        own: nn.Module
+        if backbone is not None:
             own = copy.deepcopy(backbone)
+        elif isinstance(x, Images):
+            raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
+        else:
+            own = self.table_backbone(Standardize(self.columns).fit(x))
         return self.network(own, class_counts, features=feature_length(own, torch.tensor(x[:2])))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:

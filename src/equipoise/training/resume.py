@@ -13,20 +13,22 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.files import DiskFullError, write_atomically
 from equipoise.training.checkpoint import (
     Checkpoints,
-    DiskFullError,
     of_prefix,
     pack_optimizer,
     random_states,
     restore_random_states,
     unpack_optimizer,
     with_prefix,
-    write_atomically,
 )
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.network import Network
 from equipoise.training.progress import MetricsFile, Record
+
+IDENTITY = "training"
+"""Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -158,21 +160,32 @@ class Run:
             self.metrics.epoch(record)
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
+        """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
+        record: dict[str, Any] = {}
         if path.exists():
             try:
-                known = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise InvalidStateError(f"{path} is not JSON ({error}); choose another folder for this run.") from error
-            before, now = _leaves(known), _leaves(identity)
-            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-            if changed:
-                first = changed[0]
+                record = json.loads(path.read_text(encoding="utf-8"))
+                known = record.get(IDENTITY)
+            except (ValueError, AttributeError) as error:
                 raise InvalidStateError(
-                    f"{path.parent} holds another run: {first} was {before.get(first)!r} and is now "
-                    f"{now.get(first)!r}; choose another folder, or delete that one."
-                )
-        elif self.main:
-            write_atomically(path, json.dumps(identity, indent=2).encode())
+                    f"{path} is not a JSON object ({error}); choose another folder for this run."
+                ) from error
+            if known is not None:
+                return _check_same(path.parent, known, identity)
+        if self.main:
+            write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
+        return None
+
+
+def _check_same(folder: Path, known: Any, identity: dict[str, Any]) -> None:
+    before, now = _leaves(known), _leaves(identity)
+    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    if changed:
+        first = changed[0]
+        raise InvalidStateError(
+            f"{folder} holds another run: {first} was {before.get(first)!r} and is now {now.get(first)!r}; choose "
+            "another folder, or delete that one."
+        )
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""How the command line shows classes, scores and progress."""
+
+import math
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from equipoise.data.summary import ClassSummary
+    from equipoise.runs import RunResult
+
+GROUPS = {"many": "many", "medium": "medium", "few": "rare"}
+MOST_CLASSES = 40
+"""Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
+
+
+class ConsoleWatcher:
+    """What a run does, on standard error, so that standard output holds the result alone."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=quiet or not self.console.is_terminal,
+        )
+        self.task: TaskID | None = None
+
+    def __enter__(self) -> "ConsoleWatcher":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def note(self, sentence: str) -> None:
+        """A sentence of its own line."""
+        self.console.print(escape(sentence), highlight=False, soft_wrap=True)
+
+    def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
+        """The class table."""
+        for sentence in classes.notes:
+            self.note(sentence)
+        print_summary(self.console, classes, title=f"{train:,} samples to train on, {test:,} to score on")
+
+    def bytes_of(self, name: str, done: int, total: int) -> None:
+        """A bar while a file arrives."""
+        self.progress(done, total, name)
+
+    def progress(self, done: int, total: int, name: str = "reading images") -> None:
+        """A bar while images are read; it disappears at the end."""
+        if self.task is None:
+            self.bar.start()
+            self.task = self.bar.add_task(escape(name), total=total)
+        self.bar.update(self.task, completed=done, total=total)
+        if done >= total:
+            self.bar.remove_task(self.task)
+            self.bar.stop()
+            self.task = None
+
+
+def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:
+    """The classes with their counts, the largest first, and how imbalanced they are."""
+    what = "attribute" if classes.multilabel else "class"
+    table = Table(title=title)
+    for heading, side in ((what, "left"), ("samples", "right"), ("share", "right"), ("", "left")):
+        table.add_column(heading, justify="left" if side == "left" else "right")
+    rows = classes.rows()
+    for row in _ends(rows):
+        if row is None:
+            table.add_row("…", "", "", "")
+            continue
+        group = GROUPS[row["group"]]
+        shown = f"[yellow]{group}[/yellow]" if row["group"] == "few" else group
+        table.add_row(escape(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", shown)
+    console.print(table)
+    balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
+    console.print(f"{len(rows):,} {what}{'es' if what == 'class' else 's'}, imbalance {classes.ratio:,.1f} ({balance})")
+
+
+def print_scores(console: Console, result: "RunResult") -> None:
+    """Per class what was found, then the scores of all."""
+    scores, margins = result.scores, result.model.margins_
+    table = Table(title=f"On {scores.samples:,} samples held out")
+    for heading in ("class", "tested", "recall", "precision", "F1", "uncertainty", "margin"):
+        table.add_column(heading, justify="left" if heading == "class" else "right")
+    order = sorted(range(len(result.classes)), key=lambda place: -scores.support[place])
+    for place in _ends(order):
+        if place is None:
+            table.add_row("…", *[""] * 6)
+            continue
+        own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
+        cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
+        if margins is None:
+            cells += ["–", "–"]
+        else:
+            uncertainty = result.model.class_uncertainty_[place]
+            of_ones = -1 if scores.multilabel else ()
+            cells += [f"{uncertainty[of_ones]:.2f}", f"{margins[place][of_ones]:.2f}"]
+        table.add_row(escape(result.classes[place]), f"{scores.support[place]:,}", *cells)
+    console.print(table)
+    found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
+    found |= {f"recall, {GROUPS[name]}": value for name, value in scores.group_recall.items()}
+    for name, value in found.items():
+        console.print(f"{name:<20}{value:7.1%}", highlight=False)
+
+
+def _ends(rows: list[Any]) -> list[Any]:
+    """All rows, or of too many the first and the last with a gap between."""
+    if len(rows) <= MOST_CLASSES:
+        return list(rows)
+    half = MOST_CLASSES // 2
+    return [*rows[:half], None, *rows[-half:]]

@@ -1,0 +1,118 @@
+"""Arrays as they are: a pair in memory, or a ``.npz`` file. Nothing in a file is executed."""
+
+import zipfile
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.data.labels import labels_of
+from equipoise.data.samples import Part, Samples
+from equipoise.errors import InvalidInputError
+
+PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
+PARTS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
+
+
+def read_npz(path: Path) -> Samples:
+    """The arrays X and y (or x and y, features and labels, images and labels, data and target) of a ``.npz`` file.
+
+    Where they are divided, as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, the division
+    is the official partition: train, val, test.
+    """
+    damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
+    if not zipfile.is_zipfile(path):
+        raise InvalidInputError(damaged)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = set(archive.files)
+            pairs = _pairs(names)
+            if not pairs:
+                raise InvalidInputError(f"{path} must hold arrays X and y, got {', '.join(sorted(names)) or 'none'}.")
+            found = {part: (archive[x], archive[y]) for part, (x, y) in pairs.items()}
+    except InvalidInputError:
+        raise
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError):
+        raise InvalidInputError(damaged) from None
+    except ValueError:
+        raise InvalidInputError(
+            f"{path} holds Python objects, which are not read because they can run code; save numbers or strings."
+        ) from None
+    if "" in found:
+        return read_arrays(*found[""], where=str(path))
+    return _with_parts(found, str(path))
+
+
+def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
+    """The names of x and y, of the whole (``""``) or of each part."""
+    for x, y in PAIRS:
+        if {x, y} <= names:
+            return {"": (x, y)}
+    for x, y in PARTS:
+        parts = {part: (x.format(part), y.format(part)) for part in get_args(Part)}
+        present = {part: pair for part, pair in parts.items() if set(pair) <= names}
+        if "train" in present:
+            return present
+    return {}
+
+
+def _with_parts(found: dict[str, tuple[NDArray[Any], NDArray[Any]]], where: str) -> Samples:
+    shapes = {(x.shape[1:], y.shape[1:]) for x, y in found.values()}
+    if len(shapes) > 1:
+        raise InvalidInputError(f"{where} has parts of different shapes: {sorted(map(str, shapes))}; make them alike.")
+    for part, (x, y) in found.items():
+        if len(x) != len(y):
+            raise InvalidInputError(f"{where} has {len(x)} samples but {len(y)} labels to {part}.")
+    x, y = (np.concatenate(arrays) for arrays in zip(*found.values(), strict=True))
+    partition = np.repeat(list(found), [len(pair[0]) for pair in found.values()])
+    if bool(pd.isna(y).any()):
+        raise InvalidInputError(f"{where} has samples without a label; leave them out.")
+    return replace(read_arrays(x, y, where=where), partition=partition)
+
+
+def read_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
+    """A table (samples, columns), or uint8 images with their channels, if any, before or after height and width."""
+    values: Any = x if isinstance(x, pd.DataFrame) else np.asarray(x)
+    if len(np.shape(values)) < 2 or 0 in np.shape(values):
+        raise InvalidInputError(f"{where} must have samples and columns, got an array of shape {np.shape(values)}.")
+    labels, notes = np.asarray(y), list[str]()
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if len(labels) != len(values):
+        raise InvalidInputError(f"{where} has {len(values)} samples but {len(labels)} labels; they must be as many.")
+    if labels.ndim == 1 and bool(pd.isna(labels).any()):
+        known = ~pd.isna(labels)
+        notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no label.")
+        values, labels = values[known], labels[known]
+    if values.ndim > 2:
+        values = _as_images(values, where, notes)
+    if labels.ndim == 2:
+        if not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label a sample instead.")
+        names = tuple(map(str, range(labels.shape[1])))
+        return Samples(values, labels.astype(np.int64), attributes=names, notes=tuple(notes))
+    if labels.ndim != 1:
+        raise InvalidInputError(f"labels must be a list or a 0/1 matrix, got an array of shape {labels.shape}.")
+    found, more = labels_of(pd.Series(labels, name="y"))
+    return Samples(values, found, notes=(*notes, *more))
+
+
+def _as_images(values: NDArray[Any], where: str, notes: list[str]) -> NDArray[np.uint8]:
+    """Images with their channels second."""
+    if values.dtype != np.uint8 or values.ndim > 4:
+        raise InvalidInputError(
+            f"{where} has the shape {values.shape} and type {values.dtype}; images must be uint8 with up to 4 axes, "
+            "tables have 2."
+        )
+    if values.ndim == 3:
+        return values[:, None]
+    if values.shape[1] in (1, 3):
+        return values
+    if values.shape[3] in (1, 3):
+        notes.append("the last axis of the images was taken for their channels.")
+        return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+    raise InvalidInputError(f"{where} has the shape {values.shape}; images have 1 or 3 channels, second or last.")

@@ -1,0 +1,173 @@
+"""One column of a table: how it becomes numbers, learnt from its training values."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.values import as_days, as_numbers, as_words, looks_like_dates, without_blanks
+from equipoise.errors import InvalidInputError
+
+Kind = Literal["number", "date", "category"]
+MOST_LEVELS = 50
+INDICATOR_SHARE = 0.01
+ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
+OTHER, MISSING = "(other)", "(missing)"
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column is encoded. ``fill`` stands for missing numbers and dates; ``levels`` are a category's values."""
+
+    name: str
+    kind: Kind
+    fill: float = 0.0
+    indicator: bool = False
+    levels: tuple[str, ...] = ()
+    other: bool = False
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the columns it becomes."""
+        if self.kind == "category":
+            ends = [OTHER] * self.other + [MISSING] * self.indicator
+            return [f"{self.name}={level}" for level in (*self.levels, *ends)]
+        return [self.name] + [f"{self.name}={MISSING}"] * self.indicator
+
+
+def learn_column(values: Any, name: str, notes: list[str]) -> Column | None:
+    """How to encode one column, or None to leave it out; a note for what a user would want to know."""
+    values = without_blanks(values)
+    missing = int(values.isna().sum())
+    if missing == len(values):
+        notes.append(f"{name}: left out, for it has no value.")
+        return None
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        numbers = as_numbers(values)
+        if numbers is not None:
+            return _learn_numbers(numbers, name, "number", missing, notes)
+        if looks_like_dates(values):
+            notes.append(f"{name}: dates, taken as days since 1970-01-01.")
+            return _learn_numbers(as_days(values), name, "date", missing, notes)
+    return _learn_levels(as_words(values), name, notes)
+
+
+def _learn_numbers(
+    numbers: NDArray[np.float64], name: str, kind: Kind, missing: int, notes: list[str]
+) -> Column | None:
+    known = numbers[~np.isnan(numbers)]
+    infinite, gone = len(numbers) - len(known) - missing, len(numbers) - len(known)
+    if len(known) == 0:
+        notes.append(f"{name}: left out, for it has no finite value.")
+        return None
+    constant = known.min() == known.max()
+    if constant and gone < INDICATOR_SHARE * len(numbers):
+        notes.append(f"{name}: left out, for it is {known[0]:g} in every row.")
+        return None
+    if kind == "number" and gone == 0 and _names_rows(known, name):
+        notes.append(f"{name}: left out, for it numbers or names the rows.")
+        return None
+    fill = float(np.median(known))
+    if infinite:
+        notes.append(f"{name}: {_count(infinite, 'infinite value')} taken as missing.")
+    if gone:
+        notes.append(f"{name}: {_count(gone, 'missing value')} filled with the median {fill:g}.")
+    return Column(name, kind, fill=fill, indicator=0 < INDICATOR_SHARE * len(numbers) <= gone)
+
+
+def _names_rows(known: NDArray[np.float64], name: str) -> bool:
+    """1, 2, 3, ... in the order of the rows, or whole numbers, all different, under a name such as id."""
+    if len(known) < 3 or not (known == np.floor(known)).all():
+        return False
+    counted = known[0] in (0, 1) and bool((np.diff(known) == 1).all()) and len(known) >= 20
+    return counted or (bool(ID_NAME.search(name)) and len(np.unique(known)) == len(known))
+
+
+def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
+    counts = words.value_counts().to_dict()
+    known, missing = sum(counts.values()), int(words.isna().sum())
+    if len(counts) == 1 and not missing:
+        notes.append(f"{name}: left out, for it is {next(iter(counts))!r} in every row.")
+        return None
+    if max(counts.values()) == 1 or (len(counts) > 20 and len(counts) > known / 2):
+        notes.append(f"{name}: left out, for it names the rows ({len(counts)} different values in {known} rows).")
+        return None
+    often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
+    kept = often[:MOST_LEVELS]
+    rare = len(counts) - len(kept)
+    if rare:
+        notes.append(f"{name}: {_count(rare, 'rare category', 'rare categories')} of {len(counts)} put together.")
+    if missing:
+        notes.append(f"{name}: {_count(missing, 'missing value')} taken as a category of its own.")
+    return Column(name, "category", levels=tuple(sorted(kept)), other=rare > 0, indicator=missing > 0)
+
+
+def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> None:
+    """Write one column's outputs; ``out`` (rows, outputs) comes full of zeros."""
+    values = without_blanks(values)
+    if column.kind == "category":
+        words = as_words(values)
+        codes = pd.Index(column.levels, dtype=object).get_indexer(words)
+        unknown = codes < 0
+        gone = words.isna().to_numpy() & unknown
+        out[np.flatnonzero(~unknown), codes[~unknown]] = 1
+        place = len(column.levels)
+        if column.other:
+            out[unknown & ~(gone & column.indicator), place] = 1
+        if column.indicator:
+            out[gone, -1] = 1
+        return
+    numbers = as_days(values) if column.kind == "date" else as_numbers(values)
+    if numbers is None or (column.kind == "date" and np.isnan(numbers).sum() > values.isna().sum()):
+        _refuse_words(values, column)
+    gone = np.isnan(numbers)
+    out[:, 0] = np.where(gone, column.fill, numbers)
+    if column.indicator:
+        out[:, 1] = gone
+
+
+def _refuse_words(values: Any, column: Column) -> NoReturn:
+    read = as_days if column.kind == "date" else as_numbers
+    for word in as_words(values).dropna().drop_duplicates():
+        found = read(pd.Series([word]))
+        if found is None or (column.kind == "date" and np.isnan(found[0])):
+            break
+    raise InvalidInputError(
+        f"the column {column.name!r} held {column.kind}s in training but now holds {word!r}; correct or empty it."
+    )
+
+
+def column_from_json(record: Any) -> Column:
+    """A column from a file that anyone may have written."""
+    fields = Column.__dataclass_fields__
+    if not isinstance(record, dict) or set(record) != set(fields):
+        raise InvalidInputError(f"a column of the table encoding must have the fields {', '.join(fields)}.")
+    fill = record["fill"]
+    right = (
+        isinstance(record["name"], str)
+        and record["kind"] in get_args(Kind)
+        and isinstance(fill, int | float)
+        and not isinstance(fill, bool)
+        and abs(fill) <= LARGEST
+        and isinstance(record["indicator"], bool)
+        and isinstance(record["other"], bool)
+        and all_text(record["levels"])
+        and len(set(record["levels"])) == len(record["levels"])
+        and (record["kind"] == "category") == bool(record["levels"])
+    )
+    if not right:
+        raise InvalidInputError(f"the table encoding has a value of the wrong type in column {record['name']!r}.")
+    return Column(**record | {"levels": tuple(record["levels"]), "fill": float(fill)})
+
+
+def all_text(values: object) -> bool:
+    """Whether this is a list of strings."""
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,120 @@
+"""From the columns of a table to a float32 matrix, and back into a file as plain JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.column import Column, all_text, column_from_json, encode_column, learn_column
+from equipoise.errors import InvalidInputError, InvalidStateError
+
+FORMAT = 1
+
+
+class TableEncoder:
+    """Learns from a training table how its columns become numbers, and does the same to any other table.
+
+    Numbers, booleans and text that holds numbers stay numbers; a missing or infinite one becomes the median of the
+    training column, with a further 0/1 column that marks it where at least 1 % are missing. Dates become days since
+    1970. Everything else is a category: a 0/1 column a value, the rare ones (beyond the 50 most frequent, or seen
+    once) together in a column of their own, and one for missing values. A value never seen in training counts as rare;
+    where training had none, it has 0 in all columns. Columns that are constant, empty or name the row are left out.
+    ``notes`` says in a sentence each what was filled in, left out or put together.
+
+    >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.column_names_
+    ['age', 'age=(missing)', 'town=Oslo', 'town=Rome']
+    >>> encoder.transform(table)[1].tolist(), encoder.notes
+    ([40.0, 1.0, 0.0, 1.0], ['age: 1 missing value filled with the median 40.'])
+    """
+
+    def __init__(self) -> None:
+        self.columns_: list[Column] | None = None
+        self.notes: list[str] = []
+
+    def fit(self, frame: Any) -> "TableEncoder":
+        """Learn from a data frame, or an array (rows, columns) of numbers."""
+        table = _table(frame)
+        if len(table) == 0:
+            raise InvalidInputError("the table has no rows to learn from; give the training rows.")
+        notes: list[str] = []
+        columns = [learn_column(table[name], name, notes) for name in table.columns]
+        kept = [column for column in columns if column is not None]
+        if not kept:
+            raise InvalidInputError(
+                f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
+            )
+        self.columns_, self.notes = kept, notes
+        return self
+
+    def transform(self, frame: Any) -> NDArray[np.float32]:
+        """The matrix (rows, outputs); columns may come in any order, and further ones are ignored."""
+        columns, table = self._fitted(), _table(frame)
+        absent = [column.name for column in columns if column.name not in table.columns]
+        if absent:
+            raise InvalidInputError(
+                f"the table lacks {len(absent)} of the columns the model was trained on: {', '.join(absent[:10])}; "
+                "add them."
+            )
+        out = np.zeros((len(table), len(self.column_names_)), dtype=np.float32)
+        start = 0
+        for column in columns:
+            width = len(column.outputs)
+            encode_column(table[column.name], column, out[:, start : start + width])
+            start += width
+        return out
+
+    @property
+    def column_names_(self) -> list[str]:
+        """Names of the outputs."""
+        return [name for column in self._fitted() for name in column.outputs]
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns whose values are names: to be read as they stand in a file."""
+        return [column.name for column in self._fitted() if column.kind != "number"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything learnt, as plain values."""
+        columns = [asdict(column) | {"levels": list(column.levels)} for column in self._fitted()]
+        return {"format": FORMAT, "columns": columns, "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, record: Any) -> "TableEncoder":
+        """What :meth:`to_json` gave; anything else is refused."""
+        if (
+            not isinstance(record, dict)
+            or record.get("format") != FORMAT
+            or not isinstance(record.get("columns"), list)
+        ):
+            raise InvalidInputError(f"this is no table encoding of format {FORMAT}; train the model again.")
+        encoder = cls()
+        encoder.columns_ = [column_from_json(column) for column in record["columns"]]
+        names = [column.name for column in encoder.columns_]
+        notes = record.get("notes", [])
+        if not names or len(set(names)) < len(names) or not all_text(notes):
+            raise InvalidInputError("the table encoding has no columns, or one of them twice; train the model again.")
+        encoder.notes = list(notes)
+        return encoder
+
+    def _fitted(self) -> list[Column]:
+        if self.columns_ is None:
+            raise InvalidStateError("this TableEncoder has learnt no table yet; call fit first.")
+        return self.columns_
+
+
+def _table(frame: Any) -> Any:
+    """A data frame whose columns are named by text, each once."""
+    if not isinstance(frame, pd.DataFrame):
+        values = np.asarray(frame)
+        if values.ndim != 2:
+            raise InvalidInputError(f"a table has rows and columns, got an array of shape {values.shape}.")
+        frame = pd.DataFrame(values, columns=[f"x{position}" for position in range(1, values.shape[1] + 1)])
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"the table has more than one column named {twice!r}; give each its own name.")
+    return frame.set_axis(names, axis=1).reset_index(drop=True)

@@ -1,0 +1,219 @@
+"""Tables as text: which delimiter, which header, and the rows, a part at a time."""
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from equipoise.errors import InvalidInputError
+
+DELIMITERS = (",", ";", "\t", "|")
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>", "?")
+"""What stands for a missing value. The word None does not: it is a class in many a table."""
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+SAMPLE_ROWS, SAMPLE_CHARACTERS = 100, 1 << 22
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file holds its table."""
+
+    path: Path
+    header: tuple[str, ...]
+    delimiter: str
+    decimal: str
+    encoding: str
+
+
+def find_layout(path: Path) -> Layout:
+    """Header, delimiter, decimal sign and encoding, from the first rows."""
+    with clear_errors(path):
+        encoding = _encoding(path)
+        with _open(path, encoding) as file:
+            start = file.read(SAMPLE_CHARACTERS)
+    lines = list(islice(io.StringIO(start, newline=""), SAMPLE_ROWS))
+    if len(start) == SAMPLE_CHARACTERS and len(lines) < SAMPLE_ROWS:
+        if len(lines) < 2:
+            raise InvalidInputError(f"{path} has no line end in its first {len(start):,} characters; is it a table?")
+        lines.pop()  # it is not whole
+    if not any(line.strip() for line in lines):
+        raise InvalidInputError(f"{path} is empty; a table starts with a line of column names.")
+    delimiter = sniff_delimiter(lines)
+    with clear_errors(path):
+        rows = list(_fields(lines, delimiter))
+    header = _check_header(path, rows[0])
+    if len(rows) > 1 and any(field.strip() for field in rows[1][len(header) :]):
+        raise InvalidInputError(
+            f"{path} has {len(header)} column names and {len(rows[1])} fields in its first row; "
+            "name every column in the first line."
+        )
+    return Layout(path, header, delimiter, _decimal(rows[1:], delimiter), encoding)
+
+
+def sniff_delimiter(lines: Sequence[str]) -> str:
+    """The delimiter by which most of the rows have as many fields as the header; spaces only where no other fits.
+
+    >>> sniff_delimiter(["height;weight", "1,80;75,5"])
+    ';'
+    """
+    best, best_fit = "", (0.5, 0)
+    for delimiter in DELIMITERS:
+        try:
+            counts = [len(row) for row in _fields(lines, delimiter)]
+        except csv.Error:
+            continue
+        fit = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
+        if counts[0] > 1 and fit > best_fit:
+            best, best_fit = delimiter, fit
+    if best:
+        return best
+    head = next(_fields(lines, " "), [])
+    in_header = [delimiter for delimiter in DELIMITERS if delimiter in next(filter(str.strip, lines))]
+    return " " if len(head) > 1 and not in_header else (in_header or [","])[0]
+
+
+def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
+    """Data frames of up to ``rows`` rows, in order; the columns in ``text`` as they stand there, not as numbers."""
+    header = list(layout.header)
+    with clear_errors(layout.path):
+        reader = pd.read_csv(
+            layout.path,
+            sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
+            header=0,
+            names=header,
+            usecols=only,
+            index_col=False,
+            encoding=layout.encoding,
+            decimal=layout.decimal,
+            skipinitialspace=True,
+            na_values=list(MISSING),
+            keep_default_na=False,
+            dtype=dict.fromkeys(set(text) & set(header), str),
+            chunksize=rows,
+            low_memory=False,  # otherwise a column may change its type within one part
+        )
+        with reader:
+            yield from _checked(reader, layout)
+
+
+def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
+    """The parts; a row with too few fields is found where the last column is missing."""
+    scanned = False
+    for part in reader:
+        if not scanned and layout.header[-1] in part and part[layout.header[-1]].isna().any():
+            _refuse_short_rows(layout)
+            scanned = True
+        yield part
+
+
+def _refuse_short_rows(layout: Layout) -> None:
+    with _open(layout.path, layout.encoding) as file:
+        reader = csv.reader(_stripped(file, layout.delimiter), delimiter=layout.delimiter, skipinitialspace=True)
+        for row in reader:
+            if row and len(row) < len(layout.header):
+                raise InvalidInputError(
+                    f"{layout.path} has {len(row)} fields instead of {len(layout.header)} in line {reader.line_num}; "
+                    "complete or remove that row."
+                )
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """What the parser and the file system refuse, as one sentence."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"{path} is not {error.encoding.upper()} text (byte 0x{error.object[error.start]:02x}); save it as UTF-8, "
+            "for example by `iconv -f latin1 -t utf-8`."
+        ) from None
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InvalidInputError(_ragged(path, str(error))) from None
+    except DAMAGED as error:
+        raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidInputError(f"{path} cannot be read ({reason}); check the path.") from None
+
+
+def _ragged(path: Path, message: str) -> str:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
+    if found:
+        expected, line, saw = found.groups()
+        return f"{path} has {saw} fields instead of {expected} in line {line}; correct that row or put it in quotes."
+    if "EOF inside string" in message or "unexpected end of data" in message:
+        return f"{path} has a quotation mark that is never closed; close or remove it."
+    return f"{path} is no readable table ({message.strip()}); check the delimiter and the quotation marks."
+
+
+def _encoding(path: Path) -> str:
+    with _open(path, None) as file:
+        start = file.read(4096)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if start[:4] == b"PK\x03\x04":
+        raise InvalidInputError(f"{path} is a zip archive or a spreadsheet; save the table as CSV.")
+    if b"\0" in start:
+        raise InvalidInputError(f"{path} is no text file; give CSV, TSV, Parquet or .npz.")
+    return "utf-8-sig"
+
+
+def _open(path: Path, encoding: str | None) -> IO[Any]:
+    opener = OPENERS.get(path.suffix.lower(), open)
+    if encoding is None:
+        return opener(path, "rb")  # type: ignore[no-any-return]
+    return opener(path, "rt", encoding=encoding, newline="")  # type: ignore[no-any-return]
+
+
+def _stripped(lines: Any, delimiter: str) -> Iterator[str]:
+    """Spaces at the ends of a line are no fields where spaces divide them."""
+    return (line.strip(" \r\n") for line in lines) if delimiter == " " else iter(lines)
+
+
+def _fields(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
+    reader = csv.reader(_stripped(lines, delimiter), delimiter=delimiter, skipinitialspace=True)
+    return (row for row in reader if row)
+
+
+def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
+    names = [field.strip() for field in fields]
+    while len(names) > 1 and not names[-1]:  # a delimiter at the end of the line
+        names.pop()
+    if all(_is_number(name) for name in names):
+        raise InvalidInputError(
+            f"{path} starts with numbers ({', '.join(names[:3])}, ...) instead of column names; "
+            "add a first line that names the columns."
+        )
+    header = tuple(name or f"unnamed {position}" for position, name in enumerate(names, start=1))
+    twice = sorted({name for name in header if header.count(name) > 1}) if len(set(header)) < len(header) else []
+    if twice:
+        raise InvalidInputError(f"{path} has more than one column named {twice[0]!r}; give each its own name.")
+    return header
+
+
+def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """A comma where fields look like 1,5 and none like 1.5."""
+    fields = [field.strip() for row in rows for field in row]
+    commas = any(re.fullmatch(r"[+-]?\d+,\d+", field) for field in fields)
+    points = any(re.fullmatch(r"[+-]?\d+\.\d+", field) for field in fields)
+    return "," if delimiter != "," and commas and not points else "."
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

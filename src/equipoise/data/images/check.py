@@ -1,0 +1,197 @@
+"""Every file decoded once before training starts, in worker processes, and the result remembered."""
+
+import hashlib
+import io
+import multiprocessing
+import os
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.cache import cache_folder
+from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
+from equipoise.data.images.scan import listed
+from equipoise.data.images.stack import Images, Progress
+from equipoise.data.images.table import FileTable
+from equipoise.errors import InvalidInputError
+from equipoise.files import write_atomically
+
+TOLERATED = 0.01
+FILES_AT_ONCE = 64
+FEW_FILES = 256  # not worth the start of processes
+DIGEST_BYTES = 16
+
+Finding = tuple[bytes, int, int, bool, str]  # digest, height, width, grey, why not
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What is known of each file once it was decoded."""
+
+    digests: NDArray[np.uint8]  # (files, 16)
+    shapes: NDArray[np.int32]  # (files, 2): height, width
+    grey: NDArray[np.bool_]  # (files,)
+    reasons: NDArray[np.str_]  # (files,), empty where the file is good
+
+    @property
+    def good(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.reasons == "")
+
+    @property
+    def bad(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.reasons != "")
+
+
+def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Verified:
+    """Decode every file once. Files that did not change since the last time are not read again."""
+    key = table.key(np.arange(len(table)))
+    key.update(os.fsencode(table.root))
+    memory = cache_folder() / "verified" / f"{key.hexdigest()}.npz"
+    known = _remembered(memory, len(table))
+    if known is not None:
+        return known
+    findings: list[Finding] = []
+    for part in _in_parts(table, _workers(len(table)) if workers is None else workers):
+        findings.extend(part)
+        if progress:
+            progress(len(findings), len(table))
+    digests, heights, widths, grey, reasons = zip(*findings, strict=True)
+    verified = Verified(
+        np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, DIGEST_BYTES),
+        np.stack([np.array(heights, dtype=np.int32), np.array(widths, dtype=np.int32)], axis=1),
+        np.array(grey),
+        np.array(reasons, dtype=np.str_),
+    )
+    _remember(memory, verified)
+    return verified
+
+
+def inspect_files(paths: list[str]) -> list[Finding]:
+    """What each file is: the work of one process."""
+    return [_inspect(path) for path in paths]
+
+
+def _inspect(path: str) -> Finding:
+    digest = bytes(DIGEST_BYTES)
+    try:
+        content = read_bytes(path)
+        digest = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+        height, width, mode = header(content, whole=True)
+    except UnreadableImageError as error:
+        return digest, 0, 0, False, error.reason
+    return digest, height, width, mode in GREY_MODES, ""
+
+
+def _workers(files: int) -> int:
+    if files < FEW_FILES or multiprocessing.current_process().daemon:  # a daemon may not have children
+        return 1
+    return min(8, os.cpu_count() or 1)
+
+
+def _in_parts(table: FileTable, workers: int) -> Iterator[list[Finding]]:
+    """Findings in the order of the table, with a few parts under way at a time: memory does not grow with them."""
+    starts = range(0, len(table), FILES_AT_ONCE)
+    parts = ([table.path(row) for row in range(start, min(start + FILES_AT_ONCE, len(table)))] for start in starts)
+    if workers <= 1:
+        yield from map(inspect_files, parts)
+        return
+    executor, waiting = _executor(workers), deque[Future[list[Finding]]]()
+    try:
+        for part in parts:
+            with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads; the child decodes, no more
+                warnings.simplefilter("ignore", DeprecationWarning)
+                waiting.append(executor.submit(inspect_files, part))
+            if len(waiting) >= 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _executor(workers: int) -> Executor:
+    """Processes where they can be forked; elsewhere a script without a main guard would start itself again."""
+    if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" and not _is_mac():
+        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+    return ThreadPoolExecutor(workers)
+
+
+def _is_mac() -> bool:
+    return os.uname().sysname == "Darwin"  # its libraries do not survive a fork
+
+
+def _remembered(memory: Path, files: int) -> Verified | None:
+    try:
+        with np.load(memory, allow_pickle=False) as stored:
+            known = Verified(stored["digests"], stored["shapes"], stored["grey"], stored["reasons"])
+    except Exception:  # absent or damaged: it is only a memory
+        return None
+    return known if len(known.grey) == len(known.reasons) == len(known.shapes) == len(known.digests) == files else None
+
+
+def _remember(memory: Path, verified: Verified) -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        digests=verified.digests,
+        shapes=verified.shapes,
+        grey=verified.grey,
+        reasons=verified.reasons,
+    )
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(memory, buffer.getvalue())
+    except OSError:  # no room or no right: the next start checks again
+        return
+
+
+def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | None:
+    """A note on a few bad ones among many; past 1 % an error, for then something larger is wrong."""
+    if not bad:
+        return None
+    if len(bad) > TOLERATED * total:
+        raise InvalidInputError(
+            f"{len(bad)} of {total} {what}, more than the 1 % that may be left out, the first {bad[0]}; {remedy}."
+        )
+    return f"{len(bad)} of {total} {what}; left out: {', '.join(bad[:3])}{', …' if len(bad) > 3 else ''}."
+
+
+def duplicate_note(train: Images, test: Images) -> str | None:
+    """A sentence when files with the same content lie on both sides of a split; None when none do, or when the files
+    were not checked."""
+    if train.digests is None or test.digests is None:
+        return None
+    known = {digest.tobytes() for digest in train.digests}
+    same = [row for row, digest in enumerate(test.digests) if digest.tobytes() in known]
+    if not same:
+        return None
+    names = test.take(same).names
+    return (
+        f"{len(same)} of the {len(test)} test images {'has' if len(same) == 1 else 'have'} the content of a training "
+        f"image ({listed(names)}): scores will be too good."
+    )
+
+
+def contradiction_note(table: FileTable, labels: NDArray[np.str_]) -> str | None:
+    """A sentence when the same content lies in two classes."""
+    if table.digests is None:
+        return None
+    first: dict[bytes, int] = {}
+    pairs: list[tuple[int, int]] = []
+    for row, digest in enumerate(table.digests):
+        earlier = first.setdefault(digest.tobytes(), row)
+        if labels[earlier] != labels[row]:
+            pairs.append((earlier, row))
+    if not pairs:
+        return None
+    one, other = pairs[0]
+    return (
+        f"{len(pairs)} {'image has' if len(pairs) == 1 else 'images have'} the content of an image of another class, "
+        f"such as {table.name(other)!r} and {table.name(one)!r}."
+    )

@@ -1,0 +1,216 @@
+"""One image file as an array of pixels, whatever its format, mode, turn and size; or one sentence why not."""
+
+import contextlib
+import io
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from equipoise.errors import InvalidInputError
+
+Fit = Literal["crop", "pad", "stretch"]
+Size = tuple[int, int]  # height, width
+Pixels = NDArray[np.uint8]
+
+LIMIT_PIXELS = 64_000_000
+LIMIT_BYTES = 2**30
+# Formats decoded by a library, none that starts another program (EPS does); the commonest first.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
+PREVIEW = (32, 32)  # a JPEG is decoded to an eighth for this size: all of its bytes are read, and fast
+GREY_MODES = frozenset({"1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N"})
+EXIF_ORIENTATION = 0x0112
+UPRIGHT = {  # the tag's value -> the turn that undoes it
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class UnreadableImageError(InvalidInputError):
+    """A file that is no image we can decode; ``reason`` is why, in a few words."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unreadable, (str(self), self.reason)
+
+
+def _unreadable(message: str, reason: str) -> UnreadableImageError:
+    return UnreadableImageError(message, reason=reason)
+
+
+def decode_image(
+    source: str | os.PathLike[str] | bytes, *, size: Size, channels: int, fit: Fit = "crop", limit: int = LIMIT_PIXELS
+) -> Pixels:
+    """Pixels (channels, height, width) of an image file or of its bytes.
+
+    The image is turned upright by its EXIF tag; an animation gives its first frame; transparent pixels are laid on
+    white; 16-bit grey becomes 8-bit; CMYK and palettes become RGB.
+
+    Args:
+        source: a path, or what the file holds.
+        size: height and width of the result.
+        channels: 1 (grey) or 3 (RGB).
+        fit: ``"crop"`` scales the shorter side and cuts the longer one to its centre, ``"pad"`` scales the longer
+            side and leaves black beside the shorter one, ``"stretch"`` changes the aspect ratio.
+        limit: images of more pixels are refused before they are decoded.
+
+    Raises:
+        UnreadableImageError: whatever is wrong with the file.
+    """
+    if channels not in (1, 3) or min(size) < 1 or fit not in get_args(Fit):
+        raise InvalidInputError(
+            f"channels must be 1 or 3, size positive and fit one of {', '.join(get_args(Fit))}; "
+            f"got {channels}, {size} and {fit!r}."
+        )
+    content = source if isinstance(source, bytes) else read_bytes(source)
+    name = "the image" if isinstance(source, bytes) else repr(os.fspath(source))
+    with _failures_as_one(name), _quiet_pillow(), open_image(content, limit=limit) as image:
+        return _pixels(image, size, channels, fit)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """All of a file, unless it is too large to be one image."""
+    with _failures_as_one(repr(os.fspath(path))), open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > LIMIT_BYTES:
+            raise ValueError(f"the file is larger than {LIMIT_BYTES:,} bytes")
+        return file.read()
+
+
+def header(content: bytes, *, whole: bool = False) -> tuple[int, int, str]:
+    """Height, width (upright) and Pillow's mode of an image; with ``whole`` all of it is decoded too, in vain."""
+    with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
+        width, height = image.size if _orientation(image) < 5 else image.size[::-1]
+        mode = image.mode
+        if whole:
+            _pixels(image, PREVIEW, 3, "stretch")
+        return height, width, mode
+
+
+def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
+    """The image with its header read; a decompression bomb is refused here."""
+    if not content:
+        raise ValueError("the file is empty")
+    image = Image.open(io.BytesIO(content), formats=FORMATS)
+    if image.width * image.height > limit:
+        raise ValueError(f"{image.width} × {image.height} pixels are more than the limit of {limit:,}")
+    return image
+
+
+def _pixels(image: Image.Image, size: Size, channels: int, fit: Fit) -> Pixels:
+    orientation = _orientation(image)
+    height, width = size if orientation < 5 else size[::-1]  # as the file stores it: 5 to 8 lie on their side
+    mode = "L" if channels == 1 else "RGB"
+    if image.format == "JPEG":
+        # Twice the result: the decoder's own scaling by 2, 4 or 8 is then invisible, and much faster.
+        image.draft(mode, _covering(image.size, (2 * width, 2 * height)))
+    plain = _flat(image).convert(mode)
+    scaled = _fitted(plain, (width, height), fit)
+    if orientation in UPRIGHT:
+        scaled = scaled.transpose(UPRIGHT[orientation])
+    array = np.asarray(scaled, dtype=np.uint8)
+    return np.ascontiguousarray(array[None] if channels == 1 else array.transpose(2, 0, 1))
+
+
+def _orientation(image: Image.Image) -> int:
+    if image.format == "TIFF":  # Pillow turns these itself
+        return 1
+    try:
+        value = image.getexif().get(EXIF_ORIENTATION, 1)
+    except Exception:  # a damaged tag says nothing about the pixels
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def _covering(image: Size, wanted: Size) -> Size:
+    """The image's own shape at the smallest scale that covers what is wanted."""
+    scale = max(wanted[0] / image[0], wanted[1] / image[1])
+    return max(1, int(image[0] * scale)), max(1, int(image[1] * scale))
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """Eight bits and no transparency."""
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 65_535:
+            raise ValueError("it has 32-bit pixels of unknown range; save it with 8 or 16 bits")
+        return Image.fromarray((values // 256).astype(np.uint8))
+    if image.mode == "F":
+        raise ValueError("it has floating-point pixels of unknown range; save it with 8 or 16 bits")
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        straight = image.convert("RGBA")
+        ground = Image.new("RGBA", straight.size, "white")
+        return Image.alpha_composite(ground, straight).convert("RGB")
+    return image.convert("RGB") if image.mode == "P" else image
+
+
+def _fitted(image: Image.Image, size: Size, fit: Fit) -> Image.Image:
+    width, height = size
+    if image.size == size:
+        return image
+    if fit == "pad":
+        scale = min(width / image.width, height / image.height)
+        inner = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+        ground = Image.new(image.mode, size)
+        ground.paste(_resized(image, inner), ((width - inner[0]) // 2, (height - inner[1]) // 2))
+        return ground
+    if fit == "stretch":
+        return _resized(image, size)
+    scale = max(width / image.width, height / image.height)
+    across, down = min(width / scale, image.width), min(height / scale, image.height)
+    left, top = (image.width - across) / 2, (image.height - down) / 2
+    return _resized(image, size, (left, top, left + across, top + down))
+
+
+def _resized(image: Image.Image, size: Size, box: tuple[float, float, float, float] | None = None) -> Image.Image:
+    return image.resize(size, Image.Resampling.BILINEAR, box=box)
+
+
+@contextlib.contextmanager
+def _failures_as_one(name: str) -> Iterator[None]:
+    """Decoders meet damaged bytes with errors of every type; a reader of folders needs one."""
+    try:
+        yield
+    except UnreadableImageError:
+        raise
+    except Exception as error:
+        said = cast("str | None", getattr(error, "strerror", None)) or str(error) or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):
+            said = "it is no image of a known format"
+        reason = " ".join(said.split())[:200].rstrip(".")
+        raise UnreadableImageError(f"{name} cannot be read: {reason}.", reason=reason) from error
+
+
+_quiet_lock = threading.Lock()
+_quiet_state: dict[str, object] = {"inside": 0}
+
+
+@contextlib.contextmanager
+def _quiet_pillow() -> Iterator[None]:
+    """No warning of Pillow's, in any thread: the filters are one for all threads, so the last one out restores them."""
+    with _quiet_lock:
+        if _quiet_state["inside"] == 0:
+            filters = warnings.catch_warnings()
+            filters.__enter__()
+            warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+            _quiet_state["filters"] = filters
+        _quiet_state["inside"] = cast(int, _quiet_state["inside"]) + 1
+    try:
+        yield
+    finally:
+        with _quiet_lock:
+            _quiet_state["inside"] = cast(int, _quiet_state["inside"]) - 1
+            if _quiet_state["inside"] == 0:
+                cast("warnings.catch_warnings[None]", _quiet_state.pop("filters")).__exit__(None, None, None)

@@ -1,0 +1,206 @@
+"""Which rows train, validate and test: folds, held-out shares and official parts, each repeatable from a seed."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.data.samples import Part, Samples
+from equipoise.data.split_file import Split, load_split, save_split
+from equipoise.errors import InvalidInputError
+
+__all__ = [
+    "Split",
+    "grouped_folds",
+    "held_rows",
+    "hold_out",
+    "load_split",
+    "official",
+    "save_split",
+    "stratified_folds",
+]
+
+Rows = NDArray[np.intp]
+
+
+def stratified_folds(y: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False) -> list[tuple[Rows, Rows]]:
+    """Rows to train on and rows to test on, a pair a fold; every row is tested once.
+
+    The test parts differ by one sample of a class at most. Several labels a sample, (samples, attributes), are not
+    stratified: their rows are shuffled and cut into parts that differ by one row at most.
+
+    Args:
+        y: labels, (samples,) or (samples, attributes).
+        folds: how many, 2 at least.
+        seed: the same seed gives the same folds.
+        allow_missing: let a class have fewer samples than there are folds; some test parts then miss it.
+    """
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    labels = _labels(y)
+    _check_folds(folds, len(labels), "samples")
+    if labels.ndim == 2:
+        return _sorted(KFold(folds, shuffle=True, random_state=seed).split(labels))
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if not allow_missing:
+        _check_classes(classes, counts, folds, "samples")
+    if counts.max() < folds:  # scikit-learn refuses it: no class reaches every fold
+        return _sorted(KFold(folds, shuffle=True, random_state=seed).split(labels))
+    return _sorted(StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes), quiet=allow_missing)
+
+
+def grouped_folds(
+    y: ArrayLike, groups: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False
+) -> list[tuple[Rows, Rows]]:
+    """As :func:`stratified_folds`, but a group, a lesion or a person, is never on both sides.
+
+    The shares of the classes are kept as well as whole groups allow. Several labels are not stratified: the groups
+    are shuffled and dealt out.
+
+    Args:
+        y: labels, (samples,) or (samples, attributes).
+        groups: the group of each sample, (samples,).
+        folds: how many, 2 at least and as many as there are groups at most.
+        seed: the same seed gives the same folds.
+        allow_missing: let a class occur in fewer groups than there are folds; some test parts then miss it.
+    """
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    labels = _labels(y)
+    members = _groups(groups, len(labels))
+    _check_folds(folds, int(members.max()) + 1, "groups")
+    if labels.ndim == 2:
+        return _sorted(GroupKFold(folds, shuffle=True, random_state=seed).split(labels, groups=members))
+    classes, codes = np.unique(labels, return_inverse=True)
+    pairs = np.unique(np.stack([codes, members]), axis=1)  # each class with each of its groups once
+    if not allow_missing:
+        _check_classes(classes, np.bincount(pairs[0]), folds, "groups")
+    if np.bincount(codes).max() < folds:
+        return _sorted(GroupKFold(folds, shuffle=True, random_state=seed).split(labels, groups=members))
+    dealer = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    return _sorted(dealer.split(codes, codes, members), quiet=allow_missing)
+
+
+def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None = None) -> tuple[Rows, Rows]:
+    """Rows to train on and rows held out for test, both sorted.
+
+    Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
+    are drawn alike from all rows. With groups, whole groups are held out, and a group counts for the rarest of its
+    classes; "samples" reads "groups" in the rule above, and of each class the number of groups is taken which brings
+    its samples nearest to the share.
+    """
+    labels = _labels(y)
+    generator = np.random.default_rng(seed)
+    if groups is None:
+        held = held_rows(labels, share, generator.permutation(len(labels)))
+    else:
+        members = _groups(groups, len(labels))
+        order = generator.permutation(int(members.max()) + 1)
+        chosen = _held_groups(labels, members, share, order)
+        held = np.flatnonzero(np.isin(members, chosen))
+    return np.setdiff1d(np.arange(len(labels)), held), held
+
+
+def held_rows(y: ArrayLike, share: float, order: ArrayLike) -> Rows:
+    """The rows which :func:`hold_out` holds out when it meets them in the given order; sorted."""
+    labels, order = np.asarray(y), np.asarray(order, dtype=np.intp)
+    _check_share(share)
+    if share == 0:
+        return order[:0]
+    if labels.ndim == 2:
+        return np.sort(order[: round(share * len(labels))])
+    codes = np.unique(labels, return_inverse=True)[1][order]
+    by_class = order[np.argsort(codes, kind="stable")]  # the rows class by class, in the given order within each
+    parts = []
+    for own in np.split(by_class, np.cumsum(np.bincount(codes))[:-1]):
+        parts.append(own[: _bounded(round(share * len(own)), len(own))])
+    return np.sort(np.concatenate(parts))
+
+
+def official(samples: Samples) -> dict[Part, Rows]:
+    """The rows of each official part; only the parts which the samples have."""
+    if samples.partition is None:
+        raise InvalidInputError("these samples have no official partition; use stratified_folds or hold_out.")
+    parts: dict[Part, Rows] = {name: np.flatnonzero(samples.partition == name) for name in get_args(Part)}
+    if sum(map(len, parts.values())) != len(samples):
+        unknown = sorted(set(samples.partition.tolist()) - set(get_args(Part)))
+        raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {', '.join(map(repr, unknown))}.")
+    return {name: rows for name, rows in parts.items() if len(rows)}
+
+
+def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows) -> Rows:
+    _check_share(share)
+    if share == 0:
+        return order[:0]
+    sizes = np.bincount(members)
+    if labels.ndim == 2:
+        return order[: _nearest(sizes[order], share)]
+    codes, counts = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    rank = np.empty(len(counts), np.intp)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))  # 0 for the rarest class
+    rarest = np.full(len(sizes), len(counts))
+    np.minimum.at(rarest, members, rank[codes])
+    parts = []
+    for own in (order[rarest[order] == place] for place in np.unique(rarest)):
+        parts.append(own[: _bounded(_nearest(sizes[own], share), len(own))])
+    return np.concatenate(parts)
+
+
+def _nearest(sizes: Rows, share: float) -> int:
+    """How many of the first groups together come nearest to the share of all samples."""
+    held = np.concatenate([[0], np.cumsum(sizes)])
+    return int(np.argmin(np.abs(held - share * held[-1])))
+
+
+def _bounded(wanted: int, available: int) -> int:
+    return 0 if available < 3 else min(max(1, wanted), available - 2)
+
+
+def _sorted(pairs: Iterator[tuple[Any, Any]], *, quiet: bool = False) -> list[tuple[Rows, Rows]]:
+    import warnings
+
+    with warnings.catch_warnings():
+        if quiet:  # the caller has said that a class may be smaller than the folds
+            warnings.filterwarnings("ignore", message="The least populated class in y", category=UserWarning)
+        return [(np.sort(train).astype(np.intp), np.sort(test).astype(np.intp)) for train, test in pairs]
+
+
+def _labels(y: ArrayLike) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.ndim not in (1, 2) or len(labels) == 0:
+        raise InvalidInputError(
+            f"y must be labels (samples,) or 0 and 1 (samples, attributes), not empty; got the shape {labels.shape}."
+        )
+    return labels
+
+
+def _groups(groups: ArrayLike, samples: int) -> Rows:
+    given = np.asarray(groups)
+    if given.shape != (samples,):
+        raise InvalidInputError(f"groups must name a group for each of the {samples} samples, got {given.shape}.")
+    codes: Rows = np.unique(given, return_inverse=True)[1].astype(np.intp)
+    return codes
+
+
+def _check_folds(folds: int, available: int, what: str) -> None:
+    if folds < 2:
+        raise InvalidInputError(f"folds must be 2 or more, got {folds}.")
+    if folds > available:
+        raise InvalidInputError(f"{folds} folds need {folds} {what} at least, got {available}; use fewer folds.")
+
+
+def _check_classes(classes: NDArray[Any], counts: Rows, folds: int, what: str) -> None:
+    short = [
+        f"{name!r} ({count})" for name, count in zip(classes.tolist(), counts.tolist(), strict=True) if count < folds
+    ]
+    if short:
+        raise InvalidInputError(
+            f"{len(short)} of the classes have fewer {what} than the {folds} folds: {', '.join(short[:5])}"
+            f"{', …' if len(short) > 5 else ''}; use fewer folds, merge or drop them, or pass allow_missing=True."
+        )
+
+
+def _check_share(share: float) -> None:
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"share must lie in [0, 1), got {share}.")

@@ -1,0 +1,172 @@
+"""What is in a training set: the classes, how many samples each has, and which of them are rare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidInputError
+
+Group = Literal["many", "medium", "few"]
+BALANCED_RATIO = 1.5
+FEW_SAMPLES, MANY_CLASSES, NAMED_IN_A_NOTE = 5, 1000, 5
+
+
+def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
+    """Whether each class has many, a medium number of, or few samples.
+
+    The range between the smallest and the largest count is cut into three parts of equal ratio, so that of counts
+    from 10 to 10,000 those below 100 are few and those from 1,000 on many. Classes that differ by less than a factor
+    of 1.5 are all alike: many.
+
+    >>> class_groups([5000, 500, 60])
+    ('many', 'medium', 'few')
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    if given.ndim != 1 or not bool((np.isfinite(given) & (given >= 0)).all()):
+        raise InvalidInputError(f"counts must be one number a class, none negative, got {given.tolist()}.")
+    if len(given) == 0:
+        return ()
+    size = np.maximum(given, 1)  # a class without samples is as rare as one with a single sample
+    low, ratio = size.min(), size.max() / size.min()
+    names: tuple[Group, ...] = ("few", "medium", "many")
+    if ratio < BALANCED_RATIO:
+        return names[2:] * len(size)
+    place = np.log(size / low) / np.log(ratio)  # 0 for the smallest, 1 for the largest
+    edge = 1e-9  # a count on a border belongs above it, whatever the last bit of the logarithm says
+    return tuple(names[int(part)] for part in np.floor(3 * place + edge).clip(0, 2))
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Counts of the classes, or of the samples that have each attribute.
+
+    Args:
+        names: of the classes or attributes.
+        counts: samples of each.
+        groups: of each, see :func:`class_groups`.
+        samples: how many there are.
+        ratio: the largest class over the smallest; with several attributes that of the least balanced one, its more
+            frequent value over the other; infinite where one never occurs.
+        multilabel: whether a sample has several labels.
+        notes: what may go wrong, a sentence each.
+    """
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    groups: tuple[Group, ...]
+    samples: int
+    ratio: float
+    multilabel: bool
+    notes: tuple[str, ...]
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of all samples, the share of each class or attribute."""
+        return tuple(count / self.samples for count in self.counts)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A table, the largest first: name, count, share, group."""
+        rows = [
+            {"name": name, "count": count, "share": share, "group": group}
+            for name, count, share, group in zip(self.names, self.counts, self.shares, self.groups, strict=True)
+        ]
+        return sorted(rows, key=lambda row: -row["count"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {
+            "samples": self.samples,
+            "classes": len(self.names),
+            "multilabel": self.multilabel,
+            "ratio": self.ratio if np.isfinite(self.ratio) else None,
+            "rows": self.rows(),
+            "notes": list(self.notes),
+        }
+
+
+def summarize(y: ArrayLike, *, names: Sequence[str] | None = None) -> ClassSummary:
+    """Count labels (samples,), or a 0/1 matrix (samples, attributes).
+
+    Args:
+        y: the labels.
+        names: of the classes in the order of their sorted labels, or of the attributes; None takes the labels.
+
+    >>> summarize(["cat"] * 30 + ["owl"] * 3).rows()[1]
+    {'name': 'owl', 'count': 3, 'share': 0.09..., 'group': 'few'}
+    """
+    labels = np.asarray(y)
+    labels = np.asarray(labels.tolist()) if labels.dtype == object else labels  # a data frame's strings
+    if labels.ndim not in (1, 2) or labels.size == 0:
+        raise InvalidInputError(f"y must be labels or a 0/1 matrix, got an array of shape {labels.shape}.")
+    if labels.ndim == 2:
+        if not bool(np.isin(labels, (0, 1)).all()):
+            raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels)[:5].tolist()}.")
+        counts = labels.astype(np.int64).sum(0)
+        found = [f"attribute {position}" for position in range(labels.shape[1])]
+    else:
+        classes, counts = np.unique(labels, return_counts=True)
+        found = [str(name) for name in classes.tolist()]
+    if names is not None and len(names) != len(found):
+        raise InvalidInputError(f"names must hold {len(found)} names, got {len(names)}.")
+    called = found if names is None else [str(name) for name in names]
+    several = labels.ndim == 2
+    return ClassSummary(
+        names=tuple(called),
+        counts=tuple(counts.tolist()),
+        groups=class_groups(counts),
+        samples=len(labels),
+        ratio=_ratio(counts, len(labels), several),
+        multilabel=several,
+        notes=tuple(_notes(called, counts, len(labels), several)),
+    )
+
+
+def _ratio(counts: NDArray[Any], samples: int, several: bool) -> float:
+    if not several:
+        return float(counts.max() / counts.min())
+    rarer = np.minimum(counts, samples - counts).min()
+    return float((samples - rarer) / rarer) if rarer else float("inf")
+
+
+def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) -> list[str]:
+    """What a user should know before training, the worst first."""
+    notes, what = [], "attribute" if several else "class"
+    rarer = np.minimum(counts, samples - counts) if several else counts
+    for test, problem in (
+        (rarer == 0, "the same value in every sample: there is nothing to learn"),
+        (rarer == 1, "one sample only: it cannot be both learnt and tested"),
+        ((rarer > 1) & (rarer < FEW_SAMPLES), f"fewer than {FEW_SAMPLES} samples: its scores will be rough"),
+    ):
+        found = [name for name, bad in zip(names, test.tolist(), strict=True) if bad]
+        if len(found) == 1:
+            notes.append(f"{what} {found[0]!r} has {problem}.")
+        elif found:
+            plural = "attributes" if several else "classes"
+            said = problem.replace("its", "their").replace(": it ", ": they ")
+            notes.append(f"{len(found)} {plural} ({_listed(found)}) have {said}.")
+    notes += _alike(names)
+    if len(names) >= MANY_CLASSES and not several:
+        notes.append(f"{len(names)} classes: check that the target is a class and not a number or a name of the row.")
+    if len(names) == 1 and not several:
+        notes.append(f"every sample has the class {names[0]!r}: training needs at least two.")
+    return notes
+
+
+def _alike(names: list[str]) -> list[str]:
+    """Names that differ in case and spaces only are likely one class."""
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [
+        f"the names {', '.join(map(repr, same))} differ in case or spaces only; are they one class?"
+        for same in spellings.values()
+        if len(same) > 1
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED_IN_A_NOTE
+    return ", ".join(names[:NAMED_IN_A_NOTE]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,78 @@
+"""Whether probabilities mean what they say."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidInputError
+
+BINS = 15
+SMALLEST = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Proper scores and calibration errors; smaller is better.
+
+    Args:
+        ece: expected calibration error: the probability of the predicted class against how often it is right.
+        class_ece: the same for each class's own probability against how often the class is true, and
+            ``mean_class_ece`` their mean.
+        brier: Σ_c (p_c − [y = c])², mean over the samples, from 0 to 2; with attributes (p − y)², from 0 to 1.
+        log_loss: −ln p of what is true, mean over the samples (and attributes); a probability of 0 counts as 2e−308.
+    """
+
+    ece: float
+    mean_class_ece: float
+    class_ece: tuple[float, ...]
+    brier: float
+    log_loss: float
+
+
+def calibration(
+    probabilities: ArrayLike, true: NDArray[np.intp], predicted: NDArray[np.intp], size: int
+) -> Calibration:
+    """Of class numbers (samples,) and probabilities (samples, classes); or of 0/1, both (samples, attributes)."""
+    p = _checked(probabilities, (len(true), size), sums_to_one=true.ndim == 1)
+    if true.ndim == 1:
+        rows = np.arange(len(true))
+        confidence, of_truth = p[rows, predicted], p[rows, true]
+        is_true = true[:, None] == np.arange(size) if size * len(true) <= 1 << 24 else None
+        brier = float(((p * p).sum(1) - 2 * of_truth + 1).mean())
+    else:
+        confidence, of_truth = np.where(predicted == 1, p, 1 - p), np.where(true == 1, p, 1 - p)
+        is_true = true == 1
+        brier = float(((p - true) ** 2).mean())
+    classes = range(size)
+    each = [binned_error(p[:, c], true == c if is_true is None else is_true[:, c]) for c in classes]
+    return Calibration(
+        ece=binned_error(confidence.ravel(), (true == predicted).ravel()),
+        mean_class_ece=float(np.mean(each)),
+        class_ece=tuple(each),
+        brier=brier,
+        log_loss=float(-np.log(of_truth.clip(min=SMALLEST)).mean()),
+    )
+
+
+def binned_error(confidence: NDArray[np.float64], right: NDArray[np.bool_], *, bins: int = BINS) -> float:
+    """Σ_b (n_b / n) |mean confidence − share right| over ``bins`` intervals (b/bins, (b + 1)/bins] of the confidence.
+
+    >>> binned_error(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False])).__round__(6)
+    0.1
+    """
+    edges = np.arange(bins + 1) / bins
+    place = np.searchsorted(edges, confidence, side="left").clip(1, bins) - 1
+    gap = np.bincount(place, weights=confidence - right, minlength=bins)
+    return float(np.abs(gap).sum() / len(confidence))
+
+
+def _checked(probabilities: ArrayLike, shape: tuple[int, int], *, sums_to_one: bool) -> NDArray[np.float64]:
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.shape != shape:
+        raise InvalidInputError(f"probabilities must have the shape {shape}, samples and classes, got {p.shape}.")
+    if not bool(((p >= -1e-6) & (p <= 1 + 1e-6)).all()):
+        raise InvalidInputError("probabilities must lie between 0 and 1; apply softmax to logits first.")
+    if sums_to_one and not np.allclose(p.sum(1), 1, atol=1e-3):
+        raise InvalidInputError("the probabilities of a sample must sum to 1; apply softmax to logits first.")
+    return p.clip(0, 1)

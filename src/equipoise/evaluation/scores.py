@@ -1,0 +1,249 @@
+"""How good predictions are, class by class: the paper's metrics, calibration, and the rare classes apart."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.data.summary import class_groups
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation.calibration import Calibration, calibration
+
+IBA_WEIGHT = 0.1
+"""α of the index of balanced accuracy, as in imbalanced-learn."""
+CONFUSION_CLASSES = 1000
+"""Of more classes no confusion matrix is kept."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric of each class, with mean and standard deviation over the classes (dividing by their number).
+
+    ``each`` is NaN, and left out of both, for a class that the metric is not defined for: one without samples.
+    """
+
+    mean: float
+    deviation: float
+    each: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> "Spread":
+        """Mean and deviation of what is defined."""
+        known = values[~np.isnan(values)]
+        if len(known) == 0:
+            return cls(float("nan"), float("nan"), tuple(values.tolist()))
+        return cls(float(known.mean()), float(known.std()), tuple(values.tolist()))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What :func:`scores` found.
+
+    Args:
+        classes: the classes, or the attributes' numbers, in the order of every ``each``.
+        support: samples of each class, or positives of each attribute.
+        accuracy: share of right answers; with attributes, of all answers.
+        balanced_accuracy: mean recall of the classes; with attributes their mean BCA.
+        exact_match: share of samples with all attributes right; None for classes.
+        precision, recall, f1: of each class against the rest; of an attribute's 1. Precision is 0 for a class that is
+            never predicted, F1 for one never predicted rightly.
+        g_mean: √(recall · specificity) of each class.
+        iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
+        bca: balanced classification accuracy ½ (recall + specificity).
+        recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
+        group_recall: mean recall of the classes with many, medium and few training samples.
+        confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
+        calibration: of the probabilities; None without them.
+    """
+
+    multilabel: bool
+    samples: int
+    classes: tuple[Any, ...]
+    support: tuple[int, ...]
+    accuracy: float
+    balanced_accuracy: float
+    exact_match: float | None
+    precision: Spread
+    recall: Spread
+    f1: Spread
+    g_mean: Spread
+    iba: Spread
+    bca: Spread
+    recall_product: float
+    group_recall: dict[str, float]
+    confusion: tuple[Any, ...] | None
+    calibration: Calibration | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for a JSON file; what is not defined is None."""
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
+
+
+def scores(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    probabilities: ArrayLike | None = None,
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+    train_counts: ArrayLike | None = None,
+) -> Scores:
+    """Score predicted labels (samples,) or a 0/1 matrix (samples, attributes).
+
+    Args:
+        y_true, y_pred: true and predicted labels.
+        probabilities: (samples, classes) in the order of ``classes``; of a 1 with attributes, (samples, attributes).
+        classes: all classes; None takes those that occur, sorted.
+        train_counts: training samples of each class (or positives of each attribute), for ``group_recall``.
+
+    >>> found = scores(["a", "a", "b"], ["a", "b", "b"])
+    >>> found.accuracy, found.balanced_accuracy, found.recall.each
+    (0.666..., 0.75, (0.5, 1.0))
+    """
+    true, predicted = (_typed(labels) for labels in (y_true, y_pred))
+    if true.shape != predicted.shape or true.ndim not in (1, 2) or true.size == 0:
+        raise InvalidInputError(
+            f"y_true and y_pred must be labels of the same samples, got shapes {true.shape} and {predicted.shape}."
+        )
+    if true.ndim == 2:
+        return _attributes(true, predicted, probabilities, classes, train_counts)
+    names = np.unique(np.concatenate([true, predicted])) if classes is None else _typed(classes)
+    t, p = (_numbers(labels, names, name) for labels, name in ((true, "y_true"), (predicted, "y_pred")))
+    size = len(names)
+    hits, real, guessed = (np.bincount(part, minlength=size) for part in (t[t == p], t, p))
+    table = None
+    if size <= CONFUSION_CLASSES:
+        table = np.bincount(t * size + p, minlength=size * size).reshape(size, size)
+    return _assemble(
+        hits,
+        real,
+        guessed,
+        len(t),
+        classes=names.tolist(),
+        confusion=table,
+        accuracy=float((t == p).mean()),
+        exact_match=None,
+        train_counts=train_counts,
+        found=None if probabilities is None else calibration(probabilities, t, p, size),
+    )
+
+
+def _attributes(
+    true: NDArray[Any],
+    predicted: NDArray[Any],
+    probabilities: ArrayLike | None,
+    classes: Sequence[Any] | NDArray[Any] | None,
+    train_counts: ArrayLike | None,
+) -> Scores:
+    for labels, name in ((true, "y_true"), (predicted, "y_pred")):
+        if not bool(np.isin(labels, (0, 1)).all()):
+            raise InvalidInputError(f"{name} must hold 0 and 1 only when it is a matrix.")
+    t, p = true.astype(np.intp), predicted.astype(np.intp)
+    names = list(range(t.shape[1])) if classes is None else list(classes)
+    if len(names) != t.shape[1]:
+        raise InvalidInputError(f"classes must name the {t.shape[1]} attributes, got {len(names)} names.")
+    hits, real, guessed = (t * p).sum(0), t.sum(0), p.sum(0)
+    negatives = len(t) - real
+    table = np.stack([negatives - guessed + hits, guessed - hits, real - hits, hits], axis=1).reshape(-1, 2, 2)
+    return _assemble(
+        hits,
+        real,
+        guessed,
+        len(t),
+        classes=names,
+        confusion=table,
+        accuracy=float((t == p).mean()),
+        exact_match=float((t == p).all(1).mean()),
+        train_counts=train_counts,
+        found=None if probabilities is None else calibration(probabilities, t, p, t.shape[1]),
+    )
+
+
+def _assemble(
+    hits: NDArray[Any],
+    real: NDArray[Any],
+    guessed: NDArray[Any],
+    samples: int,
+    *,
+    classes: list[Any],
+    confusion: NDArray[Any] | None,
+    accuracy: float,
+    exact_match: float | None,
+    train_counts: ArrayLike | None,
+    found: Calibration | None,
+) -> Scores:
+    """Everything that follows from true positives, true and predicted counts of each class."""
+    recall = _ratio(hits, real)
+    specificity = _ratio(samples - real - guessed + hits, samples - real)
+    precision = np.where(real > 0, _ratio(hits, guessed, empty=0.0), np.nan)
+    f1 = np.where(real > 0, _ratio(2 * hits, real + guessed, empty=0.0), np.nan)
+    iba = (1 + IBA_WEIGHT * (recall - specificity)) * recall * specificity
+    bca, seen = Spread.of((recall + specificity) / 2), recall[real > 0]
+    return Scores(
+        multilabel=exact_match is not None,
+        samples=samples,
+        classes=tuple(classes),
+        support=tuple(real.tolist()),
+        accuracy=accuracy,
+        balanced_accuracy=bca.mean if exact_match is not None else float(np.nanmean(recall)),
+        exact_match=exact_match,
+        precision=Spread.of(precision),
+        recall=Spread.of(recall),
+        f1=Spread.of(f1),
+        g_mean=Spread.of(np.sqrt(recall * specificity)),
+        iba=Spread.of(iba),
+        bca=bca,
+        recall_product=float(np.prod(seen ** (1 / max(len(seen), 1)))) if len(seen) else float("nan"),
+        group_recall={} if train_counts is None else _group_recall(recall, train_counts),
+        confusion=None if confusion is None else tuple(confusion.tolist()),
+        calibration=found,
+    )
+
+
+def _typed(labels: ArrayLike) -> NDArray[Any]:
+    """An array; strings as strings, which a data frame gives as objects."""
+    values = np.asarray(labels)
+    return np.asarray(values.tolist()) if values.dtype == object else values
+
+
+def _numbers(labels: NDArray[Any], names: NDArray[Any], what: str) -> NDArray[np.intp]:
+    """Labels as places in ``names``, which may stand in any order."""
+    order = np.argsort(names, kind="stable")
+    ordered = names[order]
+    comparable = (labels.dtype.kind in "US") == (names.dtype.kind in "US")
+    place = np.searchsorted(ordered, labels).clip(max=len(names) - 1) if comparable else np.zeros(len(labels), np.intp)
+    right = ordered[place] == labels if comparable else np.zeros(len(labels), dtype=bool)
+    if not right.all() or bool((ordered[1:] == ordered[:-1]).any()):
+        wrong = "has a class twice" if right.all() else f"lacks the label {labels[~right][0]!r} of {what}"
+        raise InvalidInputError(f"classes {wrong}; it must name every class once, as the labels do.")
+    return np.asarray(order[place], dtype=np.intp)
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> NDArray[np.float64]:
+    return np.where(whole > 0, part / np.maximum(whole, 1), empty)
+
+
+def _group_recall(recall: NDArray[np.float64], train_counts: ArrayLike) -> dict[str, float]:
+    counts = np.asarray(train_counts)
+    if counts.shape != recall.shape:
+        raise InvalidInputError(
+            f"train_counts must be one number for each of {len(recall)} classes, got {counts.size}."
+        )
+    groups = np.array(class_groups(counts))
+    means = {}
+    for name in ("many", "medium", "few"):
+        known = recall[(groups == name) & ~np.isnan(recall)]
+        if len(known):
+            means[name] = float(known.mean())
+    return means
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,47 @@
+"""A backbone by name, ready for images as they come from disk."""
+
+from pathlib import Path
+from typing import Any
+
+from equipoise.models.augment import Augment
+from equipoise.models.backbones import build_backbone
+from equipoise.models.image_backbone import ImageBackbone
+from equipoise.models.image_input import ImageInput
+from equipoise.models.mlp import MLP
+
+PRETRAINED_RATE = 0.1
+"""Of the learning rate, for layers that were trained before."""
+
+
+def image_backbone(
+    name: str,
+    *,
+    weights: str | Path | None = None,
+    images: Any = None,
+    augment: Augment | None = None,
+    width: int = 512,
+    dropout: float = 0.5,
+    frozen: bool = False,
+) -> ImageBackbone:
+    """Pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
+
+    Args:
+        weights: a file of weights; the input is then normalised as ImageNet's, and the backbone learns at a tenth of
+            the rate of what follows it.
+        images: training images, by which the input is normalised where there are no weights.
+        augment: how images are varied while training; None leaves them.
+        width: of the two full layers behind the pooling, the paper's 512; LeNet, which has one of its own, gets none.
+        dropout: between them.
+        frozen: the backbone alone, for :func:`extract_features`.
+    """
+    body = build_backbone(name, weights=weights)
+    channels = int(getattr(body, "in_channels", 3))
+    if channels == 3 and weights is not None:
+        first = ImageInput.imagenet(augment=augment)
+    else:
+        first = ImageInput(channels, augment=augment)
+        first = first if images is None else first.fit(images)
+    top = None
+    if not frozen and name != "lenet":
+        top = MLP(int(body.out_features), (width, width), dropout=dropout)  # type: ignore[arg-type]
+    return ImageBackbone(first, body, top, body_rate=1.0 if weights is None else PRETRAINED_RATE)

@@ -1,0 +1,97 @@
+"""Images varied at random while a network trains, each sample by a draw of its own."""
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: what the eye takes for the brightness of red, green and blue
+
+
+def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
+    """Each image moved by whole pixels, its border reflected into the gap, and mirrored where ``mirrored`` says so.
+
+    Args:
+        x: images, (batch, channels, height, width).
+        down: rows by which to move, (batch,); ``right``: columns, (batch,); each smaller than the side.
+        mirrored: whether to flip left and right after the move, (batch,).
+    """
+    height, width = x.shape[-2:]
+    rows = _reflected(torch.arange(height, device=x.device) - down[:, None], height)  # (batch, height)
+    columns = _reflected(torch.arange(width, device=x.device) - right[:, None], width)  # (batch, width)
+    columns = torch.where(mirrored[:, None], columns.flip(-1), columns)
+    places = rows[:, :, None] * width + columns[:, None, :]  # (batch, height, width)
+    flat = places.flatten(1)[:, None].expand(-1, x.shape[1], -1)
+    return x.flatten(2).gather(2, flat).view(x.shape)
+
+
+def _reflected(places: Tensor, side: int) -> Tensor:
+    """Places beyond the border folded back, the border itself not repeated: −1 is 1."""
+    last = side - 1
+    return last - (last - places.abs()).abs()
+
+
+def recoloured(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor) -> Tensor:
+    """Brightness, contrast and saturation of each image changed in this order by its factors, cut to [0, 1] at the end.
+
+    Brightness multiplies the pixels, contrast their distance from the image's mean luma, saturation their distance
+    from their own luma; factor 1 changes nothing.
+
+    Args:
+        x: images of values in [0, 1], (batch, channels, height, width); one channel has no saturation.
+        brightness, contrast, saturation: (batch,), 0 or more.
+    """
+    colour = x.shape[1] == 3
+    weights = x.new_tensor(LUMA if colour else (1.0,) * x.shape[1])
+    weights = (weights / weights.sum()).view(1, -1, 1, 1)
+    level = (x.mean((2, 3), keepdim=True) * weights).sum(1, keepdim=True)  # mean luma, (batch, 1, 1, 1)
+    gain = (brightness * contrast).view(-1, 1, 1, 1)
+    lift = level * (brightness * (1 - contrast)).view(-1, 1, 1, 1)
+    out = x * gain + lift
+    if colour:
+        luma = (out * weights).sum(1, keepdim=True)
+        out = torch.lerp(luma, out, saturation.view(-1, 1, 1, 1))
+    return out.clamp_(0, 1)
+
+
+class Augment(nn.Module):
+    """A random crop, flip and colour for each image of a batch, in training mode; nothing otherwise.
+
+    The draws come from torch's own generator on the images' device, whose state our checkpoints keep: a resumed run
+    goes on exactly.
+
+    Args:
+        crop: largest shift to each side, as a share of the side; the border is reflected into the gap.
+        flip: probability of mirroring left and right; 0 for what has a left and a right, such as digits.
+        colour: largest change of brightness, contrast and saturation, as a share.
+    """
+
+    def __init__(self, *, crop: float = 0.125, flip: float = 0.5, colour: float = 0.2) -> None:
+        super().__init__()
+        for name, value in (("crop", crop), ("flip", flip), ("colour", colour)):
+            if not 0 <= value <= 1:
+                raise InvalidInputError(f"{name} must be between 0 and 1, got {value}.")
+        self.crop, self.flip, self.colour = crop, flip, colour
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: values in [0, 1], (batch, channels, height, width)."""
+        if not self.training:
+            return x
+        if self.crop or self.flip:
+            x = shifted(x, self._shift(x, x.shape[2]), self._shift(x, x.shape[3]), self._mirrored(x))
+        if self.colour:
+            x = recoloured(x, self._factor(x), self._factor(x), self._factor(x))
+        return x
+
+    def _shift(self, x: Tensor, side: int) -> Tensor:
+        most = min(round(self.crop * side), side - 1)
+        return torch.randint(-most, most + 1, (len(x),), device=x.device)
+
+    def _mirrored(self, x: Tensor) -> Tensor:
+        return torch.rand(len(x), device=x.device) < self.flip
+
+    def _factor(self, x: Tensor) -> Tensor:
+        return 1 + self.colour * (2 * torch.rand(len(x), device=x.device, dtype=x.dtype) - 1)
+
+    def extra_repr(self) -> str:
+        return f"crop={self.crop}, flip={self.flip}, colour={self.colour}"

@@ -1,0 +1,211 @@
+"""An array on disk that grows row by row, survives being killed at any moment, and is whole when it has its name."""
+
+import json
+import math
+import os
+import sys
+import time
+import zlib
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.files import write_atomically
+
+FORMAT = 1
+SECONDS_BETWEEN_RECORDS = 1.0
+
+
+class FeatureStore:
+    """float32 rows under one name in a folder, appended part by part; use it as a context.
+
+    ``NAME.npy.part`` grows; ``NAME.json`` tells how many rows of it are safe, with a checksum for each part. It is
+    written after the rows themselves are on disk, so that it never promises more than there is. ``NAME.npy`` is the
+    same file, renamed when it is whole. A lock keeps other processes out meanwhile; the system releases it however
+    its holder ends.
+
+    Args:
+        shape: (rows, columns) of the whole.
+    """
+
+    def __init__(self, folder: Path, name: str, *, shape: tuple[int, int]) -> None:
+        self.shape, self.folder = shape, folder
+        self.whole, self.part = folder / f"{name}.npy", folder / f"{name}.npy.part"
+        self.record, self.lock = folder / f"{name}.json", folder / f"{name}.lock"
+        self.parts: list[tuple[int, int]] = []  # (rows, checksum) of each
+        self.complete = False
+        self._file: IO[bytes] | None = None
+        self._recorded = -math.inf  # when
+
+    @property
+    def rows(self) -> int:
+        """How many are safe."""
+        return sum(rows for rows, _ in self.parts)
+
+    def __enter__(self) -> "FeatureStore":
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock_file = self.lock.open("a")
+            _wait_for_lock(self._lock_file)
+        except OSError as error:
+            raise self._refusal(error) from error
+        try:
+            self._recover()
+        except BaseException:
+            self._lock_file.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # a full disk has been told of already
+            if self._file is not None:
+                self._save_record()  # an interruption loses nothing
+        with suppress(OSError):
+            if self._file is not None:
+                self._file.close()
+        self._file = None
+        self._lock_file.close()
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        """Further rows, at the end."""
+        content = np.ascontiguousarray(rows, dtype="<f4").tobytes()
+        try:
+            if self._file is None:
+                self._file = self._open_part()
+            self._file.write(content)
+            self.parts.append((len(rows), zlib.crc32(content)))
+            if time.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
+                self._save_record()
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def finish(self) -> None:
+        """Give the file its name; all rows must be there."""
+        if self.rows != self.shape[0]:
+            raise InvalidStateError(f"only {self.rows} of {self.shape[0]} rows are there; append the others first.")
+        try:
+            if self._file is None:
+                self._file = self._open_part()
+            self._save_record()
+            self._file.close()
+            self._file = None
+            self.part.replace(self.whole)
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise self._refusal(error) from error
+        self.complete = True
+
+    def open(self) -> NDArray[np.float32]:
+        """The whole, memory-mapped; what is written into it stays in memory."""
+        found: NDArray[np.float32] = np.load(self.whole, mmap_mode="c", allow_pickle=False)
+        return found
+
+    def clear(self) -> None:
+        """Forget everything, to start anew."""
+        for path in (self.record, self.whole, self.part):
+            path.unlink(missing_ok=True)
+        self.parts, self.complete = [], False
+
+    def _recover(self) -> None:
+        """Take over what an earlier process left, as far as record and checksums bear it out."""
+        record = self._read_record()
+        if record is None:
+            self.clear()
+            return
+        named = self.whole.exists()
+        self.parts = _sound_parts(self.whole if named else self.part, self._header(), self.shape[1], record)
+        self.complete = named and self.rows == self.shape[0]
+        if not self.parts or (named and not self.complete):
+            self.clear()
+
+    def _open_part(self) -> IO[bytes]:
+        """The growing file, cut after the last safe row."""
+        if not self.parts:
+            self.part.write_bytes(self._header())
+        file = self.part.open("r+b")
+        file.truncate(len(self._header()) + 4 * self.rows * self.shape[1])
+        file.seek(0, os.SEEK_END)
+        return file
+
+    def _save_record(self) -> None:
+        """Rows first, then the record of them: both flushed to the disk in this order."""
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        content = {"format": FORMAT, "shape": list(self.shape), "parts": self.parts}
+        write_atomically(self.record, json.dumps(content).encode())
+        self._recorded = time.monotonic()
+
+    def _read_record(self) -> list[tuple[int, int]] | None:
+        try:
+            content = json.loads(self.record.read_bytes())
+            if content["format"] != FORMAT or content["shape"] != list(self.shape):
+                return None
+            parts = [(int(rows), int(checksum)) for rows, checksum in content["parts"]]
+            return parts if sum(rows for rows, _ in parts) <= self.shape[0] else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def _header(self) -> bytes:
+        """Of an .npy file of the whole shape."""
+        header = BytesIO()
+        description: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
+        np.lib.format.write_array_header_1_0(header, description)
+        return header.getvalue()
+
+    def _refusal(self, error: OSError) -> InvalidInputError:
+        return InvalidInputError(
+            f"features cannot be kept in {self.folder} ({error}); pass cache=FOLDER with room to write, or cache=False."
+        )
+
+
+def _sound_parts(path: Path, header: bytes, columns: int, record: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts at the beginning of the file that have the checksums of their record."""
+    sound: list[tuple[int, int]] = []
+    try:
+        with path.open("rb") as file:
+            if file.read(len(header)) != header:
+                return []
+            for rows, checksum in record:
+                content = file.read(4 * columns * rows)
+                if len(content) != 4 * columns * rows or zlib.crc32(content) != checksum:
+                    break
+                sound.append((rows, checksum))
+    except OSError:
+        return []
+    return sound
+
+
+def _wait_for_lock(file: IO[str]) -> None:
+    """Hold the lock on the file, once nobody else does."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        while True:
+            try:
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+                break
+            except PermissionError:
+                time.sleep(0.2)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows opens no folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,93 @@
+"""Pixels as they are stored -> what a network of images wants, as its first layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+from equipoise.models.augment import Augment
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+IMAGES_TO_FIT = 2048
+IMAGES_AT_ONCE = 256
+FLAT = 1 / 255  # a channel that varies less than one step of a byte keeps its scale
+
+
+class ImageInput(nn.Module):
+    """Images of values from 0 to 255, uint8 or float, -> (x / 255 − mean) / std, augmented in training mode.
+
+    In eval mode it is a fixed function of the image. The whole of what a prediction needs is in the state dict.
+
+    Args:
+        channels: what the next layer takes, 1 or 3; grey images become three equal channels for a network of three.
+        mean: of each channel, on the scale of [0, 1]; None is 0 until :meth:`fit`.
+        std: likewise; None is 1.
+        augment: what happens to the images in training, or None.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        channels: int = 3,
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        augment: Augment | None = None,
+    ) -> None:
+        super().__init__()
+        if channels not in (1, 3):
+            raise InvalidInputError(f"channels must be 1 or 3, got {channels}.")
+        self.channels, self.augment = channels, augment
+        self.register_buffer("mean", _per_channel(mean, 0.0, channels))
+        self.register_buffer("std", _per_channel(std, 1.0, channels))
+        if not bool((self.std > 0).all()):
+            raise InvalidInputError(f"std must be positive, got {list(std or ())}.")
+
+    @classmethod
+    def imagenet(cls, *, augment: Augment | None = None) -> "ImageInput":
+        """What networks with weights from ImageNet were trained on: three channels, its mean and deviation."""
+        return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
+
+    def fit(self, images: Any) -> "ImageInput":
+        """Set mean and std from images (n, channels, height, width), in memory or on disk; from 2,048 spread evenly
+        over them when there are more."""
+        self._check(tuple(images.shape))
+        rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), IMAGES_TO_FIT)).round().astype(np.intp))
+        total, squares, pixels = np.zeros(images.shape[1]), np.zeros(images.shape[1]), 0
+        for start in range(0, len(rows), IMAGES_AT_ONCE):
+            part = np.asarray(images[rows[start : start + IMAGES_AT_ONCE]], dtype=np.float64) / 255
+            total += part.sum((0, 2, 3))
+            squares += np.square(part).sum((0, 2, 3))
+            pixels += part.size // images.shape[1]
+        mean = total / pixels
+        deviation = np.sqrt(np.maximum(squares / pixels - mean**2, 0))
+        deviation = np.where(deviation > FLAT, deviation, 1.0)
+        self.mean.copy_(torch.from_numpy(mean).view(-1, 1, 1).expand_as(self.mean))
+        self.std.copy_(torch.from_numpy(deviation).view(-1, 1, 1).expand_as(self.std))
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (batch, 1 or channels, height, width) -> (batch, channels, height, width)."""
+        self._check(tuple(x.shape))
+        x = x.to(self.mean.dtype) / 255
+        if self.augment is not None:
+            x = self.augment(x)
+        return (x - self.mean) / self.std  # one channel becomes three here, by the shape of mean and std
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 4 or shape[1] not in (1, self.channels) or 0 in shape:
+            wanted = "1" if self.channels == 1 else f"1 or {self.channels}"
+            raise InvalidInputError(f"expected images (batch, {wanted}, height, width), got the shape {shape}.")
+
+
+def _per_channel(values: Sequence[float] | None, default: float, channels: int) -> Tensor:
+    given = [default] * channels if values is None else list(values)
+    if len(given) != channels:
+        raise InvalidInputError(f"mean and std must have {channels} values, got {len(given)}.")
+    return torch.tensor(given, dtype=torch.float32).view(channels, 1, 1)

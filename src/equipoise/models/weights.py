@@ -1,0 +1,115 @@
+"""Weights from public files into a backbone: torchvision's and timm's state dicts, without running what is in them."""
+
+import pickle
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from equipoise.errors import InvalidInputError
+
+PICKLED = (".pth", ".pt", ".bin", ".ckpt")
+WRAPPERS = ("state_dict", "model", "model_state_dict")
+"""Under which a training script keeps the state dict beside other things."""
+PREFIXES = ("module.", "backbone.", "model.", "body.", "_orig_mod.")
+"""What wrappers put before every name."""
+CLASSIFIERS = ("fc", "classifier", "head", "last_linear")
+"""The first part of the names of a classifier, which no backbone here has."""
+
+
+def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
+    """Fill the module from a file; every parameter must find its tensor.
+
+    Args:
+        module: a backbone; its own precision stays, whatever that of the file.
+        path: ``.pth``, ``.pt``, ``.bin`` or ``.ckpt`` (read with ``weights_only``), or ``.safetensors``; a state dict,
+            or one under ``"state_dict"`` or ``"model"``, with or without the prefix of a wrapper.
+
+    Returns:
+        What was left out, a sentence each: the classifier, if the file has one.
+    """
+    path = Path(path)
+    state = _state(_read(path), path)
+    own = module.state_dict()
+    names = {name: _without_prefix(name, own) for name in state}
+    if len(set(names.values())) < len(names):
+        raise InvalidInputError(f"{path} holds two sets of weights, with and without a prefix; save one of them alone.")
+    given = {names[name]: tensor for name, tensor in state.items()}
+    dropped = [name for name in given if name not in own and name.split(".")[0] in CLASSIFIERS]
+    fitting = {name: tensor for name, tensor in given.items() if name not in dropped}
+    _check(fitting, own, path)
+    module.load_state_dict(fitting, strict=False)  # old files lack BatchNorm's counters
+    return (f"the classifier in {path} was left out ({_some(dropped)}).",) if dropped else ()
+
+
+def _read(path: Path) -> Any:
+    if path.suffix != ".safetensors" and path.suffix not in PICKLED:
+        raise InvalidInputError(
+            f"weights must be a {', '.join(PICKLED)} or .safetensors file, got {path}; rename it if it is one."
+        )
+    if not path.is_file():
+        raise InvalidInputError(f"there is no file of weights at {path}; check the path.")
+    try:
+        if path.suffix == ".safetensors":
+            return safetensors.torch.load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read ({error}); check its permissions.") from error
+    except pickle.UnpicklingError as error:
+        foreign = re.search(r"GLOBAL (\S+)", str(error))
+        if foreign is None:
+            raise InvalidInputError(f"{path} is no file of weights, or a damaged one; fetch it again.") from error
+        raise InvalidInputError(
+            f"{path} holds more than tensors ({foreign[1]}) and could run code when opened, so it was not; ask for a "
+            "plain state dict or a .safetensors file."
+        ) from error
+    except Exception as error:  # a damaged byte leads the readers to almost any error
+        raise InvalidInputError(f"{path} is no file of weights, or a damaged one; fetch it again.") from error
+
+
+def _state(content: Any, path: Path) -> dict[str, Tensor]:
+    """The tensors by name, from under whatever a training script put around them."""
+    while isinstance(content, Mapping):
+        tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+        if tensors:
+            return tensors
+        content = next((content[name] for name in WRAPPERS if name in content), None)
+    raise InvalidInputError(
+        f"{path} must hold tensors by name, or those under one of {', '.join(WRAPPERS)}; save module.state_dict()."
+    )
+
+
+def _without_prefix(name: str, own: Collection[str]) -> str:
+    """The name without the prefixes before it that the module's own names do not have."""
+    while name not in own:
+        prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+        if prefix is None:
+            return name
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
+    """Every tensor has its place, and every place its tensor; else one sentence names those that have not."""
+    missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]
+    unexpected = [name for name in given if name not in own]
+    misshapen = [
+        f"{name} {tuple(tensor.shape)} instead of {tuple(own[name].shape)}"
+        for name, tensor in given.items()
+        if name in own and tensor.shape != own[name].shape
+    ]
+    kinds = {"missing": missing, "unexpected": unexpected, "of the wrong shape": misshapen}
+    found = [f"{kind}: {_some(names)}" for kind, names in kinds.items() if names]
+    if found:
+        raise InvalidInputError(f"the weights in {path} do not fit ({'; '.join(found)}); choose those of this network.")
+    broken = [name for name, tensor in given.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    if broken:
+        raise InvalidInputError(f"the weights in {path} are not finite in {_some(broken)}; fetch them again.")
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,147 @@
+"""A CSV that tells the label of each file."""
+
+import numpy as np
+import pytest
+
+from equipoise.data.images import read_images
+from equipoise.errors import InvalidInputError
+from tests.data.images.pictures import write
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for seed, name in enumerate(["a.png", "b.png", "sub/c.png", "sub/deep/d.png"]):
+        write(tmp_path / "photos" / name, seed)
+    return tmp_path / "photos"
+
+
+def read(photos, text: str, **options):
+    path = photos.parent / "labels.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_images(photos, labels=path, **options)
+
+
+@pytest.mark.parametrize("header", ["file,label", "FileName,Target", "image_id,dx", "path,class", "image,what"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_usual_columns_and_separators_are_known(header, separator, photos):
+    rows = [header, "sub/c.png,y", "b.png,x", "a.png,x", "d,<b>é"]
+    samples = read(photos, "\n".join(rows).replace(",", separator))
+    assert samples.x.names == ["a.png", "b.png", "sub/c.png", "sub/deep/d.png"]
+    assert samples.y.tolist() == ["x", "x", "y", "<b>é"]
+    assert samples.attributes == ()
+
+
+@pytest.mark.parametrize("name", ["c", "c.png", "sub/c", "sub/c.png", "./sub/c.png", "photos/sub/c.png", "sub\\c.png"])
+def test_a_file_is_found_by_its_path_its_name_or_its_stem(name, photos):
+    samples = read(photos, f"file,label\n{name},y\na.png,x\n")
+    assert samples.x.names == ["a.png", "sub/c.png"]
+    assert samples.y.tolist() == ["x", "y"]
+
+
+def test_a_name_in_two_folders_needs_its_path(photos):
+    write(photos / "other" / "c.png", 9)
+    with pytest.raises(InvalidInputError, match=r"the file 'c\.png', which is in 2 folders; write its path"):
+        read(photos, "file,label\nc.png,y\na.png,x\n")
+    assert read(photos, "file,label\nother/c.png,y\na.png,x\n").x.names == ["a.png", "other/c.png"]
+
+
+@pytest.mark.parametrize("name", ["../a.png", "sub/../../a.png", "/etc/passwd", "..\\a.png", "C:\\a.png"])
+def test_names_that_leave_the_folder_are_refused(name, photos):
+    with pytest.raises(InvalidInputError, match="names must start from the folder and stay inside it"):
+        read(photos, f"file,label\n{name},y\na.png,x\n")
+
+
+def test_labels_stay_as_they_are_written(photos):
+    samples = read(photos, 'file,label\na.png,007\nb.png,NA\nc.png,"a, b"\nd.png,1.0\n')
+    assert samples.y.tolist() == ["007", "NA", "a, b", "1.0"]
+
+
+def test_several_columns_of_0_and_1_are_several_labels(photos):
+    samples = read(photos, "file,smile,hat\nb.png,0,1\na.png,1,1.0\nd,0,0\n")
+    assert samples.multilabel
+    assert samples.attributes == ("smile", "hat")
+    assert samples.y.tolist() == [[1, 1], [0, 1], [0, 0]]
+    assert samples.y.dtype == np.int64
+
+
+def test_columns_can_be_given_by_name(photos):
+    text = "who,kind,p,q,r\na.png,x,0,1,1\nb.png,y,1,1,0\n"
+    assert read(photos, text, file_column="who", target="kind").y.tolist() == ["x", "y"]
+    assert read(photos, text, file_column="who", target=["r", "p"]).y.tolist() == [[1, 0], [0, 1]]
+    assert read(photos, text, file_column="who", target="r, p").attributes == ("r", "p")
+    with pytest.raises(InvalidInputError, match=r"no column 'knd' for target; did you mean 'kind'\?"):
+        read(photos, text, file_column="who", target="knd")
+    with pytest.raises(InvalidInputError, match=r"no column 'zzz' for group; it has 'who', 'kind'"):
+        read(photos, text, file_column="who", target="kind", group="zzz")
+    with pytest.raises(InvalidInputError, match=r"none of the columns .* hold file names; name it with file_column="):
+        read(photos, text)
+    with pytest.raises(
+        InvalidInputError, match=r"none of the columns 'kind', 'note' .* hold labels; name it with target="
+    ):
+        read(photos, "file,kind,note\na.png,x,u\nb.png,y,v\n")
+    with pytest.raises(InvalidInputError, match="several labels must be columns of 0 and 1, but 'kind' holds 'x'"):
+        read(photos, text, file_column="who", target=["p", "kind"])
+
+
+def test_groups_and_partition_come_along_in_the_order_of_the_files(photos):
+    text = "image_id,dx,lesion_id,split\nd,x,L2,test\nb,y,L1,Train\na,x,L2,validation\n"
+    samples = read(photos, text, group="lesion_id")
+    assert samples.y.tolist() == ["x", "y", "x"]
+    assert samples.groups.tolist() == ["L2", "L1", "L2"]
+    assert samples.partition.tolist() == ["val", "train", "test"]
+
+
+def test_a_split_column_of_another_meaning_is_no_partition(photos):
+    assert read(photos, "file,label,set\na,x,3\nb,y,4\n").partition is None
+
+
+def test_rows_without_a_file_are_noted_up_to_one_in_a_hundred(photos):
+    for number in range(100):
+        write(photos / f"n{number}.png", number, height=2, width=2)
+    rows = [f"n{number},{'xy'[number % 2]}" for number in range(100)]
+    samples = read(photos, "\n".join(["file,label", *rows[:99], "gone.png,x"]))
+    assert len(samples) == 99
+    assert any(
+        "1 of 100 rows of the labels name files that are not in" in n and "'gone.png'" in n for n in samples.notes
+    )
+    with pytest.raises(
+        InvalidInputError, match=r"2 of 100 rows .* more than the 1 %.*the first 'gone\.png'; check the"
+    ):
+        read(photos, "\n".join(["file,label", *rows[:98], "gone.png,x", "lost.png,y"]))
+
+
+def test_files_without_a_row_double_rows_and_empty_labels_are_noted(photos):
+    samples = read(photos, "file,label\na.png,x\na.png,x\nb.png,y\nc.png, \n")
+    assert samples.x.names == ["a.png", "b.png"]
+    assert "'sub/deep/d.png' is not named in the labels." in samples.notes
+    assert "1 rows of the labels are there twice and count once." in samples.notes
+    assert "1 rows of the labels have an empty label and are left out." in samples.notes
+
+
+def test_a_file_with_two_labels_is_an_error_among_few(photos):
+    with pytest.raises(
+        InvalidInputError, match=r"1 of 3 files have two different labels.*the first 'a\.png'; keep one"
+    ):
+        read(photos, "file,label\na.png,x\na.png,y\nb.png,y\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "no CSV"),
+        (b"file,label\n", "has 0 rows"),
+        (b"file\na.png\n", "1 columns"),
+        (b"file,label\n\xff\xfe,x\n", "no CSV"),
+    ],
+)
+def test_a_file_that_is_no_table_of_labels_is_refused(content, reason, photos):
+    path = photos.parent / "labels.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=reason):
+        read_images(photos, labels=path)
+    with pytest.raises(InvalidInputError, match="cannot be read: No such file"):
+        read_images(photos, labels=photos / "none.csv")
+
+
+def test_a_mark_of_byte_order_is_no_part_of_the_first_column(photos):
+    assert read(photos, "\ufefffile,label\na,x\nb,y\n").y.tolist() == ["x", "y"]

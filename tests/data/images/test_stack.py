@@ -1,0 +1,204 @@
+"""Images on disk behave like the array they would be."""
+
+import multiprocessing
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from equipoise.data.images import Images, UnreadableImageError
+from equipoise.data.images.stack import free_memory
+from equipoise.errors import InvalidInputError
+from tests.data.images.pictures import noise, write
+
+COUNT = 7
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number in range(COUNT):
+        write(tmp_path / f"{number}.png", number, height=6, width=5)
+    return tmp_path
+
+
+def images_of(folder, **options) -> Images:
+    return Images(folder, [f"{n}.png" for n in range(COUNT)], **({"size": (6, 5), "channels": 3} | options))
+
+
+def whole() -> np.ndarray:
+    return np.stack([noise(n, 6, 5).transpose(2, 0, 1) for n in range(COUNT)])
+
+
+ROWS = [
+    3,
+    -1,
+    np.int64(2),
+    slice(None),
+    slice(1, 6, 2),
+    slice(None, None, -1),
+    [4, 0, 4],
+    [],
+    np.array([-1, 2]),
+    np.arange(COUNT) % 2 == 0,
+]
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=str)
+@pytest.mark.parametrize("cached", [False, True])
+def test_indexing_is_that_of_the_array(rows, cached, folder):
+    images = images_of(folder)
+    images = images.cached() if cached else images
+    expected = whole()[np.array(rows, dtype=int)] if isinstance(rows, list) else whole()[rows]
+    out = images[rows]
+    assert out.dtype == np.uint8
+    assert out.shape == expected.shape
+    assert np.array_equal(out, expected)
+
+
+def test_it_tells_what_an_array_tells(folder):
+    images = images_of(folder)
+    assert (images.shape, images.ndim, len(images), images.dtype) == ((COUNT, 3, 6, 5), 4, COUNT, np.uint8)
+    assert images.nbytes == whole().nbytes
+    assert np.array_equal(np.asarray(images), whole())
+    assert np.asarray(images, dtype=np.float32).dtype == np.float32
+    assert repr(images) == "Images(7 × 3 × 6 × 5, on disk)"
+    assert repr(images.cached()) == "Images(7 × 3 × 6 × 5, in memory)"
+    assert [path.name for path in images.paths] == [f"{n}.png" for n in range(COUNT)]
+    assert images.paths[2] == folder / "2.png"
+    assert list(images.paths[1:3]) == [folder / "1.png", folder / "2.png"]
+
+
+def test_rows_that_are_not_there_or_no_list_are_refused(folder):
+    with pytest.raises(IndexError, match="out of bounds"):
+        images_of(folder)[COUNT]
+    with pytest.raises(InvalidInputError, match="an index of 2 dimensions"):
+        images_of(folder)[np.zeros((2, 2), dtype=int)]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_part_of_a_part_keeps_its_order_and_its_names(cached, folder):
+    images = images_of(folder)
+    part = (images.cached() if cached else images).take([6, 2, 4, 2]).take(np.array([3, 0, 1]))
+    assert part.names == ["2.png", "6.png", "2.png"]
+    assert np.array_equal(part[:], whole()[[2, 6, 2]])
+    assert np.array_equal(part[1], whole()[6])
+    assert np.array_equal(part.cached()[:], whole()[[2, 6, 2]])
+    assert part.is_cached == cached
+
+
+def test_a_cache_is_made_when_it_fits_and_the_files_are_not_read_again(folder):
+    images, steps = images_of(folder), []
+    assert images.cached(images.nbytes - 1) is images
+    kept = images.cached(images.nbytes, progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(COUNT, COUNT)]
+    assert kept.is_cached
+    assert not images.is_cached
+    for path in folder.iterdir():
+        path.unlink()
+    assert np.array_equal(kept[:], whole())
+    assert 2**20 < free_memory() < 2**50
+
+
+def test_a_part_larger_than_one_read_is_cached_in_order(folder, monkeypatch):
+    monkeypatch.setattr("equipoise.data.images.stack.ROWS_AT_ONCE", 3)
+    assert np.array_equal(images_of(folder).cached()[:], whole())
+
+
+def test_the_fingerprint_changes_with_files_order_and_decoding_alone(folder):
+    images = images_of(folder)
+    same = [images_of(folder), images.take(range(COUNT)), images.cached(), pickle.loads(pickle.dumps(images))]
+    assert {image.fingerprint() for image in same} == {images.fingerprint()}
+    others = [
+        images.take([1, 0, *range(2, COUNT)]),
+        images.take(range(6)),
+        images_of(folder, size=(5, 6)),
+        images_of(folder, channels=1),
+        images_of(folder, fit="pad"),
+    ]
+    write(folder / "3.png", 99, height=6, width=5)
+    others.append(images_of(folder))
+    assert len({image.fingerprint() for image in [images, *others]}) == 1 + len(others)
+
+
+def test_names_cannot_run_into_each_other(tmp_path):
+    for name in ("ab", "c", "a", "bc"):
+        (tmp_path / name).write_bytes(b"")
+        os.utime(tmp_path / name, ns=(5, 5))
+    one = Images(tmp_path, ["ab", "c"], size=(2, 2), channels=1)
+    other = Images(tmp_path, ["a", "bc"], size=(2, 2), channels=1)
+    assert one.fingerprint() != other.fingerprint()
+
+
+def test_a_file_that_vanishes_or_breaks_later_is_named(folder):
+    images = images_of(folder)
+    (folder / "4.png").unlink()
+    (folder / "5.png").write_bytes(b"broken")
+    with pytest.raises(UnreadableImageError, match=r"4\.png' was there at the start .*\(No such file .*\); restore it"):
+        images[[3, 4]]
+    with pytest.raises(UnreadableImageError, match=r"5\.png' was there at the start but cannot be read now"):
+        images[5]
+    with pytest.raises(InvalidInputError, match=r"the image '4\.png' is not in .*; check the folder"):
+        images_of(folder)
+
+
+def test_large_files_are_decoded_in_threads_with_the_same_result(tmp_path, monkeypatch):
+    monkeypatch.setattr("equipoise.data.images.stack.os.cpu_count", lambda: 2)
+    for number in range(5):
+        write(tmp_path / f"{number}.png", number, height=180, width=180)
+    images = Images(tmp_path, [f"{n}.png" for n in range(5)], size=(180, 180), channels=3)
+    assert images.table.sizes.min() > 2**16
+    assert np.array_equal(images[:], np.stack([noise(n, 180, 180).transpose(2, 0, 1) for n in range(5)]))
+    (tmp_path / "3.png").unlink()
+    with pytest.raises(UnreadableImageError, match=r"3\.png"):
+        images[:]
+
+
+def test_impossible_sizes_are_refused(folder):
+    with pytest.raises(InvalidInputError, match=r"size must be \(height, width\) and channels 1 or 3"):
+        images_of(folder, channels=2)
+    with pytest.raises(InvalidInputError, match=r"size must be \(height, width\) and channels 1 or 3"):
+        images_of(folder, size=(0, 3))
+
+
+class Rows(torch.utils.data.Dataset):
+    """What a loader's worker does with images."""
+
+    def __init__(self, images: Images) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitems__(self, rows: list[int]) -> torch.Tensor:
+        return torch.from_numpy(self.images[rows])
+
+
+@pytest.mark.parametrize(("method", "cached"), [("fork", False), ("fork", True), ("spawn", True)])
+def test_workers_read_the_same_images(method, cached, folder):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    images = images_of(folder)
+    rows = Rows(images.cached() if cached else images)
+    loader = DataLoader(rows, batch_size=3, num_workers=1, collate_fn=torch.clone, multiprocessing_context=method)
+    assert np.array_equal(torch.cat(list(loader)).numpy(), whole())
+
+
+def test_the_cache_is_not_pickled(folder):
+    images = images_of(folder)
+    assert len(pickle.dumps(images.cached())) == len(pickle.dumps(images))
+    again = pickle.loads(pickle.dumps(images.cached().take([2, 1])))
+    assert not again.is_cached
+    assert np.array_equal(again[:], whole()[[2, 1]])
+
+
+def test_many_names_cost_few_bytes(tmp_path):
+    Image.fromarray(noise(0, 2, 2)).save(tmp_path / "000000.png")
+    names = ["000000.png"] * 20_000
+    images = Images(tmp_path, names, size=(2, 2), channels=3)
+    assert len(pickle.dumps(images)) < 20_000 * (len(names[0]) + 3 * 8 + 8 + 1)
+    assert not any(isinstance(value, list | tuple) and len(value) > 100 for value in vars(images).values())
+    assert not any(isinstance(value, list | tuple) for value in vars(images.table).values())

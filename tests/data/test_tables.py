@@ -1,0 +1,539 @@
+"""Tables from files, frames and arrays: the right rows, and a clear sentence for everything else."""
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.data import tables
+from equipoise.data.delimited import sniff_delimiter
+from equipoise.data.tables import iterate_table, read_table
+from equipoise.errors import InvalidInputError
+
+PLAIN = "age,town,label\n31,Oslo,a\n54,Rome,b\n40,Oslo,a\n"
+
+
+def written(folder: Path, text: str | bytes, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def real_data() -> Path:
+    folder = os.environ.get("EQUIPOISE_DATA")
+    if not folder or not Path(folder, "ham10000", "metadata.csv").exists():
+        pytest.skip("EQUIPOISE_DATA names no folder with ham10000")
+    return Path(folder)
+
+
+def assert_plain(samples):
+    assert samples.x["age"].tolist() == [31, 54, 40]
+    assert samples.x["town"].tolist() == ["Oslo", "Rome", "Oslo"]
+    assert list(samples.x) == ["age", "town"]
+    assert samples.y.tolist() == ["a", "b", "a"]
+    assert samples.notes == ()
+
+
+# --- text files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " ", "   ", ", "])
+def test_any_delimiter_is_found(tmp_path, delimiter):
+    assert_plain(read_table(written(tmp_path, PLAIN.replace(",", delimiter))))
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_byte_order_marks_and_line_ends_do_not_matter(tmp_path, end, mark):
+    assert_plain(read_table(written(tmp_path, mark + PLAIN.replace("\n", end).encode())))
+
+
+def test_utf16_is_read(tmp_path):
+    assert_plain(read_table(written(tmp_path, PLAIN.replace(",", "\t").encode("utf-16"), "table.txt")))
+
+
+@pytest.mark.parametrize(("name", "pack"), [("t.csv.gz", gzip), ("t.csv.bz2", bz2), ("t.csv.xz", lzma)])
+def test_packed_text_is_read(tmp_path, name, pack):
+    assert_plain(read_table(written(tmp_path, pack.compress(PLAIN.encode()), name)))
+
+
+def test_a_cut_gzip_file_is_named(tmp_path):
+    packed = gzip.compress(PLAIN.encode() * 1000)
+    with pytest.raises(InvalidInputError, match=r"t\.csv\.gz is damaged or cut short .*; get the file again"):
+        read_table(written(tmp_path, packed[: len(packed) // 2], "t.csv.gz"))
+
+
+def test_quoted_fields_may_hold_delimiters_quotes_and_line_ends(tmp_path):
+    text = 'text,label\n"a, b",x\n"say ""hi""",y\n"two\nlines",x\n'
+    samples = read_table(written(tmp_path, text))
+    assert samples.x["text"].tolist() == ["a, b", 'say "hi"', "two\nlines"]
+    assert samples.y.tolist() == ["x", "y", "x"]
+
+
+def test_names_with_spaces_do_not_make_spaces_the_delimiter():
+    assert sniff_delimiter(["first name,last name", "Ann Lee,Bo Lee"]) == ","
+    assert sniff_delimiter(["fixed acidity;volatile acidity;pH", "7,4;0,70;3,51"]) == ";"
+    assert sniff_delimiter(["a|b,c|d", "1|2,5|3", "1|2|3"]) == "|"
+
+
+def test_decimal_commas_are_read_where_the_delimiter_is_another(tmp_path):
+    samples = read_table(written(tmp_path, "a;y\n1,5;u\n-2,25;v\n3;u\n"))
+    assert samples.x["a"].tolist() == [1.5, -2.25, 3.0]
+
+
+def test_decimal_points_stay_points_beside_words_like_decimal_commas(tmp_path):
+    samples = read_table(written(tmp_path, "a;code;y\n1.5;1,2;u\n2.5;3,4;v\n2.5;3,4;v\n"))
+    assert samples.x["a"].tolist() == [1.5, 2.5, 2.5]
+    assert samples.x["code"].tolist() == ["1,2", "3,4", "3,4"]
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=8)
+cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=8).map(
+    lambda cell: "v" + cell.rstrip() + "."
+)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(names.map(lambda n: "n" + n), min_size=2, max_size=4, unique=True),
+    st.data(),
+    st.sampled_from([",", ";", "\t", "|"]),
+)
+def test_what_csv_writes_is_what_is_read(tmp_path_factory, header, data, delimiter):
+    rows = data.draw(st.lists(st.lists(cells, min_size=len(header), max_size=len(header)), min_size=1, max_size=5))
+    rows = rows * 2  # a target has a value twice
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([header, *rows])
+    path = written(tmp_path_factory.getbasetemp(), text.getvalue())
+    samples = read_table(path, target=[header[-1]])
+    assert list(samples.x) == header[:-1]
+    assert samples.x.to_numpy().tolist() == [row[:-1] for row in rows]
+    assert samples.y.tolist() == [row[-1] for row in rows]
+
+
+def test_a_column_of_numbers_and_words_far_apart_is_text_as_it_stands(tmp_path):
+    rows = tables.PART_ROWS + 5
+    lines = [f"0{i % 7},,{i % 3}.5,{'1' if i % 2 else '0'}" for i in range(rows - 1)]
+    text = "code,late,number,y\n" + "\n".join([*lines, "A1,word,2.5,1"]) + "\n"
+    samples = read_table(written(tmp_path, text))
+    assert len(samples) == rows
+    assert samples.x["code"].tolist()[:3] == ["00", "01", "02"], "not the numbers 0, 1, 2"
+    assert samples.x["code"].iloc[-1] == "A1"
+    assert samples.x["late"].isna().sum() == rows - 1
+    assert samples.x["late"].iloc[-1] == "word"
+    assert samples.x["number"].dtype == np.float32
+    assert samples.x["number"].tolist()[:4] == [0.5, 1.5, 2.5, 0.5]
+    assert samples.x.index.tolist() == list(range(rows))
+
+
+def test_whole_numbers_beyond_float32_keep_their_digits(tmp_path):
+    samples = read_table(written(tmp_path, "time,y\n1600000001,a\n,b\n1600000002,a\n"))
+    assert samples.x["time"].tolist()[::2] == [1600000001, 1600000002]
+
+
+@pytest.mark.parametrize("word", ["", "NA", "N/A", "nan", "NaN", "null", "?"])
+def test_missing_values_are_missing(tmp_path, word):
+    samples = read_table(written(tmp_path, f"a,b,y\n{word},p,u\n2,{word},v\n3,p,u\n"))
+    assert samples.x.isna().to_numpy().tolist() == [[True, False], [False, True], [False, False]]
+
+
+def test_none_is_a_class(tmp_path):
+    samples = read_table(written(tmp_path, "a,damage\n1,None\n2,heavy\n3,None\n"), target="damage")
+    assert samples.y.tolist() == ["None", "heavy", "None"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty; a table starts with a line of column names"),
+        ("\n\n  \n", "is empty; a table starts with a line of column names"),
+        ("a,label\n", "has column names but no rows; add the rows"),
+        ("label\n1\n2\n", r"has one column only \(label\); a table has a target and at least one other"),
+        (
+            "5.1,3.5,0\n4.9,3.0,1\n",
+            r"starts with numbers \(5.1, 3.5, 0, ...\) instead of column names; add a first line",
+        ),
+        ("a,a,label\n1,2,x\n", "has more than one column named 'a'; give each its own name"),
+        ("a,label\n1,x\n2,y,z\n", "has 3 fields instead of 2 in line 3; correct that row"),
+        ("a,b,label\n1,2,x\n2,y\n3,4,x\n", "has 2 fields instead of 3 in line 3; complete or remove that row"),
+        ("a,label\n1,x,7\n2,y,7\n", "has 2 column names and 3 fields in its first row; name every column"),
+        ('a,label\n1,"x\n2,y\n', "has a quotation mark that is never closed"),
+        ("a,label\n1,caf\u00e9\n".encode("latin1"), r"is not UTF-8 text \(byte 0xe9\); save it as UTF-8"),
+        (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; save the table as CSV"),
+        (b"\x89PNG\0\0\0", "is no text file; give CSV, TSV, Parquet or .npz"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path, text, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        read_table(written(tmp_path, text))
+
+
+def test_bytes_that_are_no_utf8_are_found_late_in_the_file_too(tmp_path):
+    text = b"a,label\n" + b"1,x\n2,y\n" * 1_000_000 + b"3,\xe9\n"
+    with pytest.raises(InvalidInputError, match="is not UTF-8 text"):
+        read_table(written(tmp_path, text))
+
+
+def test_a_file_without_lines_is_refused_before_it_fills_the_memory(tmp_path):
+    with pytest.raises(InvalidInputError, match="has no line end in its first 4,194,304 characters"):
+        read_table(written(tmp_path, b"x" * 5_000_000))
+
+
+def test_a_path_that_is_none_is_named(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"none\.csv does not exist; check the path"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(InvalidInputError, match="is a folder; give the file of the table"):
+        read_table(str(tmp_path))
+    with pytest.raises(InvalidInputError, match="a table is a file, a data frame or a pair of arrays, got int"):
+        read_table(3)
+
+
+def test_an_unnamed_column_gets_a_name(tmp_path):
+    samples = read_table(written(tmp_path, ",a,label,\n0,5,x,\n1,6,y,\n"))
+    assert list(samples.x) == ["unnamed 1", "a"]
+
+
+# --- the target -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["target", "Label", "CLASS", "y"])
+def test_a_usual_name_is_the_target(name):
+    assert read_table(pd.DataFrame({"a": [1, 2], name: ["u", "v"]})).y.tolist() == ["u", "v"]
+
+
+def test_without_a_usual_name_the_columns_are_listed():
+    with pytest.raises(InvalidInputError, match=r"has no column named target, label, class or y; .* one of: a, b\."):
+        read_table(pd.DataFrame({"a": [1, 2], "b": [1, 2]}))
+    with pytest.raises(InvalidInputError, match=r"has the columns label, y; say which to learn by target="):
+        read_table(pd.DataFrame({"label": [1, 2], "y": [1, 2]}))
+
+
+def test_a_misspelt_target_gets_a_hint():
+    frame = pd.DataFrame({"Diagnosis": ["a", "b"], "age": [1, 2]})
+    with pytest.raises(InvalidInputError, match=r"no column 'diagnoses'; did you mean 'Diagnosis'\?"):
+        read_table(frame, target="diagnoses")
+    with pytest.raises(InvalidInputError, match=r"no column 'zzz'; Its columns are: Diagnosis, age\."):
+        read_table(frame, target="zzz")
+
+
+def test_only_the_first_of_many_columns_are_listed():
+    frame = pd.DataFrame(np.zeros((1, 50)), columns=[f"c{i}" for i in range(50)])
+    with pytest.raises(InvalidInputError, match=r"c29 and 20 more\.$"):
+        read_table(frame)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "kind"),
+    [
+        (["3", "1", "3"], [3, 1, 3], "i"),
+        (["3.0", "1.0", "3"], [3, 1, 3], "i"),
+        (["-1", "1", "1"], [-1, 1, 1], "i"),
+        (["007", "7", "7"], ["007", "7", "7"], "U"),
+        (["True", "False", "True"], [True, False, True], "b"),
+        ([" a", "b ", "b"], ["a", "b", "b"], "U"),
+        (["<b>ü</b>", "ü ü", "ü ü"], ["<b>ü</b>", "ü ü", "ü ü"], "U"),
+        (["1", "one", "one"], ["1", "one", "one"], "U"),
+        (["9223372036854775808", "1", "1"], ["9223372036854775808", "1", "1"], "U"),
+    ],
+)
+def test_labels_from_text(tmp_path, values, expected, kind):
+    y = read_table(written(tmp_path, "a,label\n" + "".join(f"0,{value}\n" for value in values))).y
+    assert y.tolist() == expected
+    assert y.dtype.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("column", "expected", "kind"),
+    [
+        ([1.0, 2.0, 1.0], [1, 2, 1], "i"),
+        (np.array([1, 2, 1], dtype=np.uint8), [1, 2, 1], "i"),
+        ([True, False, True], [True, False, True], "b"),
+        (pd.Series([1, 2, 1], dtype="Int64"), [1, 2, 1], "i"),
+        (pd.Categorical(["u", "v", "u"]), ["u", "v", "u"], "U"),
+        (pd.Categorical([5, 6, 5]), [5, 6, 5], "i"),
+        (pd.Series([1, "a", 1], dtype=object), ["1", "a", "1"], "U"),
+    ],
+)
+def test_labels_from_a_frame(column, expected, kind):
+    y = read_table(pd.DataFrame({"a": [1, 2, 3], "y": column})).y
+    assert y.tolist() == expected
+    assert y.dtype.kind == kind
+
+
+@pytest.mark.parametrize("values", [[0.5, 1.0, 2.0], [1.0, np.inf, 2.0]])
+def test_real_numbers_are_no_classes(values, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"holds real numbers such as .* \(3 different ones\), .* pandas.cut"):
+        read_table(pd.DataFrame({"a": [1, 2, 3], "y": values}))
+    with pytest.raises(InvalidInputError, match=r"holds real numbers such as .* \(3 different ones\), .* pandas.cut"):
+        read_table(written(tmp_path, "a,y\n" + "".join(f"0,{value}\n" for value in values)))
+
+
+def test_dates_are_no_classes():
+    with pytest.raises(InvalidInputError, match="the target column 'y' holds datetime64"):
+        read_table(pd.DataFrame({"a": [1, 2], "y": pd.to_datetime(["2020-01-01", "2021-01-01"])}))
+
+
+def test_a_target_that_names_the_rows_is_refused():
+    with pytest.raises(InvalidInputError, match="each of the 4 rows has another value in the target column 'y'"):
+        read_table(pd.DataFrame({"a": [1, 1, 1, 1], "y": list("abcd")}))
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path):
+    samples = read_table(written(tmp_path, "a,y\n1,u\n2,\n3,v\n4,NA\n5,u\n"))
+    assert samples.x["a"].tolist() == [1, 3, 5]
+    assert samples.x.index.tolist() == [0, 1, 2]
+    assert samples.y.tolist() == ["u", "v", "u"]
+    assert samples.notes == ("2 of 5 rows left out: no value in the target column 'y'.",)
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "y": ["u", None, " ", "v"]})
+    assert read_table(frame).x["a"].tolist() == [1, 4]
+    assert len(frame) == 4, "the caller's frame stays as it is"
+
+
+def test_a_target_without_values_is_refused():
+    with pytest.raises(InvalidInputError, match="has no value in the target column 'y'; choose another target"):
+        read_table(pd.DataFrame({"a": [1, 2], "y": [None, None]}))
+
+
+def test_one_class_is_said():
+    samples = read_table(pd.DataFrame({"a": [1, 2], "y": ["u", "u"]}))
+    assert samples.notes == ("every row has the target u: training needs at least two classes.",)
+
+
+@pytest.mark.parametrize("target", ["smile,hat", ["smile", "hat"], "smile , hat"])
+def test_several_targets_make_a_matrix(tmp_path, target):
+    text = "a,hat,smile\n1,0,1\n2,1,1\n3,,1\n4,1,0\n"
+    samples = read_table(written(tmp_path, text), target=target)
+    assert samples.y.tolist() == [[1, 0], [1, 1], [0, 1]]
+    assert samples.attributes == ("smile", "hat")
+    assert list(samples.x) == ["a"]
+    assert samples.notes == ("1 of 4 rows left out: no value in the target columns.",)
+
+
+def test_several_targets_may_be_true_and_false_or_minus_one_and_one():
+    frame = pd.DataFrame({"a": [1, 2], "p": [True, False], "q": [-1, 1], "r": ["1.0", "0"], "s": [1, 1]})
+    samples = read_table(frame, target=["p", "q", "r", "s"])
+    assert samples.y.tolist() == [[1, 0, 1, 1], [0, 1, 0, 1]]
+    assert samples.y.dtype == np.int64
+    assert samples.notes == (
+        "the target column 's' is 1 in every row: there is nothing to learn.",
+        "-1 and 1 were read as 0 and 1 in 1 target columns.",
+    )
+
+
+def test_several_targets_of_other_values_are_refused():
+    with pytest.raises(
+        InvalidInputError, match="the target column 'q' holds '2', but several targets must hold 0 and 1"
+    ):
+        read_table(pd.DataFrame({"a": [1, 2], "p": [0, 1], "q": [1, 2]}), target="p,q")
+
+
+def test_a_comma_may_be_part_of_a_name():
+    samples = read_table(pd.DataFrame({"a": [1, 2, 3], "p,q": ["u", "v", "u"]}), target="p,q")
+    assert samples.y.tolist() == ["u", "v", "u"]
+
+
+@pytest.mark.parametrize("target", ["", " , ", [], ["a", "a"]])
+def test_a_target_must_name_columns(target):
+    with pytest.raises(InvalidInputError, match="target must name one column or several different ones, got"):
+        read_table(pd.DataFrame({"a": [1, 2], "b": [0, 1]}), target=target)
+
+
+def test_every_column_a_target_leaves_nothing_to_learn_from():
+    with pytest.raises(InvalidInputError, match="every column of the data frame is a target"):
+        read_table(pd.DataFrame({"a": [1, 0], "b": [0, 1]}), target="a,b")
+
+
+def test_frames_are_checked_like_files():
+    with pytest.raises(InvalidInputError, match="the data frame has more than one column named 'a'"):
+        read_table(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "y"]))
+    with pytest.raises(InvalidInputError, match="the data frame has column names but no rows"):
+        read_table(pd.DataFrame({"a": [], "y": []}))
+    assert list(read_table(pd.DataFrame({0: [1, 2], 1: ["u", "v"]}), target="1").x) == ["0"]
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [("X", "y"), ("x", "y"), ("features", "labels"), ("data", "target")])
+def test_npz_by_the_usual_names(tmp_path, first, second):
+    x, y = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "a"])
+    np.savez(tmp_path / "t.npz", **{first: x, second: y, "other": np.zeros(1)})
+    samples = read_table(tmp_path / "t.npz")
+    assert np.array_equal(samples.x, x)
+    assert samples.y.tolist() == ["a", "b", "a"]
+
+
+def test_npz_that_is_none_or_holds_objects_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"is no \.npz file or is damaged"):
+        read_table(written(tmp_path, b"nothing", "t.npz"))
+    np.savez(tmp_path / "o.npz", X=np.array([[object()]]), y=np.zeros(1))
+    with pytest.raises(InvalidInputError, match="holds Python objects, which are not read because they can run code"):
+        read_table(tmp_path / "o.npz")
+    np.savez(tmp_path / "n.npz", a=np.zeros(1))
+    with pytest.raises(InvalidInputError, match="must hold arrays X and y, got a"):
+        read_table(tmp_path / "n.npz")
+
+
+@pytest.mark.parametrize(("x", "y"), [("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels")])
+def test_npz_with_an_official_partition(tmp_path, x, y):
+    images = np.random.default_rng(0).integers(0, 256, (6, 4, 5), dtype=np.uint8)
+    labels = np.array([[0], [1], [0], [1], [0], [2]])
+    arrays = {}
+    for part, rows in (("test", slice(4, 6)), ("train", slice(0, 3)), ("val", slice(3, 4))):
+        arrays |= {x.format(part): images[rows], y.format(part): labels[rows]}
+    np.savez(tmp_path / "t.npz", **arrays)
+    samples = read_table(tmp_path / "t.npz")
+    assert samples.y.tolist() == labels[:, 0].tolist()
+    assert np.array_equal(samples.x[:, 0], images)
+    assert [len(samples.part(part)) for part in ("train", "val", "test")] == [3, 1, 2]
+    assert samples.part("test").y.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"x_test": np.zeros((2, 3))}, "has parts of different shapes"),
+        ({"y_test": np.zeros(3)}, "has 2 samples but 3 labels to test"),
+        ({"y_test": np.array([1.0, np.nan])}, "has samples without a label; leave them out"),
+        ({"x_train": np.zeros((1, 2))}, "has 1 samples but 2 labels to train"),
+    ],
+)
+def test_npz_whose_parts_do_not_fit_is_refused(tmp_path, change, sentence):
+    arrays = {"x_train": np.zeros((2, 2)), "y_train": np.array([0, 1])}
+    np.savez(tmp_path / "t.npz", **arrays | {"x_test": np.zeros((2, 2)), "y_test": np.array([0, 1])} | change)
+    with pytest.raises(InvalidInputError, match=sentence):
+        read_table(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 6), (4, 1, 5, 6), (4, 5, 6, 1), (4, 3, 5, 6), (4, 5, 6, 3)])
+def test_images_get_their_channels_second(shape):
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    x = read_table((images, [0, 1, 0, 1])).x
+    channels = 3 if 3 in shape else 1
+    assert x.shape == (4, channels, 5, 6)
+    grey = images if len(shape) == 3 else images[:, -1] if shape[1] == channels else images[..., -1]
+    assert np.array_equal(x[:, -1], grey)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "sentence"),
+    [
+        (np.zeros(3), [0, 1, 0], r"must have samples and columns, got an array of shape \(3,\)"),
+        (np.zeros((0, 3)), [], r"must have samples and columns, got an array of shape \(0, 3\)"),
+        (np.zeros((3, 2)), [0, 1], "has 3 samples but 2 labels"),
+        (np.zeros((3, 2, 2)), [0, 1, 0], "images must be uint8"),
+        (np.zeros((3, 2, 2, 2), np.uint8), [0, 1, 0], "images have 1 or 3 channels, second or last"),
+        (np.zeros((2, 2)), [[0, 2], [1, 0]], "a matrix of labels must hold 0 and 1 only"),
+        (np.zeros((2, 2)), np.zeros((2, 2, 2)), "labels must be a list or a 0/1 matrix"),
+    ],
+)
+def test_arrays_that_are_no_samples_are_refused(x, y, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        read_table((x, y))
+
+
+def test_arrays_of_labels():
+    x = np.arange(6.0).reshape(3, 2)
+    assert read_table((x, [[1], [2], [1]])).y.tolist() == [1, 2, 1]
+    several = read_table((x, [[0, 1], [1, 1], [0, 0]]))
+    assert several.attributes == ("0", "1")
+    assert several.y.tolist() == [[0, 1], [1, 1], [0, 0]]
+    some = read_table((x, [1.0, np.nan, 2.0]))
+    assert some.x.tolist() == [[0, 1], [4, 5]]
+    assert some.y.tolist() == [1, 2]
+    assert some.notes == ("1 of 3 rows left out: no label.",)
+    frame = read_table((pd.DataFrame(x), ["a", None, "b"]))
+    assert frame.x.to_numpy().tolist() == [[0, 1], [4, 5]]
+
+
+# --- a part at a time -----------------------------------------------------------------------------------------------
+
+
+def test_parts_are_the_rows_in_order(tmp_path):
+    path = written(tmp_path, "a,b\n" + "".join(f"{i},0{i}\n" for i in range(25)))
+    parts = list(iterate_table(path, rows=10, text=["b", "elsewhere"]))
+    assert [len(part) for part in parts] == [10, 10, 5]
+    joined = pd.concat(parts)
+    assert joined["a"].tolist() == list(range(25))
+    assert joined["b"].tolist() == [f"0{i}" for i in range(25)]
+
+
+def test_a_table_of_one_column_can_be_predicted(tmp_path):
+    assert [len(part) for part in iterate_table(written(tmp_path, "a\n1\n2\n"))] == [2]
+
+
+def test_parts_must_hold_rows(tmp_path):
+    with pytest.raises(InvalidInputError, match="rows must be at least 1, got 0"):
+        next(iterate_table(written(tmp_path, PLAIN), rows=0))
+    with pytest.raises(InvalidInputError, match="cannot be read in parts"):
+        next(iterate_table(written(tmp_path, "", "t.npz")))
+
+
+def test_memory_stays_flat_over_a_long_file(tmp_path):
+    line = ",".join(["0.12345"] * 20)
+    path = written(tmp_path, ",".join(f"c{i}" for i in range(20)) + "\n" + f"{line}\n" * 200_000)
+    program = (
+        "import resource, sys\n"
+        "from equipoise.data.tables import iterate_table\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "parts = iterate_table(sys.argv[1], rows=5_000)\n"
+        "next(parts); before = peak()\n"
+        "print(sum(map(len, parts)), peak() - before)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True).stdout
+    rows, growth = out.split()
+    assert int(rows) == 195_000
+    assert float(growth) < 10, "32 MB of text, 31 MB of numbers"
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def test_without_pyarrow_its_name_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = written(tmp_path, b"PAR1", "t.parquet")
+    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it by `pip install 'equipoise\[parquet\]'`"):
+        read_table(path)
+    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it by `pip install 'equipoise\[parquet\]'`"):
+        next(iterate_table(path))
+
+
+def test_parquet_is_read_whole_and_in_parts(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    frame = pd.DataFrame({"age": [31, 54, 40], "town": ["Oslo", "Rome", "Oslo"], "label": ["a", "b", "a"]})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=1)
+    assert_plain(read_table(tmp_path / "t.parquet"))
+    parts = list(iterate_table(tmp_path / "t.parquet", rows=2))
+    assert sum(map(len, parts)) == 3
+    assert pd.concat(parts)["town"].tolist() == ["Oslo", "Rome", "Oslo"]
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    with pytest.raises(
+        InvalidInputError, match=r"t\.parquet is no Parquet file or is damaged \(.*\); get the file again"
+    ):
+        read_table(written(tmp_path, b"PAR1 and nothing more", "t.parquet"))
+
+
+# --- the real thing -------------------------------------------------------------------------------------------------
+
+
+def test_the_skin_lesions_metadata():
+    samples = read_table(real_data() / "ham10000" / "metadata.csv", target="dx")
+    assert len(samples) == 7017
+    assert len(np.unique(samples.y)) == 7
+    assert samples.x["lesion_id"].nunique() == 5879
+    assert samples.x["age"].dtype == np.float32
+    assert samples.notes == ()
