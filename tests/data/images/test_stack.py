@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images, UnreadableImageError
-from equipoise.data.images.stack import free_memory
+from equipoise.data.images.stack import free_memory, steady_heap
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import noise, write
 
@@ -202,3 +203,32 @@ def test_many_names_cost_few_bytes(tmp_path):
     assert len(pickle.dumps(images)) < 20_000 * (len(names[0]) + 3 * 8 + 8 + 1)
     assert not any(isinstance(value, list | tuple) and len(value) > 100 for value in vars(images).values())
     assert not any(isinstance(value, list | tuple) for value in vars(images.table).values())
+
+
+def resident_after(images: Images, batches: int, pipe) -> None:
+    """A worker's life: the kilobytes it holds of its own after its first batches, and after all."""
+    rng, found = np.random.default_rng(0), []
+    for number in range(batches):
+        images[rng.integers(0, len(images), 64)]
+        if number in (3, batches - 1):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            found.append(next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")))
+    pipe.send((found, steady_heap.cache_info().currsize))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_a_worker_s_memory_is_flat_and_its_allocator_is_told_while_ours_is_not(tmp_path):
+    for number in range(16):  # of different sizes, all above what an allocator maps by itself at first
+        write(tmp_path / f"{number}.jpg", number, height=200 + 7 * number, width=180 + 5 * number)
+    images = Images(tmp_path, [f"{n}.jpg" for n in range(16)], size=(64, 64), channels=3)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    steady_heap.cache_clear()
+    images[:4]
+    assert steady_heap.cache_info().currsize == 0
+    worker = context.Process(target=resident_after, args=(images, 10, theirs))
+    worker.start()
+    (first, last), told = ours.recv()
+    worker.join()
+    assert told == 1
+    assert last - first < 8 * 1024

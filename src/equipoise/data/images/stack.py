@@ -1,5 +1,7 @@
 """Images on disk that look like one array, decoded when they are asked for."""
 
+import ctypes
+import functools
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ Progress = Callable[[int, int], None]  # done, all
 
 SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
 ROWS_AT_ONCE = 256
+MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
 LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
 
 
@@ -169,6 +172,8 @@ class Images:
         def one(place: int) -> None:
             out[place] = self._decode_file(int(rows[place]))
 
+        if _in_worker():
+            steady_heap()
         threads = _threads(self.table.sizes[rows])
         if threads == 1:
             for place in range(len(rows)):
@@ -194,9 +199,27 @@ class Images:
         return self.__dict__ | {"_decoded": None, "_places": None}
 
 
+def _in_worker() -> bool:
+    return multiprocessing.parent_process() is not None
+
+
+@functools.cache
+def steady_heap() -> bool:
+    """Tell this process's allocator to map every block of an image's size and give it back when it is freed.
+
+    glibc raises that bound by itself once such a block is freed; images of all sizes then leave gaps between each
+    other which the next one does not fit into, and a worker grows by hundreds of megabytes without a leak. Only a
+    loader's worker is told: the main process's allocator is not ours to set. False where there is no glibc.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES))
+
+
 def _threads(sizes: NDArray[np.int64]) -> int:
-    worker = multiprocessing.parent_process() is not None  # a loader's worker: the others have the other cores
-    if worker or len(sizes) < 2 or sizes.mean() < LARGE_FILE:
+    if _in_worker() or len(sizes) < 2 or sizes.mean() < LARGE_FILE:  # a worker: the others have the other cores
         return 1
     return min(4, os.cpu_count() or 1, len(sizes))
 
