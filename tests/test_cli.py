@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,71 @@ def test_the_demo_compares_softmax_with_equipoise():
         assert part in result.stdout
     assert "training softmax ..." in result.stderr
     assert result.stdout.count("rare") == 5 + 1  # five classes, one mean
+
+
+def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "equipoise", *arguments]
+    own = PLAIN | {"EQUIPOISE_CACHE": str(folder / "cache")}
+    return subprocess.run(command, capture_output=True, text=True, env=own, cwd=folder, check=False)
+
+
+def test_a_csv_trains_with_one_command(tmp_path):
+    lines = [f"{place % 7},{'hot' if place % 7 > 4 else 'cold'},{place % 7 > 4}" for place in range(140)]
+    (tmp_path / "weather.csv").write_text("degrees,word,summer\n" + "\n".join(lines))
+    done = run_in(tmp_path, "train", "weather.csv", "--target", "summer", "--epochs", "6")
+    assert done.returncode == 0, done.stderr
+    assert "imbalance 2.5" in done.stderr
+    assert "balanced accuracy    100.0%" in done.stdout
+    assert "The run is in runs/weather." in done.stderr
+    assert (tmp_path / "runs" / "weather" / "model.safetensors").is_file()
+
+
+def test_a_wrong_target_is_one_sentence_that_helps(tmp_path):
+    (tmp_path / "t.csv").write_text("age,sick\n1,yes\n2,no\n3,yes\n")
+    done = run_in(tmp_path, "train", "t.csv", "--target", "sik")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: t.csv has no column 'sik'; did you mean 'sick'? Its columns are: age, sick.\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_is_summed_up_and_trains_with_one_command(tmp_path):
+    from PIL import Image
+
+    for name, count, shade in (("night & day", 30, 20), ("[bold]noon", 12, 220)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for place in range(count):
+            Image.new("L", (12, 12), shade + place % 5).save(tmp_path / "photos" / name / f"{place}.png")
+    (tmp_path / "photos" / "night & day" / "Thumbs.db").write_bytes(b"x")
+    summary = run_in(tmp_path, "data", "summary", "photos")
+    assert summary.returncode == 0, summary.stderr
+    assert "[bold]noon" in summary.stdout  # the name as it is, not as markup
+    assert "2 classes, imbalance 2.5" in summary.stdout
+    assert "Thumbs.db" in summary.stderr
+    done = run_in(tmp_path, "train", "photos", "--epochs", "3", "--out", "run", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[bold]noon" in done.stdout
+    again = run_in(tmp_path, "train", "photos", "--out", "run")
+    assert (again.returncode, "run holds a finished run; choose another folder" in again.stderr) == (1, True)
+
+
+def test_one_epoch_ends_before_there_is_an_uncertainty(tmp_path):
+    (tmp_path / "t.csv").write_text("a,label\n" + "\n".join(f"{place},{place % 2}" for place in range(40)))
+    done = run_in(tmp_path, "train", "t.csv", "--epochs", "1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_fetching_from_a_server_without_the_file_is_one_sentence(tmp_path):
+    import http.server
+    import threading
+
+    (tmp_path / "served").mkdir()
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mirror = f"http://127.0.0.1:{server.server_address[1]}/"
+        done = run_in(tmp_path, "data", "fetch", "mnist", "--mirror", mirror)
+        server.shutdown()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: could not fetch {mirror}train-images-idx3-ubyte.gz")
+    assert done.stderr.count("\n") == 1
+    assert "yourself" in done.stderr

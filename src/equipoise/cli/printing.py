@@ -100,7 +100,7 @@ def print_scores(console: Console, result: "RunResult") -> None:
             continue
         own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
         cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
-        if margins is None:
+        if margins is None or result.model.class_uncertainty_ is None:  # another method, or too few epochs
             cells += ["–", "–"]
         else:
             uncertainty = result.model.class_uncertainty_[place]

@@ -38,7 +38,7 @@ def open_data(
     path = Path(source)
     if not path.exists():
         if str(source) in DATASETS:
-            return find_set(str(source))
+            return find_set(str(source), size=None if size is None else (size, size), progress=progress)
         raise InvalidInputError(
             f"there is no file or folder {str(source)!r}; give a table, a folder of images, or one of "
             f"{', '.join(DATASETS)}."
