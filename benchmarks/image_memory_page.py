@@ -33,8 +33,9 @@ def lines() -> list[str]:
     return [
         "# Memory of streaming images",
         "",
-        f"{shape['images']:,} JPEG files of {shape['file'][1]} × {shape['file'][0]} pixels (CelebA's size and number) "
-        f"in class folders, read at {shape['read'][0]} × {shape['read'][1]} in shuffled batches of {shape['batch']} by "
+        f"{shape['images']:,} names of JPEG files of {shape['file'][1]} × {shape['file'][0]} pixels (CelebA's size and "
+        "about its number; links to a few different pictures) in class folders, not checked beforehand, read at "
+        f"{shape['read'][0]} × {shape['read'][1]} in shuffled batches of {shape['batch']} by "
         f"{result['workers']} worker processes, one epoch. Megabytes are resident memory; a process's own is what it "
         "shares with no other. Repeat it with",
         "",
@@ -49,7 +50,7 @@ def lines() -> list[str]:
         "## The same names as a list of path objects",
         "",
         "A worker that looks at a Python object writes to its page, to count the reference, and so gets a copy of it. "
-        "The same loader on a list of path objects, without decoding anything:",
+        "The same loader on a list of path objects, with the allocator set alike and without decoding anything:",
         "",
         *table(control),
         "",

@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from equipoise import __version__
 from equipoise.cli.data import data
@@ -15,11 +16,28 @@ from equipoise.cli.demo import demo
 from equipoise.cli.train import train
 from equipoise.errors import EquipoiseError
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+
+
+class Commands(TyperGroup):
+    """Commands whose interruption has a code of its own, instead of the word "Aborted"."""
+
+    def invoke(self, context: typer.Context) -> object:
+        """Run a command."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
     name="equipoise",
+    cls=Commands,
     help="Learning from imbalanced data: uncertainty decides how much room each class and sample gets.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -35,6 +53,9 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where in the program an error comes from; after any command.")
+    ] = False,
 ) -> None:
     """Options of every command."""
 
@@ -48,16 +69,30 @@ def main() -> None:
     """Run the command line; what equipoise refuses is one sentence on standard error and exit code 1."""
     if sys.stdout is None:
         _end("standard output is closed; open it or send it to a file.")
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
     try:
-        app()
-    except EquipoiseError as error:
-        _end(str(error))
-    except OSError as error:
-        if error.filename is not None:  # a file of its own, not the output
+        app(args=[argument for argument in arguments if argument != "--debug"])
+    except Exception as error:
+        if debug:
             raise
+        _end(_sentence(error))
+
+
+def _sentence(error: Exception) -> str:
+    """What a person can do about an error; one that is not foreseen names itself."""
+    if isinstance(error, EquipoiseError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is None:  # the output, not a file of its own
         with suppress(OSError):  # what is left in the buffer goes nowhere, or Python fails again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _end(f"the output could not be written: {error.strerror or error}; make room or send it elsewhere.")
+        if isinstance(error, BrokenPipeError):  # `| head` has seen enough
+            sys.exit(1)
+        return f"the output could not be written: {error.strerror or error}; make room or send it elsewhere."
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}; check the path and its rights."
+    said = " ".join(str(error).split()) or "no reason was given"
+    return f"something went wrong that equipoise did not foresee ({type(error).__name__}: {said}); --debug shows where."
 
 
 def _end(message: str) -> NoReturn:

@@ -1,6 +1,8 @@
 """How the command line shows classes, scores and progress."""
 
+import json
 import math
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from equipoise.data.summary import ClassSummary
-    from equipoise.runs import RunResult
+    from equipoise.evaluation import Scores
 
 GROUPS = {"many": "many", "medium": "medium", "few": "rare"}
 MOST_CLASSES = 40
@@ -87,32 +89,46 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
     console.print(f"{len(rows):,} {what}{'es' if what == 'class' else 's'}, imbalance {classes.ratio:,.1f} ({balance})")
 
 
-def print_scores(console: Console, result: "RunResult") -> None:
-    """Per class what was found, then the scores of all."""
-    scores, margins = result.scores, result.model.margins_
-    table = Table(title=f"On {scores.samples:,} samples held out")
+def print_scores(
+    console: Console,
+    scores: "Scores",
+    classes: Sequence[str],
+    *,
+    uncertainty: Any = None,
+    margins: Any = None,
+    title: str = "On {samples:,} samples held out",
+) -> None:
+    """Per class what was found, then the scores of all.
+
+    Args:
+        uncertainty, margins: of the classes, (classes,) or (attributes, 2); None where there are none.
+    """
+    table = Table(title=title.format(samples=scores.samples))
     for heading in ("class", "tested", "recall", "precision", "F1", "uncertainty", "margin"):
         table.add_column(heading, justify="left" if heading == "class" else "right")
-    order = sorted(range(len(result.classes)), key=lambda place: -scores.support[place])
-    for place in _ends(order):
+    for place in _ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
         if place is None:
             table.add_row("…", *[""] * 6)
             continue
         own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
         cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
-        if margins is None or result.model.class_uncertainty_ is None:  # another method, or too few epochs
+        if margins is None or uncertainty is None:  # another method, or too few epochs
             cells += ["–", "–"]
         else:
-            uncertainty = result.model.class_uncertainty_[place]
             of_ones = -1 if scores.multilabel else ()
-            cells += [f"{uncertainty[of_ones]:.2f}", f"{margins[place][of_ones]:.2f}"]
-        table.add_row(escape(result.classes[place]), f"{scores.support[place]:,}", *cells)
+            cells += [f"{uncertainty[place][of_ones]:.2f}", f"{margins[place][of_ones]:.2f}"]
+        table.add_row(escape(classes[place]), f"{scores.support[place]:,}", *cells)
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
     found |= {f"recall, {GROUPS[name]}": value for name, value in scores.group_recall.items()}
     for name, value in found.items():
         console.print(f"{name:<20}{value:7.1%}", highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """One JSON object on standard output, as it is."""
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
 def _ends(rows: list[Any]) -> list[Any]:

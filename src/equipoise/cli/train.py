@@ -1,21 +1,29 @@
 """``equipoise train``."""
 
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from click.core import ParameterSource
 from rich.console import Console
 
-from equipoise.cli.printing import ConsoleWatcher, print_scores
+from equipoise.cli.options import AsJson, Quiet
+from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores
 
 if TYPE_CHECKING:
-    from equipoise.runs import RunResult
+    from equipoise.runs import RunResult, TrainOptions
+
+NOT_OPTIONS = ("context", "config", "out", "resume", "as_json", "quiet")
 
 
 def train(
+    context: typer.Context,
     data: Annotated[
-        str, typer.Argument(help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name.")
-    ],
+        str | None,
+        typer.Argument(help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name."),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
     ] = None,
@@ -29,6 +37,9 @@ def train(
     test_share: Annotated[float, typer.Option(help="Share of the samples held out for scoring.")] = 0.2,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Options from a TOML file, or from another run's run.json; flags go first.")
+    ] = None,
     method: Annotated[str, typer.Option(help="A loss by name; 'cross_entropy' for comparison.")] = "uncertainty_margin",
     backbone: Annotated[
         str | None, typer.Option(help="For images: lenet, vgg16, resnet18, resnet50, se_resnet50 or timm:NAME.")
@@ -41,12 +52,13 @@ def train(
     ] = None,
     size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
     augment: Annotated[bool, typer.Option(help="Vary images at random while training.")] = True,
-    epochs: Annotated[int | None, typer.Option(min=1)] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1)] = None,
-    learning_rate: Annotated[float, typer.Option()] = 1e-3,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
+    learning_rate: Annotated[float, typer.Option(help="At the start; it decays to 0.")] = 1e-3,
     dropout: Annotated[float, typer.Option(help="Share dropped; the uncertainty comes from it.")] = 0.5,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The split and every other random choice.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the scores only.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train on a table or on images, everything chosen from the data, and score on samples held out.
 
@@ -57,31 +69,78 @@ def train(
         equipoise train photos/ --out runs/photos
 
         equipoise train skin/ --labels skin.csv --group lesion_id --backbone vgg16 --weights vgg16.pth
-    """
-    from equipoise.runs import TrainOptions, new_folder, train_run
 
-    options = TrainOptions(
-        data=data,
-        target=target,
-        labels=None if labels is None else str(labels),
-        group=group,
-        test=test,
-        test_share=test_share,
-        method=method,
-        backbone=backbone,
-        weights=None if weights is None else str(weights),
-        freeze=freeze,
-        size=size,
-        augment=augment,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        dropout=dropout,
-        seed=seed,
-    )
-    folder = new_folder(data) if out is None else out
+        equipoise train --config options.toml --seed 3
+
+        equipoise train --resume --out runs/photos
+    """
+    from equipoise.runs import new_folder, train_run
+
+    values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}
+    values |= {name: str(values[name]) for name in ("labels", "weights") if values[name] is not None}
+    options, configured = _options(context, values, config, out if resume else None)
+    folder = out or (Path(configured) if configured else new_folder(options.data))
     watcher = ConsoleWatcher(quiet=quiet)
-    with watcher:
-        result: RunResult = train_run(options, folder, resume=resume, verbose=int(not quiet), watcher=watcher)
-    print_scores(Console(), result)
+    command = shlex.join(["equipoise", *sys.argv[1:]])
+    try:
+        with watcher:
+            shown = int(not quiet)
+            result = train_run(options, folder, resume=resume, verbose=shown, watcher=watcher, command=command)
+    except KeyboardInterrupt:
+        _say_how_to_go_on(folder)
+        raise
+    if as_json:
+        print_json(summary_of(result))
+    else:
+        print_scores(
+            Console(),
+            result.scores,
+            result.classes,
+            uncertainty=result.model.class_uncertainty_,
+            margins=result.model.margins_,
+        )
     watcher.note(f"The run is in {result.folder}.")
+    if result.report is not None:
+        watcher.note(f"Open {result.report} in a browser.")
+
+
+def _options(
+    context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
+) -> tuple["TrainOptions", str | None]:
+    """What was typed, then what the file says, then the defaults; and the folder that the file names."""
+    from equipoise.runs import TrainOptions
+    from equipoise.runs.config import OUT, read_config
+
+    told: dict[str, Any] = {}
+    if config is not None:
+        told = read_config(config)
+    elif resumed is not None and values["data"] is None and (resumed / "run.json").is_file():
+        told = read_config(resumed / "run.json")
+    folder = told.pop(OUT, None)
+    typed = {name for name in values if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    values |= {name: value for name, value in told.items() if name not in typed}
+    if values["data"] is None:
+        raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
+    return TrainOptions(**values), folder
+
+
+def summary_of(result: "RunResult") -> dict[str, Any]:
+    """A finished run as plain values."""
+    return {
+        "run": str(result.folder),
+        "report": None if result.report is None else str(result.report),
+        "classes": result.classes,
+        "seconds": result.seconds,
+        "scores": result.scores.as_dict(),
+        "before": None if result.before is None else result.before.as_dict(),
+    }
+
+
+def _say_how_to_go_on(folder: Path) -> None:
+    console = Console(stderr=True)
+    if (folder / "run.json").is_file() and not (folder / "model.safetensors").exists():
+        way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
+        sentence = f"stopped; what is done is kept. Go on by: {way}"
+    else:
+        sentence = "stopped before training began; nothing was written."
+    console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -81,6 +81,8 @@ def train(
                 watcher.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
             record = {"epoch": epoch, "stage": stage, "loss": _over_processes(accelerator, position.mean_loss())}
+            if curriculum is not None and curriculum.wants_uncertainty(epoch):
+                run.keep_weights("softmax")
             record |= _end_epoch(trainee, data, settings, held_out, epoch)
             _remember_best(trainee, position, record, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import safetensors.torch
 from accelerate import Accelerator
 from torch import Tensor
 
@@ -153,6 +154,14 @@ class Run:
         if self.main:
             self.checkpoints.save(position.total, tensors, state | {"position": asdict(position)})
         self.trainee.accelerator.wait_for_everyone()
+
+    def keep_weights(self, name: str) -> None:
+        """Write the network's weights of this moment as ``NAME.safetensors``, for a later comparison."""
+        if self.folder is not None and self.main:
+            tensors = {
+                key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
+            }
+            write_atomically(self.folder / f"{name}.safetensors", safetensors.torch.save(tensors))
 
     def record(self, record: Record) -> None:
         """Add an epoch to ``metrics.jsonl``."""

@@ -1,5 +1,6 @@
 """Every file is decoded once before training; what is broken is named, left out and counted."""
 
+import hashlib
 import os
 import shutil
 
@@ -36,6 +37,8 @@ def test_broken_files_are_listed_skipped_and_counted(tmp_path):
     assert "10000 × 9000 pixels" in note
     assert not {"cat/empty.jpg", "dog/bomb.png", "dog/half.jpg"} & set(samples.x.names)
     assert samples.x[:].shape == (300, 3, 32, 32)
+    hashed = [hashlib.blake2b(path.read_bytes(), digest_size=16).digest() for path in samples.x.paths]
+    assert [digest.tobytes() for digest in samples.x.digests] == hashed
     assert [label for label, name in zip(samples.y, samples.x.names, strict=True) if not name.startswith(label)] == []
 
 
@@ -58,12 +61,12 @@ def test_exactly_one_in_a_hundred_is_tolerated():
 
 
 def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.images.check.FILES_AT_ONCE", 7)
+    monkeypatch.setattr("equipoise.data.images.check.FILES_AT_ONCE", 3)
     root = broken_among(tmp_path, 40)
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*.*g"))
     table, steps = FileTable.of(root, names), []
     two = verify(table, workers=2, progress=lambda done, total: steps.append((done, total)))
-    assert steps == [(min(7 * step, 43), 43) for step in range(1, 8)]
+    assert steps == [(min(3 * step, 43), 43) for step in range(1, 16)]
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "other"))
     one = verify(table, workers=1)
     for name in ("digests", "shapes", "grey", "reasons"):

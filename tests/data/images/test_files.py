@@ -93,6 +93,30 @@ def test_a_train_folder_alone_is_no_partition_and_one_beside_classes_is_a_class(
     assert set(read_images(tmp_path / "b").y) == {"train", "bus", "test"}
 
 
+def test_names_of_parts_are_classes_unless_all_are_parts_and_one_is_train(tmp_path):
+    for number, name in enumerate(("a/test/cat", "a/val/cat", "b/train/cat", "b/bus/big", "c/train/cat", "c/val/dog")):
+        write(tmp_path / name / "x.png", number)
+    assert read_images(tmp_path / "a").y.tolist() == ["test", "val"]
+    assert read_images(tmp_path / "b").y.tolist() == ["bus", "train"]
+    divided = read_images(tmp_path / "c")
+    assert divided.y.tolist() == ["cat", "dog"]
+    assert divided.partition.tolist() == ["train", "val"]
+
+
+def test_a_test_folder_without_classes_is_no_part(tmp_path):
+    class_folder(tmp_path / "train", {"cat": 1, "dog": 1})
+    write(tmp_path / "test" / "1.png", 7)
+    samples = read_images(tmp_path)
+    assert samples.y.tolist() == ["cat", "dog"]
+    assert samples.partition is None
+
+
+def test_one_class_with_a_folder_inside_is_still_one_class(tmp_path):
+    write(tmp_path / "cat" / "sub" / "x.png")
+    with pytest.raises(InvalidInputError, match="all 1 images are of one class, 'cat'"):
+        read_images(tmp_path)
+
+
 def test_a_class_without_training_images_and_images_without_a_class_are_noted(tmp_path):
     class_folder(tmp_path / "train", {"cat": 1, "dog": 1})
     write(tmp_path / "test" / "emu" / "x.png", 7)

@@ -125,6 +125,16 @@ def test_a_file_with_two_labels_is_an_error_among_few(photos):
         read(photos, "file,label\na.png,x\na.png,y\nb.png,y\n")
 
 
+def test_a_file_with_two_labels_among_many_is_left_out(photos):
+    for number in range(100):
+        write(photos / f"n{number}.png", number, height=2, width=2)
+    rows = [f"n{number},{'xy'[number % 2]}" for number in range(100)]
+    samples = read(photos, "\n".join(["file,label", *rows, "n7,x"]))
+    assert "n7.png" not in samples.x.names
+    assert len(samples) == 99
+    assert "1 of 101 files have two different labels; left out: 'n7'." in samples.notes
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

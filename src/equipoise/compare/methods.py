@@ -1,0 +1,149 @@
+"""Every contestant by name: the losses, the paper's method in its variants, resamplers, support vector machines.
+
+Each neural one has the same network, epochs, batches and optimiser; a resampler changes only the rows which that
+network is trained on. Hyper-parameters are those their authors published; ``grid`` holds the settings that
+:func:`equipoise.compare.tuning.fit_tuned` may choose from, as many for every method that has any, the published one
+first. The paper's method has none: it is compared with one set of defaults.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from equipoise.compare.fits import (
+    Fit,
+    Knob,
+    by_name,
+    class_balanced,
+    neural,
+    on_logits,
+    post_hoc,
+    printed,
+    resampled,
+    support_vectors,
+    uncertainty,
+)
+from equipoise.compare.margins import LateMargins
+from equipoise.compare.network import FitOptions
+from equipoise.losses import L_SOFTMAX_STRENGTH, LOSSES
+from equipoise.losses.cosine_margin import PAPERS_MARGIN
+from equipoise.losses.criteria import focal, logit_adjustment, vector_scaling
+
+Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm"]
+GRID = 4
+"""Settings that a method with a knob may be tuned over."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A contestant.
+
+    Args:
+        label: its name in a table.
+        fit: trains and predicts.
+        grid: settings for tuning, the published one, ``{}``, first; without a knob only that.
+        variant: of the paper's method or of a margin head, for research; ``compare`` leaves these out unless asked.
+    """
+
+    label: str
+    family: Family
+    fit: Fit
+    grid: tuple[Knob, ...] = ({},)
+    variant: bool = False
+
+
+def _cosine(label: str, name: Literal["am_softmax", "arcface"]) -> Method:
+    """A margin from 0 to the authors' own, by uncertainty."""
+    most = PAPERS_MARGIN[name]
+    fit = neural(by_name(name), late=lambda options, _: LateMargins(0.0, most, options.kind))
+    return Method(f"{label}, margins by uncertainty", "margin", fit, variant=True)
+
+
+def _angle(label: str, name: Literal["l_softmax", "sphereface"], *, uncertain: bool) -> Method:
+    """A factor on the true angle: the authors' own 4, or from 1 to 4 by uncertainty.
+
+    Their authors raise its strength slowly, as training from scratch collapses without; here both have the softmax
+    stage instead, and differ in nothing but the margins.
+    """
+
+    def late(options: FitOptions, knob: Knob) -> LateMargins:
+        most = float(knob.get("margin", 4.0))
+        return LateMargins(1.0 if uncertain else most, most, options.kind, strength=L_SOFTMAX_STRENGTH)
+
+    fit = neural(lambda _: LOSSES[name], late=late)
+    if uncertain:
+        return Method(f"{label}, margins by uncertainty", "margin", fit, variant=True)
+    return Method(label, "margin", fit, _grid("margin", 2.0, 3.0, 5.0))
+
+
+def _grid(name: str, *values: Any) -> tuple[Knob, ...]:
+    return ({}, *({name: value} for value in values))
+
+
+METHODS: dict[str, Method] = {
+    "cross_entropy": Method("cross-entropy", "baseline", neural(by_name("cross_entropy"))),
+    "uncertainty_margin": Method("class + sample level", "uncertainty", uncertainty("additive", "expected")),
+    "logit_adjustment": Method(
+        "logit adjustment",
+        "loss",
+        neural(on_logits("logit_adjustment", logit_adjustment)),
+        _grid("tau", 0.5, 1.3, 1.6),
+    ),
+    "balanced_softmax": Method("balanced softmax", "loss", neural(by_name("balanced_softmax"))),
+    "vs": Method(
+        "VS",
+        "loss",
+        neural(on_logits("vs", vector_scaling)),
+        ({}, {"gamma": 0.05, "tau": 1.0}, {"gamma": 0.15, "tau": 1.5}, {"gamma": 0.3, "tau": 1.0}),
+    ),
+    "logit_adjustment_post_hoc": Method("logit adjustment, post hoc", "loss", post_hoc, _grid("tau", 0.5, 1.3, 1.6)),
+    "ldam_drw": Method("LDAM-DRW", "loss", neural(by_name("ldam_drw")), _grid("margin", 0.2, 0.35, 0.8)),
+    "weighted": Method("class weights", "loss", neural(by_name("weighted"))),
+    "class_balanced": Method(
+        "class-balanced",
+        "loss",
+        neural(lambda knob: partial(class_balanced, **knob) if knob else LOSSES["class_balanced"]),
+        _grid("beta", 0.9, 0.99, 0.999),
+    ),
+    "focal": Method("focal", "loss", neural(on_logits("focal", focal)), _grid("gamma", 0.5, 1.0, 5.0)),
+    "random_over": Method(
+        "random over-sampling", "resampling", resampled("random_over"), _grid("shrinkage", 0.1, 0.5, 1.0)
+    ),
+    "smote": Method("SMOTE", "resampling", resampled("smote"), _grid("k_neighbors", 3, 10, 20)),
+    "svm_linear": Method("cost-sensitive SVM, linear", "svm", support_vectors("linear"), _grid("C", 0.001, 0.01, 0.1)),
+    "random_under": Method("random under-sampling", "resampling", resampled("random_under")),
+    "adasyn": Method("ADASYN", "resampling", resampled("adasyn"), _grid("n_neighbors", 3, 10, 20)),
+    "neighbourhood_cleaning": Method(
+        "neighbourhood cleaning", "resampling", resampled("neighbourhood_cleaning"), _grid("n_neighbors", 5, 7, 9)
+    ),
+    "svm_rbf": Method("cost-sensitive SVM, RBF", "svm", support_vectors("rbf"), _grid("C", 0.1, 10.0, 100.0)),
+    "cluster_centroids": Method("cluster centroids", "resampling", resampled("cluster_centroids")),
+    "near_miss": Method(
+        "NearMiss",
+        "resampling",
+        resampled("near_miss"),
+        ({}, {"version": 2}, {"version": 3}, {"n_neighbors": 10}),
+    ),
+    "instance_hardness": Method("instance hardness", "resampling", resampled("instance_hardness")),
+    "am_softmax": Method("AM-Softmax", "margin", neural(by_name("am_softmax")), _grid("margin", 0.1, 0.2, 0.5)),
+    "arcface": Method("ArcFace", "margin", neural(by_name("arcface")), _grid("margin", 0.1, 0.3, 0.7)),
+    "l_softmax": _angle("L-Softmax", "l_softmax", uncertain=False),
+    "sphereface": _angle("SphereFace", "sphereface", uncertain=False),
+    "am_softmax_uncertainty": _cosine("AM-Softmax", "am_softmax"),
+    "arcface_uncertainty": _cosine("ArcFace", "arcface"),
+    "l_softmax_uncertainty": _angle("L-Softmax", "l_softmax", uncertain=True),
+    "sphereface_uncertainty": _angle("SphereFace", "sphereface", uncertain=True),
+    "uncertainty_class_level": Method("class level", "uncertainty", uncertainty("additive", "none"), variant=True),
+    "uncertainty_angular": Method(
+        "angular form, our rule", "uncertainty", uncertainty("angular", "expected"), variant=True
+    ),
+    "uncertainty_angular_complement": Method(
+        "angular form, our rule, complement", "uncertainty", uncertainty("angular", "complement"), variant=True
+    ),
+    "uncertainty_angular_class_level": Method(
+        "angular form, our rule, class level", "uncertainty", uncertainty("angular", "none"), variant=True
+    ),
+    "paper_as_printed": Method("the paper as printed", "uncertainty", printed, variant=True),
+}
+"""Every contestant, in the order in which ``compare`` tries them: the baseline, the paper's method, then what has most
+often come near it, then the rest, what is slow last. A new one is one line here."""

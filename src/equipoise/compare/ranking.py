@@ -1,0 +1,174 @@
+"""From finished cells to a ranked table: means, paired differences with intervals, and what to make of them."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from equipoise.errors import InvalidInputError
+
+Pair = tuple[int, int]  # seed, fold
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean difference and between which values it lies; the ends are None where one pair is all there is."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether the difference may be none; yes, where nothing is known of its spread."""
+        return self.low is None or self.high is None or self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method in a table.
+
+    Args:
+        mean, deviation: over seeds and folds; the deviation divides by their number less one, NaN for a single one.
+        runs: how many these are.
+        to_best: the best method's score less this one's, None for the best.
+        to_baseline: this one's less the baseline's, None for the baseline and without one.
+        tied: first, or not to be told from the first.
+    """
+
+    method: str
+    mean: float
+    deviation: float
+    runs: int
+    to_best: Interval | None
+    to_baseline: Interval | None
+    tied: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods by their mean score, best first.
+
+    Args:
+        cannot_run: why a method has no place, by its name.
+        claim: the best method's difference to the baseline at a confidence that allows for having picked the best of
+            so many; None without a baseline, or where the baseline is best.
+    """
+
+    metric: str
+    baseline: str | None
+    places: tuple[Place, ...]
+    cannot_run: Mapping[str, str]
+    claim: Interval | None
+    confidence: float
+
+
+def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0, confidence: float = 0.95) -> Interval:
+    """Student's interval of the mean of paired differences.
+
+    With k-fold cross-validation the runs share training samples and so are not independent; the variance of the mean
+    is then s²·(1/n + n_test/n_train) instead of s²/n (Nadeau & Bengio 2003).
+
+    Args:
+        test_to_train: n_test/n_train, 1/(k − 1) for k folds; 0 for runs whose samples are drawn independently.
+
+    >>> paired_interval([0.01, 0.03, 0.02])
+    Interval(mean=0.02, low=-0.0048..., high=0.0448..., pairs=3)
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise InvalidInputError("differences must be one finite number a pair, one at least.")
+    if not (test_to_train >= 0 and 0 < confidence < 1):
+        raise InvalidInputError(
+            f"test_to_train must not be negative and confidence between 0 and 1, got {test_to_train} and {confidence}."
+        )
+    mean, pairs = float(values.mean()), len(values)
+    if pairs == 1:
+        return Interval(mean, None, None, 1)
+    error = float(values.std(ddof=1)) * math.sqrt(1 / pairs + test_to_train)
+    half = float(stats.t.ppf((1 + confidence) / 2, pairs - 1)) * error
+    return Interval(mean, mean - half, mean + half, pairs)
+
+
+def score_of(record: Mapping[str, Any], metric: str) -> float:
+    """A score by its name: ``"f1"`` is the mean over the classes, ``"f1.deviation"`` their deviation."""
+    value: Any = record["scores"]
+    for name in metric.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            raise InvalidInputError(f"the results hold no score {metric!r}; choose another metric.")
+        value = value[name]
+    value = value["mean"] if isinstance(value, Mapping) and "mean" in value else value
+    if not isinstance(value, int | float):
+        raise InvalidInputError(f"the score {metric!r} is no number in these results, got {value!r}.")
+    return float(value)
+
+
+def rank(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    metric: str = "balanced_accuracy",
+    baseline: str | None = "cross_entropy",
+    test_to_train: float = 0.0,
+    confidence: float = 0.95,
+) -> Ranking:
+    """Methods by their mean score over the seeds and folds of one case, higher first.
+
+    A method is tied for first when the interval of its paired difference to the best contains 0. The best of many has
+    luck on its side, so ``claim``, on which a recommendation rests, divides 1 − confidence among all comparisons.
+    """
+    scores, cannot_run = _by_method(records, metric)
+    if baseline not in scores:
+        baseline = None
+    order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name != baseline, name))
+
+    def difference(one: str, other: str, level: float = confidence) -> Interval | None:
+        shared = sorted(scores[one].keys() & scores[other].keys())
+        if one == other or not shared:
+            return None
+        pairs = [scores[one][pair] - scores[other][pair] for pair in shared]
+        return paired_interval(pairs, test_to_train=test_to_train, confidence=level)
+
+    places = []
+    for name in order:
+        values = np.array(list(scores[name].values()))
+        to_best = difference(order[0], name)
+        places.append(
+            Place(
+                method=name,
+                mean=float(values.mean()),
+                deviation=float(values.std(ddof=1)) if len(values) > 1 else math.nan,
+                runs=len(values),
+                to_best=to_best,
+                to_baseline=None if baseline is None else difference(name, baseline),
+                tied=name == order[0] or (to_best is not None and to_best.contains_zero),
+            )
+        )
+    strict = 1 - (1 - confidence) / max(len(order) - 1, 1)
+    claim = difference(order[0], baseline, strict) if order and baseline is not None else None
+    return Ranking(metric, baseline, tuple(places), cannot_run, claim, confidence)
+
+
+def _by_method(
+    records: Iterable[Mapping[str, Any]], metric: str
+) -> tuple[dict[str, dict[Pair, float]], dict[str, str]]:
+    scores: dict[str, dict[Pair, float]] = {}
+    cannot_run: dict[str, str] = {}
+    cases = set()
+    for record in records:
+        name, pair = record["method"], (record["seed"], record["fold"])
+        cases.add(record["case"])
+        if "cannot_run" in record:
+            cannot_run.setdefault(name, record["cannot_run"])
+            continue
+        if pair in scores.setdefault(name, {}):
+            raise InvalidInputError(f"{name} has two results for seed {pair[0]}, fold {pair[1]}; give each once.")
+        scores[name][pair] = score_of(record, metric)
+    if len(cases) > 1:
+        raise InvalidInputError(f"a ranking is of one case, got {len(cases)}; give the records of one.")
+    for name in cannot_run:  # a mean over the folds that happened to work would be another test
+        scores.pop(name, None)
+    return scores, cannot_run

@@ -1,0 +1,134 @@
+"""Running the cells that are not finished, one after the other or in several processes."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from equipoise.compare.cells import Cell, CellStore
+from equipoise.compare.network import CannotRunError
+from equipoise.errors import InvalidInputError, InvalidStateError
+
+Run = Callable[[Cell], Mapping[str, Any]]
+"""Fits one cell and returns plain values, ``scores`` among them."""
+Progress = Callable[[Cell, int, int], None]
+"""Told of the cell just finished, and how many of how many are."""
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    store: CellStore,
+    run: Run,
+    *,
+    progress: Progress | None = None,
+    jobs: int = 1,
+    until: float | None = None,
+) -> None:
+    """Run what the store does not hold yet; each result is on disk before the next is waited for.
+
+    A method that cannot run on the data is a result as well: its record has ``cannot_run``, a sentence, and no scores.
+    Any other error ends the run, and what was finished is kept.
+
+    Args:
+        run: with several jobs it is pickled once a process, so it may hold the data.
+        jobs: processes, each with one thread for torch.
+        until: no cell is started once ``time.monotonic()`` has passed it.
+    """
+    if jobs < 1:
+        raise InvalidInputError(f"jobs must be at least 1, got {jobs}.")
+    wanted = list(dict.fromkeys(cells))
+    left = [cell for cell in wanted if cell not in store]
+    done = len(wanted) - len(left)
+    in_time = (cell for cell in left if until is None or time.monotonic() < until)
+
+    def keep(cell: Cell, result: Mapping[str, Any]) -> None:
+        nonlocal done
+        store.add(cell, result)
+        done += 1
+        if progress is not None:
+            progress(cell, done, len(wanted))
+
+    if jobs == 1 or len(left) < 2:
+        for cell in in_time:
+            keep(cell, timed(run, cell))
+    else:
+        _in_processes(in_time, run, keep, min(jobs, len(left)))
+
+
+def timed(run: Run, cell: Cell) -> dict[str, Any]:
+    """A cell's result with the seconds it took, or the sentence that says why there is none."""
+    started = time.perf_counter()
+    try:
+        result = dict(run(cell))
+    except CannotRunError as error:
+        result = {"cannot_run": str(error)}
+    return result | {"seconds": round(time.perf_counter() - started, 3)}
+
+
+def _in_processes(
+    waiting: Iterator[Cell], run: Run, keep: Callable[[Cell, Mapping[str, Any]], None], jobs: int
+) -> None:
+    # spawn: a fork would copy torch's threads in the middle of whatever they do
+    context = multiprocessing.get_context("spawn")
+    running: dict[Future[dict[str, Any]], Cell] = {}
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(run,)) as pool:
+        try:
+            for cell in waiting:
+                running[pool.submit(_work, cell)] = cell
+                if len(running) >= jobs:
+                    _keep_finished(running, keep)
+            while running:
+                _keep_finished(running, keep)
+        except BrokenProcessPool as error:
+            raise InvalidStateError(
+                "a process that ran a cell has died, perhaps for lack of memory; finished cells are kept: run again "
+                "with fewer jobs."
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _keep_finished(
+    running: dict[Future[dict[str, Any]], Cell], keep: Callable[[Cell, Mapping[str, Any]], None]
+) -> None:
+    """Wait for one cell at least; keep all that are finished before an error of one of them is raised."""
+    failed: BaseException | None = None
+    for future in wait(running, return_when=FIRST_COMPLETED).done:
+        cell = running.pop(future)
+        error = future.exception()
+        if error is None:
+            keep(cell, future.result())
+        failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+_run: Run | None = None  # of this worker process
+
+
+def _start_worker(run: Run) -> None:
+    import torch
+
+    global _run  # noqa: PLW0603
+    _run = run
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one answers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed tells nobody: without this its workers would wait for it for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(cell: Cell) -> dict[str, Any]:
+    assert _run is not None
+    return timed(_run, cell)

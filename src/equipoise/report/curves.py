@@ -1,0 +1,137 @@
+"""The pictures of answers and of training: reliability, what is left when a share goes to a human, training curves."""
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from equipoise.report.abstention import Abstention
+from equipoise.report.figures import new_axes, percent_axis
+from equipoise.report.record import Record
+from equipoise.report.reliability import Reliability
+from equipoise.report.svg import COLOURS, drawing, inline_svg
+
+STAGES = {"softmax": "softmax", "class": "class margins", "sample": "sample level"}
+VALIDATION = {
+    "balanced_accuracy": "balanced accuracy",
+    "recall_rare": "rarer classes",
+    "recall_common": "other classes",
+}
+VALIDATION_COLOURS = {"balanced_accuracy": "ink", "recall_rare": "rare", "recall_common": "many"}
+
+
+def reliability_figure(found: Reliability, number: int) -> Markup:
+    """Share right over the probability stated; the dot's area is the number of answers."""
+    with drawing():
+        axes = new_axes(330, width=340)
+        axes.plot([0, 1], [0, 1], color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
+        axes.vlines(found.confidence, found.low, found.high, color=COLOURS["accent"], lw=1.2, alpha=0.6)
+        area = 14 + 120 * found.answers / found.answers.max()
+        marks = axes.scatter(found.confidence, found.right, s=area, color=COLOURS["accent"], lw=0, zorder=3)
+        marks.set_gid("bins")
+        tips = [
+            f"stated {stated:.1%}, right {right:.1%} of {answers:,} answers (95% interval {low:.1%} to {high:.1%})"
+            for stated, right, answers, low, high in zip(
+                found.confidence, found.right, found.answers.tolist(), found.low, found.high, strict=True
+            )
+        ]
+        percent_axis(axes.xaxis, axes.set_xlim)
+        percent_axis(axes.yaxis, axes.set_ylim)
+        axes.set_xlabel("probability stated")
+        axes.set_ylabel("share right")
+        said = f"Reliability: {found.title}, expected calibration error {found.ece:.1%}"
+        return inline_svg(axes.figure, f"reliability{number}", said, tips={"bins": tips})
+
+
+def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
+    """Accuracies of the rest over the share sent; and where on the picture each share's two marks lie."""
+    with drawing():
+        axes = new_axes(330)
+        share = np.array([step.share for step in found])
+        lines = {
+            "accuracy": (np.array([step.accuracy for step in found]), "accent", "-"),
+            "balanced accuracy": (np.array([step.balanced_accuracy for step in found]), "rare", (0, (5, 2))),
+        }
+        for name, (values, colour, style) in lines.items():
+            axes.plot(share, values, color=COLOURS[colour], ls=style, label=name)
+        low = min(float(np.nanmin(values)) for values, _, _ in lines.values())
+        axes.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
+        axes.set_xlim(0, 1)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        axes.set_xlabel("share of the samples sent to a human, the most uncertain first")
+        axes.set_ylabel("on the rest")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+        picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
+        places = _places(axes, share, [values for values, _, _ in lines.values()])
+    return picture, places
+
+
+def training_figure(record: Record) -> Markup | None:
+    """Loss, validation scores and margin strength over the epochs, the stages shaded."""
+    epochs = record.epochs
+    if not epochs:
+        return None
+    checked = [name for name in VALIDATION if any(_number(epoch.get(name)) is not None for epoch in epochs)]
+    stronger = any(_number(epoch.get("strength")) for epoch in epochs)
+    with drawing():
+        rows = 1 + bool(checked) + stronger
+        drawn = new_axes(110 + 150 * rows, rows=rows, width=600)
+        panels = list(np.atleast_1d(np.array(drawn, dtype=object)))
+        _curve(panels[0], epochs, "loss", "accent", "")
+        panels[0].set_ylabel("training loss")
+        if checked:
+            for name in checked:
+                _curve(panels[1], epochs, name, VALIDATION_COLOURS[name], VALIDATION[name])
+            panels[1].set_ylabel("validation")
+            panels[1].yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+            panels[1].legend(loc="lower right", ncols=3)
+        if stronger:
+            _curve(panels[-1], epochs, "strength", "warn", "")
+            panels[-1].set_ylabel("margin strength")
+            panels[-1].set_ylim(bottom=0)
+        panels[-1].set_xlabel("epoch")
+        panels[-1].xaxis.get_major_locator().set_params(integer=True)
+        _shade(panels, epochs)
+        return inline_svg(panels[0].figure, "training", "Training curves over the epochs, the stages shaded")
+
+
+def _curve(axes: Any, epochs: list[dict[str, Any]], name: str, colour: str, label: str) -> None:
+    points = [(epoch["epoch"] + 1, _number(epoch.get(name))) for epoch in epochs]
+    known = [point for point in points if point[1] is not None]
+    mark = "o" if len(known) < 3 else None
+    axes.plot(*zip(*known, strict=True), color=COLOURS[colour], label=label, marker=mark, ms=5)
+
+
+def _shade(panels: list[Any], epochs: list[dict[str, Any]]) -> None:
+    """A band for each stage, named above the first panel."""
+    shades = dict(zip(STAGES, ("shade1", "shade2", "shade3"), strict=True))
+    for axes in panels:
+        axes.set_xlim(0.5, epochs[-1]["epoch"] + 1.5)
+    for stage, group in groupby(epochs, key=lambda epoch: str(epoch["stage"])):
+        if stage not in STAGES:
+            continue
+        numbers = [epoch["epoch"] + 1 for epoch in group]
+        for axes in panels:
+            axes.axvspan(numbers[0] - 0.5, numbers[-1] + 0.5, color=COLOURS[shades[stage]], lw=0, zorder=0)
+        middle = (numbers[0] + numbers[-1]) / 2
+        place = panels[0].get_xaxis_transform()
+        panels[0].text(middle, 1.03, STAGES[stage], transform=place, ha="center", va="bottom", color=COLOURS["muted"])
+
+
+def _places(axes: Any, share: Any, lines: list[Any]) -> list[list[float]]:
+    """x, and y of each line, in the picture's own units; the last two are the ends of the vertical axis."""
+    height = axes.figure.get_size_inches()[1] * 72
+    bottom, top = (height - y for y in axes.get_window_extent().get_points()[:, 1])
+    found = []
+    for place, across in enumerate(share):
+        spots = [axes.transData.transform((across, line[place])) for line in lines]
+        found.append(
+            [round(float(number), 2) for number in (spots[0][0], *(height - y for _, y in spots), bottom, top)]
+        )
+    return [[0.0 if np.isnan(number) else number for number in row] for row in found]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and np.isfinite(value) else None

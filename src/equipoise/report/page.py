@@ -1,0 +1,174 @@
+"""One run -> one self-contained page."""
+
+import base64
+import hashlib
+import math
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from equipoise.errors import InvalidInputError
+from equipoise.files import write_atomically
+from equipoise.report.abstention import abstention
+from equipoise.report.classes import class_rows, group_note
+from equipoise.report.confusion import matrix, worst_pairs
+from equipoise.report.curves import abstention_figure, reliability_figure, training_figure
+from equipoise.report.figures import before_after_figure, hardness_figure, uncertainty_figure
+from equipoise.report.gallery import gallery
+from equipoise.report.hardness import KINDS, hardness
+from equipoise.report.origin import origin
+from equipoise.report.record import GROUP_NAMES, Record, read_record
+from equipoise.report.reliability import reliability
+from equipoise.report.verdict import percent, points, verdict
+
+REPORT = "report.html"
+MOST_NAMED = 12
+
+
+def write_report(run: str | Path, out: str | Path | None = None) -> Path:
+    """Write the page of a finished run; it needs no other file and no network.
+
+    Args:
+        run: the run's folder.
+        out: where to; None is ``report.html`` in the folder. An earlier page there is replaced.
+    """
+    record = read_record(run)
+    page = render("report.html.j2", _content(record))
+    return write_page(page, record.folder / REPORT if out is None else Path(out))
+
+
+def render(template: str, content: dict[str, Any]) -> str:
+    """Fill a template: everything is escaped, and the page's policy allows its own script and style alone."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "points": points, "number": number, "anchor": anchor}
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    return environment.get_template(template).render(
+        **content,
+        policy=policy,
+        style=Markup(style),  # noqa: S704  (a file of ours)
+        script=Markup(script),  # noqa: S704
+    )
+
+
+def write_page(page: str, path: Path) -> Path:
+    """All of it or nothing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, page.encode("utf-8", errors="replace"))
+    except (IsADirectoryError, NotADirectoryError, FileExistsError, PermissionError) as error:
+        raise InvalidInputError(f"the report cannot be written to {path} ({error}); choose another file.") from error
+    return path
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """
+    >>> number(1.234), number(float("nan")), number(0.00123)
+    ('1.23', '–', '0.0012')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
+
+
+def anchor(title: str) -> str:
+    """
+    >>> anchor("Hard, or merely rare?")
+    'hard-or-merely-rare'
+    """
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def _content(record: Record) -> dict[str, Any]:
+    found, steps, kinds = reliability(record), abstention(record), hardness(record)
+    curve, places = abstention_figure(steps) if steps else (None, [])
+    confusion = matrix(record)
+    rows = class_rows(record)
+    return {
+        "record": record,
+        "groups": GROUP_NAMES,
+        "verdict": verdict(record),
+        "rows": rows,
+        "left_out": len(record.classes) - len(rows),
+        "group_note": group_note(record),
+        "uncertainty_figure": uncertainty_figure(record),
+        "change_figure": before_after_figure(record),
+        "matrix": confusion,
+        "pairs": worst_pairs(record),
+        "attributes": _attribute_rows(record),
+        "reliability": [(part, reliability_figure(part, place)) for place, part in enumerate(found)],
+        "steps": steps,
+        "coverage_figure": curve,
+        "training_figure": training_figure(record),
+        "gallery": gallery(record),
+        "hardness_figure": hardness_figure(record, kinds),
+        "often_above": kinds.often_above,
+        "kinds": _named_kinds(record),
+        "origin": origin(record),
+        "data": {
+            "confusion": None if confusion is None else confusion.as_dict(),
+            "steps": [_finite(step.as_dict()) for step in steps],
+            "places": places,
+        },
+    }
+
+
+def _named_kinds(record: Record) -> list[dict[str, Any]]:
+    """The kinds that occur, with their classes, those missed most often first."""
+    found = hardness(record)
+    groups = []
+    for kind, text in KINDS.items():
+        mine = [place for place in range(len(record.classes)) if found.kinds[place] == kind]
+        mine.sort(key=lambda place: -np.nan_to_num(found.missed[place], nan=-1))
+        if not mine:
+            continue
+        names = []
+        for place in mine[:MOST_NAMED]:
+            rival = found.rivals[place]
+            names.append(
+                {
+                    "name": record.classes[place],
+                    "missed": found.missed[place],
+                    "rival": record.classes[rival] if rival is not None and kind in ("needs data", "overlaps") else "",
+                }
+            )
+        groups.append({"text": text, "names": names, "more": len(mine) - len(names)})
+    return groups
+
+
+def _attribute_rows(record: Record) -> list[dict[str, Any]]:
+    """What was found and missed of each attribute."""
+    table = record.scores.get("confusion")
+    if not record.multilabel or table is None:
+        return []
+    return [
+        {"name": name, "found": cells[1][1], "missed": cells[1][0], "false": cells[0][1], "absent": cells[0][0]}
+        for name, cells in zip(record.classes, table, strict=True)
+    ]
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no NaN."""
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values.items()}
+
+
+def _asset(name: str) -> str:
+    return (resources.files("equipoise.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,199 @@
+"""What a run's folder holds, read and checked; files of a stranger are data only, nothing in them is executed."""
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.summary import Group, class_groups
+from equipoise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+GROUP_NAMES: dict[Group, str] = {"many": "many", "medium": "medium", "few": "rare"}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The answers to the samples that training has not seen.
+
+    Args:
+        probabilities: (samples, classes); with attributes, of a 1, (samples, attributes).
+        labels, predicted: (samples,) places in the classes; with attributes 0/1, (samples, attributes).
+        uncertainty: (samples,).
+        before: what the softmax stage's model predicted, shaped as ``predicted``; None where there is none.
+    """
+
+    probabilities: Floats
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    uncertainty: Floats
+    before: NDArray[np.int64] | None
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run. Every array a class is in the order of ``classes``, NaN where a value is not defined."""
+
+    folder: Path
+    classes: tuple[str, ...]
+    multilabel: bool
+    counts: NDArray[np.int64]  # training samples
+    groups: tuple[Group, ...]
+    support: NDArray[np.int64]  # held-out samples
+    scores: dict[str, Any]
+    before: dict[str, Any] | None
+    uncertainty: Floats | None
+    margins: Floats | None
+    held_out: HeldOut | None
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    gallery: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)  # run.json
+
+    @property
+    def name(self) -> str:
+        """The folder's."""
+        return shown(self.folder.resolve().name)
+
+    @property
+    def noun(self) -> str:
+        """What an entry of ``classes`` is."""
+        return "attribute" if self.multilabel else "class"
+
+    @property
+    def nouns(self) -> str:
+        """Several of them."""
+        return "attributes" if self.multilabel else "classes"
+
+    def each(self, metric: str, *, before: bool = False) -> Floats:
+        """A metric of every class, of the final or of the softmax stage's model."""
+        source = self.before if before else self.scores
+        if source is None:
+            return np.full(len(self.classes), np.nan)
+        return _floats(source[metric]["each"], len(self.classes), metric, self.folder)
+
+    def in_group(self, *groups: Group) -> NDArray[np.bool_]:
+        """Which classes belong to one of the groups."""
+        return np.isin(np.array(self.groups), groups)
+
+
+def read_record(folder: str | Path) -> Record:
+    """Read a run's folder; what it may lack is None or empty."""
+    folder = Path(folder)
+    if not (folder / "run.json").is_file() or not (folder / "scores.json").is_file():
+        raise InvalidInputError(
+            f"{folder} must be the folder of a finished run, with run.json and scores.json; make one with "
+            "'equipoise train'."
+        )
+    about, scores = _json(folder / "run.json"), _json(folder / "scores.json")
+    try:
+        return _assemble(folder, about, scores)
+    except (KeyError, TypeError, ValueError, IndexError, OSError, zipfile.BadZipFile) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            f"the record in {folder} is damaged or of another version ({type(error).__name__}: {error}); train anew."
+        ) from error
+
+
+def shown(text: Any, longest: int = 200) -> str:
+    """Text fit for a page: one line, no control or direction-changing characters, not endless."""
+    plain = "".join(letter if letter.isprintable() else " " if letter.isspace() else "\ufffd" for letter in str(text))
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Record:
+    multilabel = bool(scores["multilabel"])
+    names = (about.get("attributes") if multilabel else None) or about["classes"]
+    size = len(scores["support"])
+    if len(names) != size:
+        raise InvalidInputError(f"{folder} names {len(names)} classes and scores {size}; train anew.")
+    counts = _integers(about["train_counts"], size, "train_counts", folder)
+    before = folder / "before_scores.json"
+    gallery = folder / "gallery.json"
+    return Record(
+        folder=folder,
+        classes=tuple(shown(name) for name in names),
+        multilabel=multilabel,
+        counts=counts,
+        groups=class_groups(counts),
+        support=_integers(scores["support"], size, "support", folder),
+        scores=scores,
+        before=_json(before) if before.is_file() else None,
+        uncertainty=_optional(about.get("class_uncertainty"), size, "class_uncertainty", folder),
+        margins=_optional(about.get("margins"), size, "margins", folder),
+        held_out=_held_out(folder / "held_out.npz", size, multilabel),
+        epochs=_epochs(folder / "metrics.jsonl"),
+        gallery=_json(gallery) if gallery.is_file() else {},
+        about=about,
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{path} cannot be read ({error}); train anew.") from error
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{path} must hold an object, got {type(value).__name__}; train anew.")
+    return value
+
+
+def _epochs(path: Path) -> list[dict[str, Any]]:
+    """One record an epoch; a last line that was cut off is left out."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and {"epoch", "stage", "loss"} <= record.keys():
+            found.append(record)
+    return found
+
+
+def _held_out(path: Path, size: int, multilabel: bool) -> HeldOut | None:
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        stored = {name: np.asarray(file[name]) for name in file.files}
+    before = stored.get("before")
+    found = HeldOut(
+        probabilities=stored["probabilities"].astype(np.float64),
+        labels=stored["labels"].astype(np.int64),
+        predicted=stored["predicted"].astype(np.int64),
+        uncertainty=stored["uncertainty"].astype(np.float64),
+        before=None if before is None else before.astype(np.int64),
+        rows=stored["rows"].astype(np.int64),
+    )
+    samples = len(found.labels)
+    labels_shape = (samples, size) if multilabel else (samples,)
+    labels = [found.labels, found.predicted, *([] if found.before is None else [found.before])]
+    fits = found.probabilities.shape == (samples, size) and found.uncertainty.shape == (samples,) == found.rows.shape
+    highest = 1 if multilabel else size - 1
+    fits &= all(part.shape == labels_shape and bool(((part >= 0) & (part <= highest)).all()) for part in labels)
+    if not fits or samples == 0:
+        raise InvalidInputError(f"the arrays of {path} do not fit each other or the {size} classes; train anew.")
+    return found
+
+
+def _floats(values: Any, size: int, what: str, folder: Path) -> Floats:
+    found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    if found.shape != (size,):
+        raise InvalidInputError(f"{what} in {folder} must hold one number for each of {size} classes; train anew.")
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _optional(values: Any, size: int, what: str, folder: Path) -> Floats | None:
+    return None if values is None else _floats(values, size, what, folder)
+
+
+def _integers(values: Any, size: int, what: str, folder: Path) -> NDArray[np.int64]:
+    found = _floats(values, size, what, folder)
+    if bool((np.isnan(found) | (found < 0)).any()):
+        raise InvalidInputError(f"{what} in {folder} must hold counts; train anew.")
+    return found.astype(np.int64)

@@ -1,0 +1,95 @@
+"""How often the model is right when it says how sure it is: overall, and where it names a rare or a common class."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.evaluation.calibration import BINS, binned_error
+from equipoise.report.record import Floats, Record
+
+WILSON_Z = 1.96
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Answers sorted by their probability into bins; bins without an answer are left out.
+
+    Args:
+        confidence, right: mean probability and share of right answers, one entry a bin.
+        low, high: the 95 % Wilson interval of ``right``.
+        answers: how many fall into the bin.
+        ece: expected calibration error, as in the scores.
+    """
+
+    title: str
+    confidence: Floats
+    right: Floats
+    low: Floats
+    high: Floats
+    answers: NDArray[np.int64]
+    ece: float
+
+    @property
+    def total(self) -> int:
+        """All answers."""
+        return int(self.answers.sum())
+
+
+def reliability(record: Record) -> list[Reliability]:
+    """Of all answers, and apart of those that name a rare or a common class.
+
+    The class that is *named* decides, not the true one: only that is known when an answer is used. Among the samples of
+    a rare class even a perfectly calibrated model would look overconfident. With attributes every yes-or-no is an
+    answer, and the attribute decides.
+    """
+    held = record.held_out
+    if held is None:
+        return []
+    if record.multilabel:
+        confidence = np.where(held.predicted == 1, held.probabilities, 1 - held.probabilities)
+        named = np.broadcast_to(np.arange(len(record.classes)), held.predicted.shape)
+    else:
+        confidence = held.probabilities[np.arange(len(held.predicted)), held.predicted]
+        named = held.predicted
+    confidence, named = confidence.ravel().clip(0, 1), named.ravel()
+    right = (held.predicted == held.labels).ravel()
+    found = [_of("All answers", confidence, right)]
+    for title, group in (("Answers that name a rare class", "few"), ("Answers that name a common class", "many")):
+        title = (
+            title.replace("Answers that name a", "About").replace("class", "attributes") if record.multilabel else title
+        )
+        rows = record.in_group(group)[named]
+        if rows.any() and not rows.all():
+            found.append(_of(title, confidence[rows], right[rows]))
+    return found
+
+
+def wilson(hits: Floats, trials: Floats, z: float = WILSON_Z) -> tuple[Floats, Floats]:
+    """The 95 % interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
+
+    >>> [round(float(end), 3) for end in wilson(np.array(0.0), np.array(10.0))]
+    [0.0, 0.278]
+    """
+    share, square = hits / trials, z * z
+    middle = (share + square / (2 * trials)) / (1 + square / trials)
+    half = z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
+    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+
+
+def _of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
+    place = np.searchsorted(np.arange(BINS + 1) / BINS, confidence, side="left").clip(1, BINS) - 1  # as binned_error
+    answers = np.bincount(place, minlength=BINS)
+    filled = answers > 0
+    trials = answers[filled].astype(np.float64)
+    hits = np.bincount(place, weights=right, minlength=BINS)[filled]
+    low, high = wilson(hits, trials)
+    return Reliability(
+        title=title,
+        confidence=np.bincount(place, weights=confidence, minlength=BINS)[filled] / trials,
+        right=hits / trials,
+        low=low,
+        high=high,
+        answers=answers[filled],
+        ece=binned_error(confidence, right),
+    )

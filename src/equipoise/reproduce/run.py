@@ -1,0 +1,120 @@
+"""Running a table: every cell once, kept in a file, in as many processes as wanted."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.compare import Cell, CellStore, run_cells
+from equipoise.compare.folds import samples_checksum, summary
+from equipoise.compare.running import Progress
+from equipoise.compare.tuning import fit_tuned
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import scores
+from equipoise.reproduce.cases import Case
+from equipoise.reproduce.cases import Progress as Reading
+from equipoise.reproduce.tables import TABLES
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """Runs the cells of a table; it holds the data, and may be sent to another process."""
+
+    cases: Mapping[str, Case]
+    tune: bool
+
+    def __call__(self, cell: Cell) -> dict[str, Any]:
+        """The record of one cell: last epoch, test part untouched by any choice."""
+        case = self.cases[cell.case]
+        train, test = case.split(cell.seed, cell.fold)
+        x, y = case.samples.x, case.samples.y
+        groups = None if case.samples.groups is None else case.samples.groups[train]
+        tuned = fit_tuned(
+            cell.method,
+            _rows(x, train),
+            y[train],
+            _rows(x, test),
+            seed=cell.seed,
+            options=case.options,
+            tune=self.tune,
+            groups=groups,
+        )
+        said = tuned.predicted
+        if y.ndim == 2:
+            found = scores(y[test], said.labels, probabilities=said.probabilities, train_counts=y[train].sum(0))
+        else:
+            classes = np.unique(y)
+            counts = [int((y[train] == name).sum()) for name in classes]
+            probabilities = said.probabilities if len(said.classes) == len(classes) else None
+            found = scores(y[test], said.labels, probabilities=probabilities, classes=classes, train_counts=counts)
+        record = {"scores": summary(found), "notes": list(said.notes), "rows": {"train": len(train), "test": len(test)}}
+        return record | {"knob": dict(tuned.knob), "tried": list(tuned.tried)}
+
+
+def _rows(x: Any, rows: Any) -> Any:
+    taken = x[rows]
+    return taken if taken.dtype == np.uint8 else np.asarray(taken, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A finished table."""
+
+    name: str
+    cases: Mapping[str, Case]
+    records: list[dict[str, Any]]
+    header: Mapping[str, Any]
+    seeds: int
+    tune: bool
+    hours: float
+
+
+def run_table(
+    name: str,
+    data: Path | None,
+    folder: Path,
+    *,
+    seeds: int = 5,
+    jobs: int = 1,
+    tune: bool = False,
+    smoke: bool = False,
+    methods: tuple[str, ...] | None = None,
+    reading: Reading | None = None,
+    progress: Progress | None = None,
+) -> TableResult:
+    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every cell.
+
+    Args:
+        data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
+        seeds: each draws its own imbalance, split and first weights.
+        jobs: processes.
+        tune: choose the knobs of methods that have one on a fifth of the training rows, at most 4 settings each.
+        smoke: a few samples and epochs, to see that it runs.
+        methods: only these rows; None is all of them.
+        reading: told how many images of how many have been through the backbone.
+        progress: told of each finished cell.
+    """
+    if name not in TABLES:
+        raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
+    cases = TABLES[name](data, smoke, reading)
+    checksums = {key: samples_checksum(case.samples) for key, case in cases.items()}
+    options = {key: {k: v for k, v in asdict(case.options).items() if k != "backbone"} for key, case in cases.items()}
+    settings = {"smoke": smoke, "tune": tune, "options": json.dumps(options, sort_keys=True)}
+    cells = [
+        Cell(key, method, seed, fold)
+        for seed in range(seeds)
+        for key, case in cases.items()
+        for method in case.methods
+        if methods is None or method in methods
+        for fold in range(case.folds)
+    ]
+    path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
+    with CellStore(path, data=checksums, settings=settings) as store:
+        run_cells(cells, store, TableRun(cases, tune), progress=progress, jobs=jobs)
+        records = [store[cell] for cell in cells]
+        header = store.header
+    hours = sum(float(record["seconds"]) for record in records) / 3600
+    return TableResult(name, cases, records, header, seeds, tune, hours)
