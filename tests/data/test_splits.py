@@ -200,7 +200,40 @@ def test_whole_groups_are_held_out(rows, share, seed):
         name = rarest[-1][0]
         own = set(groups[y == name].tolist())
         taken = own & set(groups[held].tolist())
-        assert len(taken) == 0 if len(own) < 3 else 1 <= len(taken) <= len(own) - 2
+        free = [g for g in own if all(len(set(groups[y == c])) > 2 for c in set(y[groups == g]))]
+        assert len(taken) <= max(len(own) - 2, 0)
+        assert bool(taken) == bool(free)
+    for name in set(y):
+        before, after = len(set(groups[y == name])), len(set(groups[train][y[train] == name]))
+        assert after >= min(before, 2), "two groups of each class stay, and all of a class with fewer than three"
+
+
+def test_a_class_whose_only_group_holds_a_rarer_one_stays():
+    y = np.array(["lone"] * 8 + ["rare"] * 5 + ["common"] * 40)
+    groups = np.array([0] * 8 + [0, 1, 2, 3, 4] + [5 + row // 4 for row in range(40)])
+    for seed in range(50):
+        train, held = hold_out(y, 0.3, seed=seed, groups=groups)
+        assert "lone" in y[train]
+        assert 1 <= np.sum(y[held] == "rare") <= 3, "another group of the rare class goes in its place"
+
+
+def test_classes_spread_over_the_groups_of_rarer_ones_keep_two():
+    rare = [(name, f"{name}{number}") for name in "uvw" for number in range(4)]
+    wide = [("wide", group) for group in ("u0", "v0", "w0")] * 5
+    pair = [("pair", group) for group in ("u1", "u2")] * 4
+    y, groups = (np.array(column) for column in zip(*rare, *wide, *pair, strict=True))
+    for seed in range(60):
+        train, _ = hold_out(y, 0.5, seed=seed, groups=groups)
+        assert len(set(groups[train][y[train] == "wide"])) >= 2
+        assert len(set(groups[train][y[train] == "pair"])) == 2, "fewer than three give none"
+
+
+def test_groups_passed_over_are_made_good_by_the_next():
+    y = np.array(["rare"] * 6 + ["lone"] * 7 + ["sole"] * 7 + ["common"] * 40)
+    groups = np.array([*range(6), *[0] * 7, *[1] * 7, *(6 + row // 4 for row in range(40))])
+    for seed in range(20):
+        _, held = hold_out(y, 0.2, seed=seed, groups=groups)  # 4 of the 20 samples in the groups of the rare class
+        assert Counter(y[held].tolist()) == {"rare": 4, "common": 8}
 
 
 def test_the_groups_held_out_come_nearest_to_the_share():

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.data import tables
+from equipoise.data.columns import TableEncoder
 from equipoise.data.delimited import sniff_delimiter
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError
@@ -51,6 +52,23 @@ def assert_plain(samples):
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " ", "   ", ", "])
 def test_any_delimiter_is_found(tmp_path, delimiter):
     assert_plain(read_table(written(tmp_path, PLAIN.replace(",", delimiter))))
+
+
+@pytest.mark.parametrize("delimiter", [":", "^", "~", "#", "!", "/", "&", "=", "\x01"])
+def test_any_sign_that_divides_every_row_is_a_delimiter(tmp_path, delimiter):
+    assert_plain(read_table(written(tmp_path, PLAIN.replace(",", delimiter))))
+    parts = list(iterate_table(written(tmp_path, PLAIN.replace(",", delimiter)), rows=2))
+    assert [len(part) for part in parts] == [2, 1]
+
+
+def test_signs_of_names_and_numbers_are_no_delimiters():
+    assert sniff_delimiter(["a:b:c", "1:2:3", "1:2"]) == ",", "not every row has as many"
+    assert sniff_delimiter(["a#b:c:d", "u#v:1:2"]) == ":", "the sign that divides most"
+    assert sniff_delimiter(["size-cm weight_kg", "1-5 2_5"]) == " "
+    assert sniff_delimiter(["first name:last name", "Ann Lee:Bo Lee"]) == ":"
+    assert sniff_delimiter(["time x", "12:30 5"]) == " ", "the header has none"
+    assert sniff_delimiter(["time,x", "12:30,5"]) == ","
+    assert sniff_delimiter(["a.b", "1.5"]) == ","
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
@@ -90,6 +108,28 @@ def test_names_with_spaces_do_not_make_spaces_the_delimiter():
 def test_decimal_commas_are_read_where_the_delimiter_is_another(tmp_path):
     samples = read_table(written(tmp_path, "a;y\n1,5;u\n-2,25;v\n3;u\n"))
     assert samples.x["a"].tolist() == [1.5, -2.25, 3.0]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
+def test_a_decimal_comma_far_from_the_start_is_seen(tmp_path, delimiter):
+    lines = ["3;4;u", "5;4;v"] * 2000 + ["1,5;4;u"]
+    samples = read_table(written(tmp_path, "\n".join(["a;b;y", *lines]).replace(";", delimiter)))
+    assert samples.x["a"].dtype.kind == "f"
+    assert samples.x["a"].iloc[-1] == 1.5
+    points = read_table(written(tmp_path, "\n".join(["a;b;y", *lines, "1;2.5;u"]).replace(";", delimiter)))
+    assert points.x["b"].iloc[-1] == 2.5
+
+
+def test_a_decimal_comma_beyond_what_was_looked_at_is_read_by_the_encoder(tmp_path, monkeypatch):
+    monkeypatch.setattr("equipoise.data.delimited.SAMPLE_CHARACTERS", 5000)
+    lines = [f"{i % 9};{'uv'[i % 2]}" for i in range(3000)] + ["1,5;u"]
+    path = written(tmp_path, "\n".join(["a;y", *lines]))
+    x = read_table(path).x
+    encoder = TableEncoder().fit(x)
+    assert encoder.transform(x)[-1].tolist() == [1.5]
+    assert encoder.transform(x)[:9, 0].tolist() == list(range(9))
+    parts = [encoder.transform(part) for part in iterate_table(path, rows=500, text=encoder.text_columns)]
+    assert np.array_equal(np.concatenate(parts), encoder.transform(x))
 
 
 def test_decimal_points_stay_points_beside_words_like_decimal_commas(tmp_path):
@@ -374,6 +414,24 @@ def test_npz_by_the_usual_names(tmp_path, first, second):
     assert samples.y.tolist() == ["a", "b", "a"]
 
 
+def test_npz_with_one_hot_labels_in_parts(tmp_path):
+    one_hot = np.eye(3)[[2, 0, 1, 2]]
+    np.savez(
+        tmp_path / "t.npz", x_train=np.ones((3, 2)), y_train=one_hot[:3], x_test=np.ones((1, 2)), y_test=one_hot[3:]
+    )
+    samples = read_table(tmp_path / "t.npz")
+    assert samples.y.tolist() == [2, 0, 1, 2]
+    assert samples.partition.tolist() == ["train"] * 3 + ["test"]
+
+
+def test_a_target_that_arrays_do_not_have_is_refused(tmp_path):
+    np.savez(tmp_path / "t.npz", x_train=np.ones((3, 2)), y_train=[0, 1, 0], x_test=np.ones((1, 2)), y_test=[1])
+    with pytest.raises(InvalidInputError, match=r"no labels named 'sick'; .* in y_train and y_test: leave target out"):
+        read_table(tmp_path / "t.npz", target="sick")
+    with pytest.raises(InvalidInputError, match="has its labels in the second one, so target='sick' has no meaning"):
+        read_table((np.ones((2, 2)), [0, 1]), target="sick")
+
+
 def test_npz_that_is_none_or_holds_objects_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"is no \.npz file or is damaged"):
         read_table(written(tmp_path, b"nothing", "t.npz"))
@@ -449,6 +507,10 @@ def test_arrays_of_labels():
     several = read_table((x, [[0, 1], [1, 1], [0, 0]]))
     assert several.attributes == ("0", "1")
     assert several.y.tolist() == [[0, 1], [1, 1], [0, 0]]
+    hot = read_table((x, [[0, 0, 1], [1, 0, 0], [0, 0, 1]]))
+    assert hot.y.tolist() == [2, 0, 2]
+    assert (hot.y.dtype, hot.attributes) == (np.int64, ())
+    assert hot.notes == ("every row of the labels has a single 1 in 3 columns: its place is the class.",)
     some = read_table((x, [1.0, np.nan, 2.0]))
     assert some.x.tolist() == [[0, 1], [4, 5]]
     assert some.y.tolist() == [1, 2]

@@ -1,6 +1,7 @@
 """Archives are unpacked once, whole or not at all, and never outside of their folder."""
 
 import io
+import json
 import os
 import stat
 import tarfile
@@ -58,8 +59,9 @@ def test_every_kind_gives_its_files(name, tmp_path, cache):
 def test_the_second_time_finds_what_the_first_unpacked_and_a_changed_archive_is_unpacked_anew(tmp_path):
     archive = tar(tmp_path / "a.tar", FILES)
     first = unpack(archive)
-    (first / "mark").touch()
-    assert (unpack(archive) / "mark").exists()
+    made = first.stat().st_ino, (first / "photos/cat/1.jpg").stat().st_ctime_ns
+    assert unpack(archive) == first
+    assert (first.stat().st_ino, (first / "photos/cat/1.jpg").stat().st_ctime_ns) == made
     os.utime(archive, ns=(1, 1))
     second = unpack(archive)
     assert second != first
@@ -72,7 +74,39 @@ def test_several_at_once_give_one_whole_folder(tmp_path, cache):
         folders = set(pool.map(unpack, [archive] * 4))
     assert len(folders) == 1
     assert len(contents(folders.pop())) == 300
-    assert len(list((cache / "unpacked").iterdir())) == 1
+    assert len([path for path in (cache / "unpacked").iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize("harm", ["deleted", "cut", "added", "no record", "torn record"])
+def test_a_folder_that_is_not_what_was_unpacked_is_unpacked_again(harm, tmp_path, cache):
+    archive = zipped(tmp_path / "a.zip", FILES)
+    folder = unpack(archive)
+    record = cache / "unpacked" / f".{folder.name}.json"
+    if harm == "deleted":
+        (folder / "photos/dog/sub/é ü.jpg").unlink()
+    elif harm == "cut":
+        (folder / "photos/dog/1.jpg").write_bytes(b"wo")
+    elif harm == "added":
+        (folder / "photos/dog/2.jpg").touch()
+    elif harm == "no record":
+        record.unlink()
+    else:
+        record.write_text('{"files": 3')
+    assert unpack(archive) == folder
+    assert contents(folder) == FILES
+    assert json.loads(record.read_text()) == {"files": 3, "bytes": 11}
+    assert {path.name for path in (cache / "unpacked").iterdir()} == {folder.name, record.name}
+
+
+def test_a_broken_folder_stays_when_its_archive_broke_too(tmp_path):
+    archive = zipped(tmp_path / "a.zip", FILES)
+    folder, status = unpack(archive), archive.stat()
+    (folder / "photos/cat/1.jpg").unlink()
+    archive.write_bytes(bytes(status.st_size))
+    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(InvalidInputError, match=r"is damaged \(.+\); fetch it again\."):
+        unpack(archive)
+    assert len(contents(folder)) == 2
 
 
 def left_behind(cache: Path) -> list[str]:

@@ -1,5 +1,8 @@
 """A backbone by name, from pixels to features."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -45,5 +48,32 @@ def test_without_weights_the_images_themselves_set_the_scale():
 @pytest.mark.parametrize(("channels", "name"), [(1, "resnet18"), (3, "lenet"), (1, "lenet")])
 def test_grey_and_colour_go_into_either(channels, name):
     pixels = PIXELS[:, :channels]
-    network = image_backbone(name, images=pixels.numpy() if name != "lenet" or channels == 1 else None).eval()
+    network = image_backbone(name, images=pixels.numpy()).eval()
     assert network(pixels).shape == (3, 500 if name == "lenet" else 512)
+
+
+TIMM = """
+import torch
+class Network(torch.nn.Linear):
+    num_features = 2
+    default_cfg = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.5, 0.1), "input_size": (3, 8, 8)}
+    def forward(self, x):
+        return super().forward(x.flatten(1))
+def create_model(name, pretrained, num_classes):
+    network = Network(3 * 8 * 8, 2)
+    if name == "silent":
+        network.default_cfg = {"input_size": (3, 8, 8)}
+    return network
+"""
+
+
+def test_a_network_of_timm_is_normalised_as_timm_says_of_it(tmp_path, monkeypatch):
+    small = types.ModuleType("timm")
+    exec(TIMM, small.__dict__)
+    monkeypatch.setitem(sys.modules, "timm", small)
+    torch.save(torch.nn.Linear(192, 2).state_dict(), tmp_path / "w.pth")
+    told = image_backbone("timm:told", weights=tmp_path / "w.pth").input
+    np.testing.assert_allclose(told.mean.flatten(), (0.5, 0.4, 0.3), rtol=1e-6)
+    np.testing.assert_allclose(told.std.flatten(), (0.2, 0.5, 0.1), rtol=1e-6)
+    silent = image_backbone("timm:silent", weights=tmp_path / "w.pth").input
+    np.testing.assert_allclose(silent.mean.flatten(), IMAGENET_MEAN, rtol=1e-6)

@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
+from equipoise.data.images import read_images
 from equipoise.errors import InvalidInputError
 from equipoise.models import MLP, ImageBackbone, LeNet, extract_features
 from equipoise.models.image_input import ImageInput
@@ -137,6 +139,28 @@ def test_images_on_disk_are_found_again_by_their_fingerprint_and_hardly_read(tmp
     assert again.read <= 3
     extract_features(OnDisk(pixels(), "b"), model, cache=tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 2
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_other_files_of_the_same_names_sizes_and_times_have_other_features(tmp_path, monkeypatch, check):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+    model, order = network(), iter(range(3))
+
+    def features(folder, seed):
+        for row, image in enumerate(pixels(4, seed)):
+            path = tmp_path / folder / "ab"[row % 2] / f"{row}.bmp"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # the first two alike: they are what is computed again to compare
+            Image.fromarray(image[0] if row > 1 else pixels(4)[row, 0]).save(path)
+            os.utime(path, ns=(10**18, 10**18))
+        images = read_images(tmp_path / folder, size=28, check=check).x
+        found = extract_features(images, model)
+        assert np.allclose(found, extract_features(images, model, cache=False), atol=1e-5)
+        return len(list((tmp_path / "cache/features").glob("*.npy"))) - 1 == next(order)
+
+    assert features("one", 0)
+    assert features("other", 1)
+    assert features("one", 2)  # in place, with its time as it was
 
 
 def test_an_image_that_cannot_be_read_ends_it_and_what_was_done_is_kept(tmp_path):

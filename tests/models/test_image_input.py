@@ -148,3 +148,13 @@ def test_impossible_options_are_refused():
         ImageInput(3, mean=[0.5])
     with pytest.raises(InvalidInputError, match=r"std must be positive, got \[0.0\]"):
         ImageInput(1, std=[0.0])
+
+
+def test_colour_images_fit_a_network_of_one_channel_by_their_average():
+    x = pixels(20)
+    layer = ImageInput(1).fit(x)
+    average = x.astype(np.float64).mean(1) / 255
+    assert_close(layer.mean.flatten().double(), torch.tensor([average.mean()]), atol=1e-6, rtol=1e-5)
+    assert_close(layer.std.flatten().double(), torch.tensor([average.std()]), atol=1e-6, rtol=1e-5)
+    with pytest.raises(InvalidInputError, match=r"expected images \(batch, 1, height, width\), got the shape"):
+        ImageInput(1).fit(np.zeros((2, 4, 5, 5), dtype=np.uint8))

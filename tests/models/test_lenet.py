@@ -28,3 +28,12 @@ def test_layer_by_layer():
 
 def test_other_sizes_go_through():
     assert LeNet()(torch.randn(2, 1, 64, 40)).shape == (2, 500)
+
+
+@torch.inference_mode()
+def test_small_images_are_enlarged_to_28_by_their_short_side():
+    model, x = LeNet(), torch.randn(2, 1, 8, 8)
+    torch.testing.assert_close(model(x), model(F.interpolate(x, (28, 28), mode="bilinear", align_corners=False)))
+    x = torch.randn(2, 1, 7, 10)
+    torch.testing.assert_close(model(x), model(F.interpolate(x, (28, 40), mode="bilinear", align_corners=False)))
+    assert model(torch.randn(2, 1, 1, 1)).shape == (2, 500)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from equipoise.errors import InvalidInputError
 from equipoise.models import resnet18, resnet50
 
 
@@ -76,3 +77,12 @@ def test_a_block_starts_as_its_shortcut():
     assert torch.equal(resnet18().eval().layer1[1](x.clone()), x)
     x = torch.randn(2, 256, 6, 6).relu()
     assert torch.equal(resnet50().eval().layer1[1](x.clone()), x)
+
+
+def test_one_small_image_is_no_batch_to_train_on():
+    model = resnet18().train()
+    with pytest.raises(InvalidInputError, match=r"^batch_size must be 2 or more for .*one image of 32 × 20 pixels"):
+        model(torch.randn(1, 3, 32, 20))
+    assert model(torch.randn(2, 3, 32, 32)).shape == (2, 512)
+    assert model(torch.randn(1, 3, 33, 32)).shape == (1, 512)
+    assert model.eval()(torch.randn(1, 3, 32, 32)).shape == (1, 512)

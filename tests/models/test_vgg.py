@@ -22,6 +22,8 @@ def by_hand(state, x, blocks):
             x = F.conv2d(x, state[f"features.{index}.weight"], state[f"features.{index}.bias"], padding=1).clamp(min=0)
         if number in blocks:
             found.append(x.flatten(2).mean(-1))
+        if number == blocks[-1]:
+            break
         x = F.max_pool2d(x, 2)
     return torch.cat(found, 1)
 
@@ -79,3 +81,14 @@ def test_the_published_weights_load():
     torch.testing.assert_close(model.features[0].weight[0, 0].detach(), torch.tensor(published), atol=4e-4, rtol=0)
     assert model.features[0].weight.dtype == torch.float32
     assert not torch.equal(model.features[28].weight, before)
+
+
+@pytest.mark.parametrize(("blocks", "enlarge", "least"), [((5,), None, 16), ((3,), None, 4), ((4, 5), 10, 16)])
+@torch.inference_mode()
+def test_images_too_small_for_the_poolings_are_enlarged_to_the_least_side(blocks, enlarge, least):
+    model = VGG16(blocks=blocks, enlarge=enlarge).eval()
+    x = torch.randn(2, 3, 3, 3)
+    larger = F.interpolate(x, (least, least), mode="bilinear", align_corners=False)
+    torch.testing.assert_close(model(x), by_hand(model.state_dict(), larger, blocks))
+    as_it_is = torch.randn(2, 3, least, least)
+    torch.testing.assert_close(model(as_it_is), by_hand(model.state_dict(), as_it_is, blocks))

@@ -3,7 +3,7 @@
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,8 +11,14 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from equipoise import __version__
+from equipoise.cli.compare import compare
 from equipoise.cli.data import data
 from equipoise.cli.demo import demo
+from equipoise.cli.evaluate import evaluate
+from equipoise.cli.export import export
+from equipoise.cli.predict import predict
+from equipoise.cli.report import report
+from equipoise.cli.reproduce import reproduce
 from equipoise.cli.train import train
 from equipoise.errors import EquipoiseError
 
@@ -23,10 +29,10 @@ INTERRUPTED = 130
 class Commands(TyperGroup):
     """Commands whose interruption has a code of its own, instead of the word "Aborted"."""
 
-    def invoke(self, context: typer.Context) -> object:
+    def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
-            return super().invoke(context)
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -60,8 +66,8 @@ def options(
     """Options of every command."""
 
 
-app.command()(demo)
-app.command()(train)
+for command in (demo, train, evaluate, predict, report, export, compare, reproduce):
+    app.command()(command)
 app.add_typer(data, name="data")
 
 

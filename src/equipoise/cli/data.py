@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from equipoise.cli.printing import ConsoleWatcher, print_summary
+from equipoise.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.cli.printing import ConsoleWatcher, print_json, print_summary
 
 data = typer.Typer(help="Look at data, or fetch a public set.", no_args_is_help=True)
 
@@ -17,23 +18,29 @@ def summary(
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="A table, an image folder or archive, or a set's name.")
     ],
-    target: Annotated[str | None, typer.Option(help="The table's column with the label.")] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="A table of file,label for images not sorted into folders.")
-    ] = None,
+    target: Target = None,
+    labels: Labels = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Classes, counts, imbalance, and what is odd about the data.
 
-    Example: equipoise data summary photos/
+    \b
+    Examples:
+        equipoise data summary photos/
+        equipoise data summary patients.csv --target diagnosis --json
     """
     from equipoise.data import open_data
     from equipoise.data.summary import summarize
 
-    with ConsoleWatcher() as watcher:
+    with ConsoleWatcher(quiet=quiet) as watcher:
         samples = open_data(source, target=target, labels=labels, progress=watcher.progress)
     found = summarize(samples.y, names=samples.attributes or None)
     for sentence in (*samples.notes, *found.notes):
         watcher.note(sentence)
+    if as_json:
+        print_json(found.as_dict() | {"notes": [*samples.notes, *found.notes]})
+        return
     print_summary(Console(), found, title=f"{len(samples):,} samples")
 
 
@@ -44,15 +51,18 @@ def fetch(
         Path | None, typer.Option(help="Folder to put it in; default $EQUIPOISE_DATA/NAME, else data/NAME.")
     ] = None,
     mirror: Annotated[str | None, typer.Option(help="Another address that holds the same files.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Download a public set; goes on where an earlier attempt stopped, and checks every file.
 
-    Example: equipoise data fetch mnist --out data/mnist
+    \b
+    Example:
+        equipoise data fetch mnist --out data/mnist
     """
     from equipoise.data.fetch import fetch as fetch_set
 
     folder = out if out is not None else Path(os.environ.get("EQUIPOISE_DATA") or "data") / name
-    with ConsoleWatcher() as watcher:
+    with ConsoleWatcher(quiet=quiet) as watcher:
         paths = fetch_set(name, folder, mirror=mirror, progress=watcher.bytes_of)
     for path in paths:
         typer.echo(str(path))

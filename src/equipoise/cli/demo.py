@@ -1,26 +1,69 @@
 """``equipoise demo``."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from equipoise.cli.options import AsJson, Quiet
+from equipoise.cli.printing import ConsoleWatcher, print_json
+
+if TYPE_CHECKING:
+    from equipoise.demo import DemoResult, DemoSamples
+    from equipoise.runs import RunResult
 
 
 def demo(
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Which classes become rare, and every other random choice.")
     ] = 0,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/demo.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Softmax against equipoise on imbalanced digits, in under a minute.
+    """Try equipoise on imbalanced digits.
 
-    Example: equipoise demo --seed 1
+    Softmax and equipoise on scikit-learn's digits, under a minute; the run is kept, with its report.
+
+    \b
+    Example:
+        equipoise demo --seed 1
     """
-    from equipoise.demo import DemoResult, run_demo
+    import numpy as np
 
-    notes, console = Console(stderr=True), Console()
-    notes.print("scikit-learn's digits, 90 % of half of the classes dropped")
-    result: DemoResult = run_demo(seed=seed, announce=lambda name: notes.print(f"training {name} ..."))
+    from equipoise.demo import run_demo
+    from equipoise.runs import new_folder
+
+    watcher = ConsoleWatcher(quiet=quiet)
+    watcher.note("scikit-learn's digits, 90 % of half of the classes dropped")
+    folder = new_folder("demo") if out is None else out
+    finished: list[RunResult] = []
+
+    def fit(samples: "DemoSamples") -> Any:
+        finished.append(_train(samples, folder, seed))
+        return finished[0].model, np.asarray(finished[0].scores.recall.each)
+
+    result = run_demo(fit, seed=seed, announce=lambda name: watcher.note(f"training {name} ..."))
+    if as_json:
+        recall = {name: [float(value) for value in each] for name, each in result.recall.items()}
+        print_json({"run": str(folder), "report": str(finished[0].report), "classes": result.names, "recall": recall})
+    else:
+        _print(Console(), result)
+    watcher.note(f"The run is in {folder}.")
+    watcher.note(f"Open {finished[0].report} in a browser.")
+
+
+def _train(samples: "DemoSamples", folder: Path, seed: int) -> "RunResult":
+    from equipoise.runs import GivenSamples, TrainOptions, train_run
+
+    given = GivenSamples(samples.train, samples.test, samples.pictures)
+    command = f"equipoise demo --seed {seed}"
+    return train_run(TrainOptions("demo", seed=seed), folder, command=command, given=given)
+
+
+def _print(console: Console, result: "DemoResult") -> None:
     table = Table(title="Recall on an untouched, balanced test set")
     for heading in ("class", "train", "uncertainty", "margin", *result.recall, "change"):
         table.add_column(heading, justify="left" if heading == "class" else "right")

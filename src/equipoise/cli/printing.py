@@ -73,7 +73,8 @@ class ConsoleWatcher:
 def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:
     """The classes with their counts, the largest first, and how imbalanced they are."""
     what = "attribute" if classes.multilabel else "class"
-    table = Table(title=title)
+    console.print(title, highlight=False)
+    table = Table()
     for heading, side in ((what, "left"), ("samples", "right"), ("share", "right"), ("", "left")):
         table.add_column(heading, justify="left" if side == "left" else "right")
     rows = classes.rows()
@@ -94,16 +95,17 @@ def print_scores(
     scores: "Scores",
     classes: Sequence[str],
     *,
-    uncertainty: Any = None,
-    margins: Any = None,
+    uncertainty: Sequence[float | None] | None = None,
+    margins: Sequence[float | None] | None = None,
     title: str = "On {samples:,} samples held out",
 ) -> None:
     """Per class what was found, then the scores of all.
 
     Args:
-        uncertainty, margins: of the classes, (classes,) or (attributes, 2); None where there are none.
+        uncertainty, margins: one a class; None for another method, or after too few epochs.
     """
-    table = Table(title=title.format(samples=scores.samples))
+    console.print(title.format(samples=scores.samples), highlight=False)
+    table = Table()
     for heading in ("class", "tested", "recall", "precision", "F1", "uncertainty", "margin"):
         table.add_column(heading, justify="left" if heading == "class" else "right")
     for place in _ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
@@ -112,11 +114,9 @@ def print_scores(
             continue
         own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
         cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
-        if margins is None or uncertainty is None:  # another method, or too few epochs
-            cells += ["–", "–"]
-        else:
-            of_ones = -1 if scores.multilabel else ()
-            cells += [f"{uncertainty[place][of_ones]:.2f}", f"{margins[place][of_ones]:.2f}"]
+        for column in (uncertainty, margins):
+            value = None if column is None else column[place]
+            cells.append("–" if value is None else f"{value:.2f}")
         table.add_row(escape(classes[place]), f"{scores.support[place]:,}", *cells)
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from click.core import ParameterSource
 from rich.console import Console
 
 from equipoise.cli.options import AsJson, Quiet
@@ -22,7 +21,9 @@ def train(
     context: typer.Context,
     data: Annotated[
         str | None,
-        typer.Argument(help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name."),
+        typer.Argument(
+            metavar="DATA", help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name."
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
@@ -60,18 +61,16 @@ def train(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train on a table or on images, everything chosen from the data, and score on samples held out.
+    """Train on a table or on images.
 
+    Everything is chosen from the data where you do not say it, and scored on samples held out.
+
+    \b
     Examples:
-
         equipoise train patients.csv --target diagnosis
-
         equipoise train photos/ --out runs/photos
-
         equipoise train skin/ --labels skin.csv --group lesion_id --backbone vgg16 --weights vgg16.pth
-
         equipoise train --config options.toml --seed 3
-
         equipoise train --resume --out runs/photos
     """
     from equipoise.runs import new_folder, train_run
@@ -96,12 +95,11 @@ def train(
             Console(),
             result.scores,
             result.classes,
-            uncertainty=result.model.class_uncertainty_,
-            margins=result.model.margins_,
+            uncertainty=result.class_uncertainty,
+            margins=result.margins,
         )
     watcher.note(f"The run is in {result.folder}.")
-    if result.report is not None:
-        watcher.note(f"Open {result.report} in a browser.")
+    watcher.note(f"Open {result.report} in a browser.")
 
 
 def _options(
@@ -110,14 +108,17 @@ def _options(
     """What was typed, then what the file says, then the defaults; and the folder that the file names."""
     from equipoise.runs import TrainOptions
     from equipoise.runs.config import OUT, read_config
+    from equipoise.runs.folder import RECORD, read_record
 
     told: dict[str, Any] = {}
     if config is not None:
         told = read_config(config)
-    elif resumed is not None and values["data"] is None and (resumed / "run.json").is_file():
-        told = read_config(resumed / "run.json")
+    elif resumed is not None and values["data"] is None:
+        read_record(resumed)
+        told = read_config(resumed / RECORD)
     folder = told.pop(OUT, None)
-    typed = {name for name in values if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    sources = {name: context.get_parameter_source(name) for name in values}
+    typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     values |= {name: value for name, value in told.items() if name not in typed}
     if values["data"] is None:
         raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
@@ -128,7 +129,7 @@ def summary_of(result: "RunResult") -> dict[str, Any]:
     """A finished run as plain values."""
     return {
         "run": str(result.folder),
-        "report": None if result.report is None else str(result.report),
+        "report": str(result.report),
         "classes": result.classes,
         "seconds": result.seconds,
         "scores": result.scores.as_dict(),
@@ -137,10 +138,15 @@ def summary_of(result: "RunResult") -> dict[str, Any]:
 
 
 def _say_how_to_go_on(folder: Path) -> None:
-    console = Console(stderr=True)
-    if (folder / "run.json").is_file() and not (folder / "model.safetensors").exists():
+    from equipoise.runs.folder import FINISHED, RECORD
+
+    if (folder / FINISHED).exists():
+        sentence = (
+            f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"
+        )
+    elif (folder / RECORD).exists():
         way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
         sentence = f"stopped; what is done is kept. Go on by: {way}"
     else:
         sentence = "stopped before training began; nothing was written."
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -18,11 +18,12 @@ PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), (
 PARTS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
-def read_npz(path: Path) -> Samples:
+def read_npz(path: Path, *, target: str | None = None) -> Samples:
     """The arrays X and y (or x and y, features and labels, images and labels, data and target) of a ``.npz`` file.
 
     Where they are divided, as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, the division
-    is the official partition: train, val, test.
+    is the official partition: train, val, test. The labels are found by these names; a ``target`` that is not the name
+    of the ones found is refused.
     """
     damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
     if not zipfile.is_zipfile(path):
@@ -33,6 +34,7 @@ def read_npz(path: Path) -> Samples:
             pairs = _pairs(names)
             if not pairs:
                 raise InvalidInputError(f"{path} must hold arrays X and y, got {', '.join(sorted(names)) or 'none'}.")
+            _check_target(path, target, [y for _, y in pairs.values()])
             found = {part: (archive[x], archive[y]) for part, (x, y) in pairs.items()}
     except InvalidInputError:
         raise
@@ -45,6 +47,14 @@ def read_npz(path: Path) -> Samples:
     if "" in found:
         return read_arrays(*found[""], where=str(path))
     return _with_parts(found, str(path))
+
+
+def _check_target(path: Path, target: str | None, names: list[str]) -> None:
+    if target is not None and target not in names:
+        raise InvalidInputError(
+            f"{path} has no labels named {target!r}; a .npz file has its labels in {' and '.join(names)}: leave target "
+            "out."
+        )
 
 
 def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
@@ -93,6 +103,11 @@ def read_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
     if labels.ndim == 2:
         if not np.isin(labels, (0, 1)).all():
             raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label a sample instead.")
+        if labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
+            notes.append(
+                f"every row of the labels has a single 1 in {labels.shape[1]} columns: its place is the class."
+            )
+            return Samples(values, labels.argmax(axis=1).astype(np.int64), notes=tuple(notes))
         names = tuple(map(str, range(labels.shape[1])))
         return Samples(values, labels.astype(np.int64), attributes=names, notes=tuple(notes))
     if labels.ndim != 1:

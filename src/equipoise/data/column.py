@@ -2,26 +2,33 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.values import as_days, as_numbers, as_words, looks_like_dates, without_blanks
+from equipoise.data.forms import FORMS, PLAIN, SAID, may_be_a_form
+from equipoise.data.reading import LOOKED_AT, Kind, Reading, find_reading, read_values
+from equipoise.data.values import as_words, without_blanks
 from equipoise.errors import InvalidInputError
 
-Kind = Literal["number", "date", "category"]
 MOST_LEVELS = 50
 INDICATOR_SHARE = 0.01
+MOST_NAMED = 3
+TOO_MANY = 5  # of so many values, most must be what they were in training
 ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 OTHER, MISSING = "(other)", "(missing)"
+EXACT = 2.0**53  # the whole numbers up to here are floats of their own
 LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is encoded. ``fill`` stands for missing numbers and dates; ``levels`` are a category's values."""
+    """How one column is encoded.
+
+    ``fill`` stands for missing numbers and dates, ``form`` is how they are written; ``levels`` are a category's values.
+    """
 
     name: str
     kind: Kind
@@ -29,6 +36,7 @@ class Column:
     indicator: bool = False
     levels: tuple[str, ...] = ()
     other: bool = False
+    form: str = PLAIN
 
     @property
     def outputs(self) -> list[str]:
@@ -42,31 +50,47 @@ class Column:
 def learn_column(values: Any, name: str, notes: list[str]) -> Column | None:
     """How to encode one column, or None to leave it out; a note for what a user would want to know."""
     values = without_blanks(values)
-    missing = int(values.isna().sum())
-    if missing == len(values):
+    if values.isna().all():
         notes.append(f"{name}: left out, for it has no value.")
         return None
     if not isinstance(values.dtype, pd.CategoricalDtype):
-        numbers = as_numbers(values)
-        if numbers is not None:
-            return _learn_numbers(numbers, name, "number", missing, notes)
-        if looks_like_dates(values):
-            notes.append(f"{name}: dates, taken as days since 1970-01-01.")
-            return _learn_numbers(as_days(values), name, "date", missing, notes)
+        reading = find_reading(values)
+        if reading is not None:
+            notes += _said(reading, values, name)
+            return _learn_numbers(reading, values, name, notes)
     return _learn_levels(as_words(values), name, notes)
 
 
-def _learn_numbers(
-    numbers: NDArray[np.float64], name: str, kind: Kind, missing: int, notes: list[str]
-) -> Column | None:
+def _said(reading: Reading, values: Any, name: str) -> list[str]:
+    """What was made of the text."""
+    notes = []
+    if reading.kind == "date":
+        notes.append(f"{name}: dates{f' as {reading.form}' * bool(reading.form)}, taken as days since 1970-01-01.")
+    elif reading.form:
+        example = next(word for word in as_words(values[~reading.unread]).dropna() if "," in word)
+        notes.append(f"{name}: {SAID[reading.form]}, such as {example!r}.")
+    if reading.unread.any():
+        words = as_words(values[reading.unread]).drop_duplicates().tolist()
+        listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
+        number = int(reading.unread.sum())
+        are = f"value that is no {reading.kind}" if number == 1 else f"values that are no {reading.kind}s"
+        notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
+    return notes
+
+
+def _learn_numbers(reading: Reading, values: Any, name: str, notes: list[str]) -> Column | None:
+    numbers, kind = reading.numbers, reading.kind
     known = numbers[~np.isnan(numbers)]
-    infinite, gone = len(numbers) - len(known) - missing, len(numbers) - len(known)
+    gone = len(numbers) - len(known)
+    infinite = gone - int(values.isna().sum()) - int(reading.unread.sum())
     if len(known) == 0:
         notes.append(f"{name}: left out, for it has no finite value.")
         return None
     constant = known.min() == known.max()
     if constant and gone < INDICATOR_SHARE * len(numbers):
-        notes.append(f"{name}: left out, for it is {known[0]:g} in every row.")
+        different = as_words(values).nunique() if abs(known[0]) > EXACT else 1
+        same = f"its {different} different values are too large to be told apart, all about"
+        notes.append(f"{name}: left out, for {same if different > 1 else 'it is'} {known[0]:g} in every row.")
         return None
     if kind == "number" and gone == 0 and _names_rows(known, name):
         notes.append(f"{name}: left out, for it numbers or names the rows.")
@@ -76,7 +100,7 @@ def _learn_numbers(
         notes.append(f"{name}: {_count(infinite, 'infinite value')} taken as missing.")
     if gone:
         notes.append(f"{name}: {_count(gone, 'missing value')} filled with the median {fill:g}.")
-    return Column(name, kind, fill=fill, indicator=0 < INDICATOR_SHARE * len(numbers) <= gone)
+    return Column(name, kind, fill=fill, indicator=0 < INDICATOR_SHARE * len(numbers) <= gone, form=reading.form)
 
 
 def _names_rows(known: NDArray[np.float64], name: str) -> bool:
@@ -94,7 +118,9 @@ def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
         notes.append(f"{name}: left out, for it is {next(iter(counts))!r} in every row.")
         return None
     if max(counts.values()) == 1 or (len(counts) > 20 and len(counts) > known / 2):
-        notes.append(f"{name}: left out, for it names the rows ({len(counts)} different values in {known} rows).")
+        notes.append(
+            f"{name}: left out, for it {_why_none(list(counts))} ({len(counts)} different values in {known} rows)."
+        )
         return None
     often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
     kept = often[:MOST_LEVELS]
@@ -106,8 +132,16 @@ def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
     return Column(name, "category", levels=tuple(sorted(kept)), other=rare > 0, indicator=missing > 0)
 
 
-def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> None:
-    """Write one column's outputs; ``out`` (rows, outputs) comes full of zeros."""
+def _why_none(words: list[str]) -> str:
+    some = words[:LOOKED_AT]
+    if sum(map(may_be_a_form, some)) <= 0.9 * len(some):
+        return "names the rows"
+    return f"holds numbers or dates in a form not known, such as {words[0]!r}; write 1234.5 or 2020-01-31"
+
+
+def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> int:
+    """Write one column's outputs, and say how many values were no number or date where one belongs: they count as
+    missing. ``out`` (rows, outputs) comes full of zeros."""
     values = without_blanks(values)
     if column.kind == "category":
         words = as_words(values)
@@ -120,36 +154,38 @@ def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> None
             out[unknown & ~(gone & column.indicator), place] = 1
         if column.indicator:
             out[gone, -1] = 1
-        return
-    numbers = as_days(values) if column.kind == "date" else as_numbers(values)
-    if numbers is None or (column.kind == "date" and np.isnan(numbers).sum() > values.isna().sum()):
-        _refuse_words(values, column)
+        return 0
+    numbers, unread = read_values(values, column.kind, column.form)
+    _refuse_another_kind(values, unread, column)
     gone = np.isnan(numbers)
     out[:, 0] = np.where(gone, column.fill, numbers)
     if column.indicator:
         out[:, 1] = gone
+    return int(unread.sum())
 
 
-def _refuse_words(values: Any, column: Column) -> NoReturn:
-    read = as_days if column.kind == "date" else as_numbers
-    for word in as_words(values).dropna().drop_duplicates():
-        found = read(pd.Series([word]))
-        if found is None or (column.kind == "date" and np.isnan(found[0])):
-            break
-    raise InvalidInputError(
-        f"the column {column.name!r} held {column.kind}s in training but now holds {word!r}; correct or empty it."
-    )
+def _refuse_another_kind(values: Any, unread: NDArray[np.bool_], column: Column) -> None:
+    """A few mistakes are missing values; a column of them is another column."""
+    known = int(values.notna().sum())
+    if known >= TOO_MANY and unread.sum() > known / 2:
+        word = as_words(values[unread]).iloc[0]
+        raise InvalidInputError(
+            f"the column {column.name!r} held {column.kind}s in training but now holds {word!r} and others that are "
+            f"none, {unread.sum()} of {known}; correct or empty them."
+        )
 
 
 def column_from_json(record: Any) -> Column:
     """A column from a file that anyone may have written."""
     fields = Column.__dataclass_fields__
-    if not isinstance(record, dict) or set(record) != set(fields):
+    if not isinstance(record, dict) or set(record) | {"form"} != set(fields):
         raise InvalidInputError(f"a column of the table encoding must have the fields {', '.join(fields)}.")
+    record = {"form": PLAIN} | record  # records of before there were forms have none
     fill = record["fill"]
     right = (
         isinstance(record["name"], str)
         and record["kind"] in get_args(Kind)
+        and record["form"] in FORMS[record["kind"]]
         and isinstance(fill, int | float)
         and not isinstance(fill, bool)
         and abs(fill) <= LARGEST

@@ -1,5 +1,6 @@
 """From the columns of a table to a float32 matrix, and back into a file as plain JSON."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -16,12 +17,15 @@ FORMAT = 1
 class TableEncoder:
     """Learns from a training table how its columns become numbers, and does the same to any other table.
 
-    Numbers, booleans and text that holds numbers stay numbers; a missing or infinite one becomes the median of the
-    training column, with a further 0/1 column that marks it where at least 1 % are missing. Dates become days since
-    1970. Everything else is a category: a 0/1 column a value, the rare ones (beyond the 50 most frequent, or seen
-    once) together in a column of their own, and one for missing values. A value never seen in training counts as rare;
-    where training had none, it has 0 in all columns. Columns that are constant, empty or name the row are left out.
-    ``notes`` says in a sentence each what was filled in, left out or put together.
+    Numbers, booleans and text that holds numbers stay numbers, also with a comma for the decimals or between the
+    thousands; a missing or infinite one becomes the median of the training column, with a further 0/1 column that marks
+    it where at least 1 % are missing. Dates become days since 1970, whether the year or, where it is clear which, the
+    day or the month comes first. A word among numbers or dates (1 % of them at most) counts as missing; ``unread``
+    says, by column, how many :meth:`transform` has met. Everything else is a category: a 0/1 column a value, the rare
+    ones (beyond the 50 most frequent, or seen once) together in a column of their own, and one for missing values. A
+    value never seen in training counts as rare; where training had none, it has 0 in all columns. Columns that are
+    constant, empty or name the row are left out. ``notes`` says in a sentence each what was filled in, left out or put
+    together.
 
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
@@ -34,6 +38,7 @@ class TableEncoder:
     def __init__(self) -> None:
         self.columns_: list[Column] | None = None
         self.notes: list[str] = []
+        self.unread: Counter[str] = Counter()
 
     def fit(self, frame: Any) -> "TableEncoder":
         """Learn from a data frame, or an array (rows, columns) of numbers."""
@@ -47,7 +52,7 @@ class TableEncoder:
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
             )
-        self.columns_, self.notes = kept, notes
+        self.columns_, self.notes, self.unread = kept, notes, Counter()
         return self
 
     def transform(self, frame: Any) -> NDArray[np.float32]:
@@ -63,7 +68,9 @@ class TableEncoder:
         start = 0
         for column in columns:
             width = len(column.outputs)
-            encode_column(table[column.name], column, out[:, start : start + width])
+            unread = encode_column(table[column.name], column, out[:, start : start + width])
+            if unread:
+                self.unread[column.name] += unread
             start += width
         return out
 
@@ -74,8 +81,8 @@ class TableEncoder:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns whose values are names: to be read as they stand in a file."""
-        return [column.name for column in self._fitted() if column.kind != "number"]
+        """Columns whose values are not plain numbers: to be read as they stand in a file."""
+        return [column.name for column in self._fitted() if column.kind != "number" or column.form]
 
     def to_json(self) -> dict[str, Any]:
         """Everything learnt, as plain values."""

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +18,8 @@ import pandas as pd
 from equipoise.errors import InvalidInputError
 
 DELIMITERS = (",", ";", "\t", "|")
+NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")
+"""Signs that belong to names, numbers and text."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>", "?")
 """What stands for a missing value. The word None does not: it is a class in many a table."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -38,16 +39,17 @@ class Layout:
 
 
 def find_layout(path: Path) -> Layout:
-    """Header, delimiter, decimal sign and encoding, from the first rows."""
+    """Header, delimiter, decimal sign and encoding, from the start of the file."""
     with clear_errors(path):
         encoding = _encoding(path)
         with _open(path, encoding) as file:
             start = file.read(SAMPLE_CHARACTERS)
-    lines = list(islice(io.StringIO(start, newline=""), SAMPLE_ROWS))
-    if len(start) == SAMPLE_CHARACTERS and len(lines) < SAMPLE_ROWS:
-        if len(lines) < 2:
+    beginning = list(io.StringIO(start, newline=""))
+    if len(start) == SAMPLE_CHARACTERS:
+        if len(beginning) < 2:
             raise InvalidInputError(f"{path} has no line end in its first {len(start):,} characters; is it a table?")
-        lines.pop()  # it is not whole
+        beginning.pop()  # it is not whole
+    lines = beginning[:SAMPLE_ROWS]
     if not any(line.strip() for line in lines):
         raise InvalidInputError(f"{path} is empty; a table starts with a line of column names.")
     delimiter = sniff_delimiter(lines)
@@ -59,11 +61,14 @@ def find_layout(path: Path) -> Layout:
             f"{path} has {len(header)} column names and {len(rows[1])} fields in its first row; "
             "name every column in the first line."
         )
-    return Layout(path, header, delimiter, _decimal(rows[1:], delimiter), encoding)
+    return Layout(path, header, delimiter, _decimal(beginning[1:], delimiter), encoding)
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
-    """The delimiter by which most of the rows have as many fields as the header; spaces only where no other fits.
+    """The delimiter by which most of the rows have as many fields as the header.
+
+    Where none of the usual ones fits, it is any other sign by which all rows have as many; spaces only where no sign
+    fits.
 
     >>> sniff_delimiter(["height;weight", "1,80;75,5"])
     ';'
@@ -77,11 +82,25 @@ def sniff_delimiter(lines: Sequence[str]) -> str:
         fit = (sum(count == counts[0] for count in counts) / len(counts), counts[0])
         if counts[0] > 1 and fit > best_fit:
             best, best_fit = delimiter, fit
+    best = best or _unusual_delimiter(lines)
     if best:
         return best
     head = next(_fields(lines, " "), [])
     in_header = [delimiter for delimiter in DELIMITERS if delimiter in next(filter(str.strip, lines))]
     return " " if len(head) > 1 and not in_header else (in_header or [","])[0]
+
+
+def _unusual_delimiter(lines: Sequence[str]) -> str:
+    """The sign of the header that divides every row into as many fields, the most; nothing where there is none."""
+    best, most = "", 1
+    header = next(filter(str.strip, lines))
+    for sign in sorted({sign for sign in header if sign.isascii() and not sign.isalnum() and not sign.isspace()}):
+        if sign in NO_DELIMITERS or sign in DELIMITERS:
+            continue
+        counts = [len(row) for row in _fields(lines, sign)]
+        if len(counts) > 1 and len(set(counts)) == 1 and counts[0] > most:
+            best, most = sign, counts[0]
+    return best
 
 
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
@@ -203,12 +222,14 @@ def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
     return header
 
 
-def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+def _decimal(lines: Sequence[str], delimiter: str) -> str:
     """A comma where fields look like 1,5 and none like 1.5."""
-    fields = [field.strip() for row in rows for field in row]
-    commas = any(re.fullmatch(r"[+-]?\d+,\d+", field) for field in fields)
-    points = any(re.fullmatch(r"[+-]?\d+\.\d+", field) for field in fields)
-    return "," if delimiter != "," and commas and not points else "."
+    if delimiter == ",":
+        return "."
+    edge = re.escape(delimiter)
+    start, end = rf"(?:^|{edge})[\s\"]*[+-]?\d+", rf"\d+[\s\"]*(?:{edge}|$)"
+    commas, points = (re.compile(f"{start}{sign}{end}") for sign in (",", r"\."))
+    return "," if any(map(commas.search, lines)) and not any(map(points.search, lines)) else "."
 
 
 def _is_number(text: str) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 Indices = NDArray[np.intp]
+ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in floating point, and 29 to a reader
 
 
 def step(
@@ -40,7 +41,7 @@ def step(
         raise InvalidInputError(f"keep must lie in (0, 1] and share in [0, 1], got {keep} and {share}.")
     generator = np.random.default_rng(rng)
     classes = np.unique(labels)
-    drawn = generator.choice(classes, size=int(share * len(classes)), replace=False)
+    drawn = generator.choice(classes, size=int(share * len(classes) + ROUNDING), replace=False)
     chosen = set(drawn.tolist() if rare is None else rare)
     unknown = chosen - set(classes.tolist())
     if unknown:

@@ -1,9 +1,12 @@
 """One door for whatever a user points at: a table, an image folder, an archive of one, or a known set by its name."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
@@ -15,7 +18,7 @@ def open_data(
     target: str | None = None,
     labels: str | Path | None = None,
     group: str | None = None,
-    size: int | None = None,
+    size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Samples:
@@ -26,7 +29,7 @@ def open_data(
         target: the column of a table with the label, or several 0/1 columns with commas between.
         labels: a table of ``file,label`` for images that are not sorted into folders.
         group: the column whose equal values belong together.
-        size: the side of the square that images are brought to; None chooses it.
+        size: the side of the square that images are brought to, or (height, width); None chooses it.
         channels: 1 for grey, 3 for colour; None chooses it.
         progress: told how many images of how many have been looked at.
     """
@@ -36,9 +39,11 @@ def open_data(
     from equipoise.data.unpacking import is_archive
 
     path = Path(source)
+    size = (size, size) if isinstance(size, int) else size
     if not path.exists():
         if str(source) in DATASETS:
-            return find_set(str(source), size=None if size is None else (size, size), progress=progress)
+            _refuse(f"{source} is a known set with labels of its own", target=target, labels=labels, group=group)
+            return find_set(str(source), size=size, check=True, progress=progress)
         raise InvalidInputError(
             f"there is no file or folder {str(source)!r}; give a table, a folder of images, or one of "
             f"{', '.join(DATASETS)}."
@@ -49,23 +54,46 @@ def open_data(
             labels=labels,
             target=target,
             group=group,
-            size=None if size is None else (size, size),
+            size=size,
             channels=channels,
             progress=progress,
         )
-    for name, value in (("labels", labels), ("size", size), ("channels", channels)):
-        if value is not None:
-            raise InvalidInputError(f"{name} is for a folder of images, and {path.name} is a file; leave it out.")
+    _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
     samples = read_table(path, target=target)
     return samples if group is None else _grouped(samples, group)
 
 
+def _refuse(why: str, **options: object) -> None:
+    """An option that would have no effect is a mistake of which the user must hear."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInputError(f"{why}, so {name} has no meaning here; leave it out.")
+
+
 def _grouped(samples: Samples, group: str) -> Samples:
     """A column taken out of the table as the groups: who a row belongs to is nothing to learn from."""
-    columns = [str(name) for name in getattr(samples.x, "columns", ())]
+    if not hasattr(samples.x, "columns"):
+        raise InvalidInputError(
+            f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."
+        )
+    columns = [str(name) for name in samples.x.columns]
     if group not in columns:
         raise InvalidInputError(f"group must be a column of the table, got {group!r}; there are {', '.join(columns)}.")
-    groups = samples.x[group].astype(str).to_numpy(dtype=np.str_)
-    return Samples(
-        samples.x.drop(columns=group), samples.y, samples.attributes, groups, samples.partition, samples.notes
+    groups, missing = _group_names(samples.x[group])
+    note = f"{missing} of {len(groups)} rows have no value in the group column {group!r}: each is a group of its own."
+    return replace(
+        samples,
+        x=samples.x.drop(columns=group),
+        groups=groups,
+        notes=(*samples.notes, note) if missing else samples.notes,
     )
+
+
+def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
+    """A name a row, and how many rows had none."""
+    from equipoise.data.values import as_words, without_blanks
+
+    words = as_words(without_blanks(column))
+    unknown = words.isna().to_numpy()
+    given = [f"(no group, row {row})" if unknown[row - 1] else word for row, word in enumerate(words, start=1)]
+    return np.array(given, dtype=np.str_), int(unknown.sum())

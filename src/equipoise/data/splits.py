@@ -88,7 +88,8 @@ def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None 
     Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
     are drawn alike from all rows. With groups, whole groups are held out, and a group counts for the rarest of its
     classes; "samples" reads "groups" in the rule above, and of each class the number of groups is taken which brings
-    its samples nearest to the share.
+    its samples nearest to the share. A group is passed over where it would leave another of its classes with fewer
+    than two groups: a class is never held out as a whole, and one of less than three groups not at all.
     """
     labels = _labels(y)
     generator = np.random.default_rng(seed)
@@ -135,22 +136,29 @@ def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows)
         return order[:0]
     sizes = np.bincount(members)
     if labels.ndim == 2:
-        return order[: _nearest(sizes[order], share)]
+        return order[: _nearest(sizes[order], share * sizes.sum())]
     codes, counts = np.unique(labels, return_inverse=True, return_counts=True)[1:]
     rank = np.empty(len(counts), np.intp)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))  # 0 for the rarest class
-    rarest = np.full(len(sizes), len(counts))
-    np.minimum.at(rarest, members, rank[codes])
-    parts = []
+    pairs = np.unique(np.stack([members, rank[codes]]), axis=1)  # each group with each of its classes once
+    classes_of = np.split(pairs[1], np.cumsum(np.bincount(pairs[0]))[:-1])
+    rarest = np.array([own[0] for own in classes_of])
+    spare = np.bincount(pairs[1]) - 2  # groups which a class can still give
+    held: list[int] = []
     for own in (order[rarest[order] == place] for place in np.unique(rarest)):
-        parts.append(own[: _bounded(_nearest(sizes[own], share), len(own))])
-    return np.concatenate(parts)
+        free = [group for group in own.tolist() if (spare[classes_of[group]] > 0).all()]
+        wanted = _bounded(_nearest(sizes[free], share * sizes[own].sum()), len(own))
+        for group in free:
+            if wanted > 0 and (spare[classes_of[group]] > 0).all():
+                spare[classes_of[group]] -= 1
+                held.append(group)
+                wanted -= 1
+    return np.array(held, dtype=np.intp)
 
 
-def _nearest(sizes: Rows, share: float) -> int:
-    """How many of the first groups together come nearest to the share of all samples."""
-    held = np.concatenate([[0], np.cumsum(sizes)])
-    return int(np.argmin(np.abs(held - share * held[-1])))
+def _nearest(sizes: Rows, samples: float) -> int:
+    """How many of the first groups together come nearest to so many samples."""
+    return int(np.argmin(np.abs(np.concatenate([[0], np.cumsum(sizes)]) - samples)))
 
 
 def _bounded(wanted: int, available: int) -> int:

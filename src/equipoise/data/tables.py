@@ -36,10 +36,14 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     if isinstance(source, pd.DataFrame):
         return _with_target(source, target, "the data frame")
     if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[0], str):
+        if target is not None:
+            raise InvalidInputError(
+                f"a pair of arrays has its labels in the second one, so target={target!r} has no meaning; leave it out."
+            )
         return read_arrays(*source)
     path = _file(source)
     if path.suffix.lower() == ".npz":
-        return read_npz(path)
+        return read_npz(path, target=target if target is None else str(target))
     if path.suffix.lower() in PARQUET:
         with _parquet(path) as file:
             frame = file.read().to_pandas()

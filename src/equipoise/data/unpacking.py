@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import lzma
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -37,7 +39,7 @@ def unpack(
 
     Only plain files and folders inside the archive are taken: a link, a device or a name that leads out of the
     folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing.
-    An archive that changed is unpacked anew.
+    An archive that changed is unpacked anew, and so is one whose folder has other numbers of files and bytes by now.
     """
     path = Path(archive)
     if not is_archive(path):
@@ -49,9 +51,26 @@ def unpack(
     key = hashlib.blake2b(digest_size=5)
     key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}".encode())
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
-    if not target.is_dir():
+    if not _is_whole(target):
         _unpack_whole(path, target, _Limits(path.name, limit_bytes, limit_members))
     return target
+
+
+def _is_whole(target: Path) -> bool:
+    """Whether a folder has what the record beside it says."""
+    try:
+        return bool(target.is_dir() and json.loads(_record(target).read_bytes()) == _counted(target))
+    except (OSError, ValueError):
+        return False
+
+
+def _record(target: Path) -> Path:
+    return target.with_name(f".{target.name}.json")
+
+
+def _counted(folder: Path) -> dict[str, int]:
+    sizes = [os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names]
+    return {"files": len(sizes), "bytes": sum(sizes)}
 
 
 @dataclass
@@ -79,29 +98,41 @@ class _Limits:
 
 
 def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
-    """All of it under a name of its own, then one rename: another process sees a whole folder or none."""
+    """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=".partial-"))
+        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".partial-"))
     except OSError as error:
         raise InvalidInputError(
             f"{str(target.parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
         ) from error
     try:
+        files = scratch / "files"
+        files.mkdir()
         writer = _unzip if path.name.lower().endswith(".zip") else _untar
-        writer(path, partial, limits)
-        partial.chmod(0o755)  # mkdtemp's folder is its owner's alone; the cache may be shared
-        try:
-            partial.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was first, with the same files
-                raise
+        writer(path, files, limits)
+        files.chmod(0o755)  # the cache may be shared
+        _put(files, target, scratch)
     except BROKEN as error:
         raise InvalidInputError(f"{str(path)!r} is damaged ({_reason(error)}); fetch it again.") from error
     except OSError as error:
         raise InvalidInputError(f"{str(path)!r} cannot be unpacked: {_reason(error)}.") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _put(files: Path, target: Path, scratch: Path) -> None:
+    """The record first, for whoever sees the folder asks for it; what was in its place goes away with the scratch."""
+    (scratch / "record").write_text(json.dumps(_counted(files)))
+    (scratch / "record").replace(_record(target))
+    if target.is_dir() and not _is_whole(target):
+        with suppress(FileNotFoundError):  # another process was at it
+            target.rename(scratch / "old")
+    try:
+        files.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was first, with the same files
+            raise
 
 
 def _reason(error: BaseException) -> str:

@@ -6,49 +6,50 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+from equipoise.data.forms import PLAIN, plain
+
 SECONDS_A_DAY = 86_400
 
+Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and which values could not be read
 
-def as_numbers(values: Any) -> NDArray[np.float64] | None:
-    """Numbers with NaN for what is missing, infinite or beyond float32; None if a value is no number."""
+
+def as_numbers(values: Any, form: str = PLAIN) -> Read:
+    """Numbers with NaN for what is missing, infinite, beyond float32 or no number; and what is no number."""
     kind = values.dtype
     if isinstance(kind, pd.CategoricalDtype):
         values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
     if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_complex_dtype(kind):
-        return None
+        return np.full(len(values), np.nan), values.notna().to_numpy()
+    unread = np.zeros(len(values), dtype=bool)
     if pd.api.types.is_timedelta64_dtype(kind):
         values = values.dt.total_seconds() / SECONDS_A_DAY
     elif not pd.api.types.is_numeric_dtype(kind):  # text or objects
-        known = values[values.notna()]
-        found = pd.to_numeric(known, errors="coerce")
-        if found.isna().any() and not (as_words(known[found.isna()]).str.lower() == "nan").all():
-            return None
+        present = values.notna().to_numpy()
+        known = values[present]
+        found = pd.to_numeric(_plain(known, form), errors="coerce")
+        lost = found.isna().to_numpy()
+        unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
         values = found.reindex(values.index)
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     wild = np.abs(numbers) > np.finfo(np.float32).max
-    return np.where(wild, np.nan, numbers) if wild.any() else numbers
+    return (np.where(wild, np.nan, numbers) if wild.any() else numbers), unread
 
 
-def looks_like_dates(values: Any) -> bool:
-    """Whether a column holds dates: as such, or as text in ISO's form, year first."""
-    if pd.api.types.is_datetime64_any_dtype(values.dtype):
-        return True
-    words = as_words(values[values.notna()])
-    if not words.str.fullmatch(ISO_DATE).all():
-        return False
-    return not np.isnan(as_days(words)).any()
-
-
-def as_days(values: Any) -> NDArray[np.float64]:
-    """Days since 1970-01-01, in UTC; NaN for what is missing or no date."""
+def as_days(values: Any, form: str = PLAIN) -> Read:
+    """Days since 1970-01-01, in UTC, with NaN for what is missing or no date; and what is no date."""
     dates = values
     if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        dates = pd.to_datetime(as_words(values), format="ISO8601", errors="coerce", utc=True)
+        words = _plain(as_words(values), form)
+        dates = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
     if dates.dt.tz is not None:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
     moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
-    return np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
+    days = np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
+    return days, np.isnan(days) & values.notna().to_numpy()
+
+
+def _plain(values: Any, form: str) -> Any:
+    return values if form == PLAIN else values.astype(object).map(lambda value: plain(value, form)).astype(object)
 
 
 def without_blanks(values: Any) -> Any:

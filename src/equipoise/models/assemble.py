@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import build_backbone
 from equipoise.models.image_backbone import ImageBackbone
@@ -26,9 +28,9 @@ def image_backbone(
     """Pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
 
     Args:
-        weights: a file of weights; the input is then normalised as ImageNet's, and the backbone learns at a tenth of
-            the rate of what follows it.
-        images: training images, by which the input is normalised where there are no weights.
+        weights: a file of weights; the input is then normalised as ImageNet's (a network of timm as timm says of it),
+            and the backbone learns at a tenth of the rate of what follows it.
+        images: training images, by which the input is normalised where there are no weights; grey or colour.
         augment: how images are varied while training; None leaves them.
         width: of the two full layers behind the pooling, the paper's 512; LeNet, which has one of its own, gets none.
         dropout: between them.
@@ -37,7 +39,7 @@ def image_backbone(
     body = build_backbone(name, weights=weights)
     channels = int(getattr(body, "in_channels", 3))
     if channels == 3 and weights is not None:
-        first = ImageInput.imagenet(augment=augment)
+        first = _pretrained_input(body, augment)
     else:
         first = ImageInput(channels, augment=augment)
         first = first if images is None else first.fit(images)
@@ -45,3 +47,13 @@ def image_backbone(
     if not frozen and name != "lenet":
         top = MLP(int(body.out_features), (width, width), dropout=dropout)  # type: ignore[arg-type]
     return ImageBackbone(first, body, top, body_rate=1.0 if weights is None else PRETRAINED_RATE)
+
+
+def _pretrained_input(body: nn.Module, augment: Augment | None) -> ImageInput:
+    """The normalisation that the weights were trained with: timm keeps it beside a network, all others are
+    ImageNet's."""
+    told = getattr(body, "default_cfg", None)
+    mean, std = (told.get("mean"), told.get("std")) if isinstance(told, dict) else (None, None)
+    if mean is None or std is None or len(mean) != 3 or len(std) != 3:
+        return ImageInput.imagenet(augment=augment)
+    return ImageInput(3, mean=tuple(mean), std=tuple(std), augment=augment)

@@ -46,7 +46,9 @@ def extract_features(
 ) -> NDArray[np.float32]:
     """Features (images, D) of the backbone in evaluation mode, from the cache where they have been computed before.
 
-    They are found again by the bytes of the weights, the layers and their settings, and the content of the images.
+    They are found again by the bytes of the weights, the layers and their settings, and the content of the images; of
+    images on disk, the content that their files had when they were checked, or where they were not, the files' place,
+    sizes and times, so that nothing is read to look the features up.
     An interrupted extraction goes on where it stopped, bit for bit as if it had not; of two processes at the same
     features, one waits for the other. Features on disk are memory-mapped: changes to them stay in memory.
 

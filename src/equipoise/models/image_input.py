@@ -56,15 +56,18 @@ class ImageInput(nn.Module):
 
     def fit(self, images: Any) -> "ImageInput":
         """Set mean and std from images (n, channels, height, width), in memory or on disk; from 2,048 spread evenly
-        over them when there are more."""
-        self._check(tuple(images.shape))
+        over them when there are more. For a network of one channel, colour images count as their average."""
+        colour_to_grey = self.channels == 1 and len(images.shape) == 4 and images.shape[1] == 3
+        self._check((len(images), 1, *images.shape[2:]) if colour_to_grey else tuple(images.shape))
         rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), IMAGES_TO_FIT)).round().astype(np.intp))
-        total, squares, pixels = np.zeros(images.shape[1]), np.zeros(images.shape[1]), 0
+        channels = 1 if colour_to_grey else images.shape[1]
+        total, squares, pixels = np.zeros(channels), np.zeros(channels), 0
         for start in range(0, len(rows), IMAGES_AT_ONCE):
             part = np.asarray(images[rows[start : start + IMAGES_AT_ONCE]], dtype=np.float64) / 255
+            part = part.mean(1, keepdims=True) if colour_to_grey else part
             total += part.sum((0, 2, 3))
             squares += np.square(part).sum((0, 2, 3))
-            pixels += part.size // images.shape[1]
+            pixels += part.size // channels
         mean = total / pixels
         deviation = np.sqrt(np.maximum(squares / pixels - mean**2, 0))
         deviation = np.where(deviation > FLAT, deviation, 1.0)

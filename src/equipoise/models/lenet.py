@@ -3,6 +3,10 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equipoise.models.enlarge import enlarged
+
+SIDE = 28
+
 
 class LeNet(nn.Module):
     """Grey images (batch, 1, height, width) -> 500 features: two 5×5 convolutions with pooling, one full layer.
@@ -12,7 +16,8 @@ class LeNet(nn.Module):
     that came with Caffe and its MNIST recipe, the usual one of those years: 20 and 50 filters, 2×2 max-pooling after
     each, 500 rectified units; 426,070 parameters, 431,080 with a 10-way classifier.
 
-    Images of another size than 28×28 are averaged to the same 4×4 grid before the full layer.
+    Smaller images than 28×28 are enlarged to it by their short side, of larger ones the 4×4 grid before the full layer
+    is an average.
     """
 
     in_channels, out_features = 1, 500
@@ -24,6 +29,6 @@ class LeNet(nn.Module):
         self.fc1 = nn.Linear(50 * 4 * 4, self.out_features)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(self.conv1(x), 2)  # no rectifier between convolutions, as in Caffe's
+        x = F.max_pool2d(self.conv1(enlarged(x, SIDE)), 2)  # no rectifier between convolutions, as in Caffe's
         x = F.max_pool2d(self.conv2(x), 2)
         return F.relu(self.fc1(F.adaptive_avg_pool2d(x, 4).flatten(1)))

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from equipoise.errors import InvalidInputError
+
+HALVED = 32  # the side of the image for one place of the last layers
+
 
 class BasicBlock(nn.Module):
     """Two 3×3 convolutions and a shortcut."""
@@ -82,6 +86,11 @@ class ResNet(nn.Module):
                 nn.init.zeros_(module.bn3.weight)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.bn1.training and len(x) == 1 and max(x.shape[-2:]) <= HALVED:
+            raise InvalidInputError(
+                "batch_size must be 2 or more for a network with batch normalisation: one image of "
+                f"{x.shape[-2]} × {x.shape[-1]} pixels leaves one value a channel, which has no variance."
+            )
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((-2, -1))

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
+from equipoise.models.enlarge import enlarged
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Channels of the convolutions, block by block."""
@@ -18,8 +18,9 @@ class VGG16(nn.Module):
     Args:
         blocks: which of the five, from 1; the average is taken before the pooling that ends a block.
         enlarge: the short side, in pixels, to which smaller images are enlarged (bilinear); None takes them as they
-            are. ImageNet's filters see little in an image of 32 pixels: at 48 it gives better features for 2¼ times
-            the work, at 64 no better ones that we could tell (docs/results/features.md).
+            are, down to the pixels that the halvings need (16 for five blocks). ImageNet's filters see little in an
+            image of 32 pixels: at 48 it gives better features for 2¼ times the work, at 64 no better ones that we
+            could tell (docs/results/features.md).
     """
 
     in_channels = 3
@@ -31,6 +32,7 @@ class VGG16(nn.Module):
         if enlarge is not None and enlarge < 1:
             raise InvalidInputError(f"enlarge must be a number of pixels or None, got {enlarge}.")
         self.blocks, self.enlarge = tuple(blocks), enlarge
+        self.side = max(enlarge or 0, 2 ** (blocks[-1] - 1))  # every block before the last one halves the image
         layers: list[nn.Module] = []
         channels = self.in_channels
         for width in (width for block in WIDTHS for width in (*block, 0)):
@@ -50,10 +52,7 @@ class VGG16(nn.Module):
         return f"blocks={self.blocks}, enlarge={self.enlarge}"
 
     def forward(self, x: Tensor) -> Tensor:
-        side = min(x.shape[-2:])
-        if self.enlarge is not None and side < self.enlarge:
-            height, width = (round(length * self.enlarge / side) for length in x.shape[-2:])
-            x = F.interpolate(x, (height, width), mode="bilinear", align_corners=False)
+        x = enlarged(x, self.side)
         found, block = [], 1
         for layer in self.features:
             if isinstance(layer, nn.MaxPool2d):  # the end of a block

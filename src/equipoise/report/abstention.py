@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.report.record import HeldOut, Record
+from equipoise.report.record import Floats, HeldOut, Record
 
 STEPS = 100
 
@@ -17,17 +17,21 @@ class Abstention:
 
     Args:
         share: of the samples, the most uncertain first.
-        sent: how many.
+        sent: how many of the ``samples``.
         accuracy, balanced_accuracy: of the answers to the rest; the latter over the classes that still have a sample
             there, with attributes their mean over ½ (recall + specificity) where both are defined.
+        left: how many of the ``tested`` classes these are.
         rare_sent: of the ``rare`` samples of rare classes, those sent.
         wrong_sent: of the ``wrong`` answers, those sent.
     """
 
     share: float
     sent: int
+    samples: int
     accuracy: float
     balanced_accuracy: float
+    left: int
+    tested: int
     rare_sent: int
     rare: int
     wrong_sent: int
@@ -44,26 +48,34 @@ def abstention(record: Record) -> list[Abstention]:
     if held is None:
         return []
     order = np.argsort(-held.uncertainty, kind="stable")
-    right, rare = held.predicted == held.labels, _rare_samples(record, held)
     samples = len(order)
-    found = []
-    for step in range(STEPS):
-        sent = min(round(step * samples / STEPS), samples - 1)
-        away, rest = order[:sent], order[sent:]
-        wrong = ~right if right.ndim == 1 else ~right.all(1)
-        found.append(
-            Abstention(
-                share=step / STEPS,
-                sent=sent,
-                accuracy=float(right[rest].mean()),
-                balanced_accuracy=_balanced(held.labels[rest], right[rest], len(record.classes)),
-                rare_sent=int(rare[away].sum()),
-                rare=int(rare.sum()),
-                wrong_sent=int(wrong[away].sum()),
-                wrong=int(wrong.sum()),
-            )
+    sent = np.minimum(np.round(np.arange(STEPS) * samples / STEPS), samples - 1).astype(np.int64)
+    last = np.empty(samples, dtype=np.int64)  # the last step at which a sample is still among the rest
+    last[order] = np.searchsorted(sent, np.arange(samples), side="right") - 1
+    right = held.predicted == held.labels
+    wrong, rare = ~right if right.ndim == 1 else ~right.all(1), _rare_samples(record, held)
+    recalls = _recalls(held.labels, right, last, len(record.classes))  # (steps, classes)
+    known = ~np.isnan(recalls)
+    left = known.sum(1)
+    balanced = np.where(left > 0, np.where(known, recalls, 0).sum(1) / np.maximum(left, 1), np.nan)
+    accuracy = _still(last, right if right.ndim == 1 else right.mean(1)) / (samples - sent)
+    rare_left, wrong_left = _still(last, rare), _still(last, wrong)
+    return [
+        Abstention(
+            share=step / STEPS,
+            sent=int(sent[step]),
+            samples=samples,
+            accuracy=float(accuracy[step]),
+            balanced_accuracy=float(balanced[step]),
+            left=int(left[step]),
+            tested=int(left[0]),
+            rare_sent=int(rare_left[0] - rare_left[step]),
+            rare=int(rare_left[0]),
+            wrong_sent=int(wrong_left[0] - wrong_left[step]),
+            wrong=int(wrong_left[0]),
         )
-    return found
+        for step in range(STEPS)
+    ]
 
 
 def _rare_samples(record: Record, held: HeldOut) -> NDArray[np.bool_]:
@@ -72,15 +84,24 @@ def _rare_samples(record: Record, held: HeldOut) -> NDArray[np.bool_]:
     return rare[held.labels] if not record.multilabel else (held.labels[:, rare] == 1).any(1)
 
 
-def _balanced(labels: NDArray[np.int64], right: NDArray[np.bool_], size: int) -> float:
+def _still(last: NDArray[np.int64], what: NDArray[Any]) -> Floats:
+    """At each step, the sum over the samples that are not sent."""
+    each = np.bincount(last, weights=what, minlength=STEPS)
+    return np.asarray(each[::-1].cumsum()[::-1])
+
+
+def _recalls(labels: NDArray[np.int64], right: NDArray[np.bool_], last: NDArray[np.int64], size: int) -> Floats:
+    """(steps, classes) of the rest, NaN for a class without a sample; with attributes ½ (recall + specificity)."""
     if labels.ndim == 1:
-        total = np.bincount(labels, minlength=size)
-        hits = np.bincount(labels[right], minlength=size)
-        return float((hits[total > 0] / total[total > 0]).mean())
-    ones, zeros = labels.sum(0), (1 - labels).sum(0)
-    known = (ones > 0) & (zeros > 0)
-    if not known.any():
-        return float("nan")
-    recall = (labels * right).sum(0)[known] / ones[known]
-    specificity = ((1 - labels) * right).sum(0)[known] / zeros[known]
-    return float((recall + specificity).mean() / 2)
+        place = last * size + labels
+        total, hits = (
+            np.bincount(place[rows], minlength=STEPS * size).reshape(STEPS, size)[::-1].cumsum(0)[::-1]
+            for rows in (slice(None), right)
+        )
+        return np.where(total > 0, hits / np.maximum(total, 1), np.nan)
+    columns = []
+    for has, found in zip(labels.T, right.T, strict=True):
+        ones, zeros = _still(last, has), _still(last, 1 - has)
+        share = [_still(last, value * found) / np.maximum(all_, 1) for value, all_ in ((has, ones), (1 - has, zeros))]
+        columns.append(np.where((ones > 0) & (zeros > 0), (share[0] + share[1]) / 2, np.nan))
+    return np.stack(columns, axis=1)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.report.confusion import by_count
+from equipoise.report.formats import plural
 from equipoise.report.record import GROUP_NAMES, Record
 
 MOST_ROWS = 2000
@@ -38,6 +39,6 @@ def group_note(record: Record) -> str:
         return f"No {record.noun} is rare: the largest has less than 1.5 times the samples of the smallest."
     few, rest = int(record.counts[rare].max()), int(record.counts[~rare].min())
     return (
-        f"The range of training counts is cut into three parts of equal ratio; rare {record.nouns} have at most {few:,} "
-        f"samples, all others at least {rest:,}."
+        f"The range of training counts is cut into three parts of equal ratio; rare {record.nouns} have at most "
+        f"{few:,} {plural(few, 'sample')}, all others at least {rest:,}."
     )

@@ -90,7 +90,7 @@ def rivals(record: Record) -> dict[int, int]:
         return {}
     wrong = (pairs[0] != pairs[1]) & (pairs[2] > 0)
     true, predicted, count = (part[wrong] for part in pairs)
-    order = np.argsort(count, kind="stable")  # the most frequent last: it stays
+    order = np.argsort(-count, kind="stable")[::-1]  # the most frequent last, of equal ones the first: it stays
     return dict(zip(true[order].tolist(), predicted[order].tolist(), strict=True))
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib.ticker import FuncFormatter
 
 from equipoise.report.abstention import Abstention
-from equipoise.report.figures import new_axes, percent_axis
+from equipoise.report.axes import new_axes, percent_axis, whole_percent
 from equipoise.report.record import Record
 from equipoise.report.reliability import Reliability
 from equipoise.report.svg import COLOURS, drawing, inline_svg
@@ -49,22 +50,26 @@ def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]
     with drawing():
         axes = new_axes(330)
         share = np.array([step.share for step in found])
-        lines = {
-            "accuracy": (np.array([step.accuracy for step in found]), "accent", "-"),
-            "balanced accuracy": (np.array([step.balanced_accuracy for step in found]), "rare", (0, (5, 2))),
-        }
-        for name, (values, colour, style) in lines.items():
-            axes.plot(share, values, color=COLOURS[colour], ls=style, label=name)
-        low = min(float(np.nanmin(values)) for values, _, _ in lines.values())
+        plain, balanced = (
+            np.array([getattr(step, name) for step in found]) for name in ("accuracy", "balanced_accuracy")
+        )
+        whole = np.array([step.left == step.tested for step in found])
+        axes.plot(share, plain, color=COLOURS["accent"], label="accuracy")
+        axes.plot(share[whole], balanced[whole], color=COLOURS["rare"], ls=(0, (5, 2)), label="balanced accuracy")
+        if not whole.all():
+            rest = slice(max(int(whole.sum()) - 1, 0), None)
+            style = {"ls": (0, (1, 2)), "lw": 1.4}
+            axes.plot(share[rest], balanced[rest], color=COLOURS["rare"], label="of those left", **style)
+        low = float(np.nanmin([plain, balanced]))
         axes.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
         axes.set_xlim(0, 1)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+            axis.set_major_formatter(FuncFormatter(whole_percent))
         axes.set_xlabel("share of the samples sent to a human, the most uncertain first")
         axes.set_ylabel("on the rest")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2)
         picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
-        places = _places(axes, share, [values for values, _, _ in lines.values()])
+        places = _places(axes, share, [plain, balanced])
     return picture, places
 
 
@@ -85,8 +90,8 @@ def training_figure(record: Record) -> Markup | None:
             for name in checked:
                 _curve(panels[1], epochs, name, VALIDATION_COLOURS[name], VALIDATION[name])
             panels[1].set_ylabel("validation")
-            panels[1].yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-            panels[1].legend(loc="lower right", ncols=3)
+            panels[1].yaxis.set_major_formatter(FuncFormatter(whole_percent))
+            panels[1].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
         if stronger:
             _curve(panels[-1], epochs, "strength", "warn", "")
             panels[-1].set_ylabel("margin strength")
@@ -100,6 +105,8 @@ def training_figure(record: Record) -> Markup | None:
 def _curve(axes: Any, epochs: list[dict[str, Any]], name: str, colour: str, label: str) -> None:
     points = [(epoch["epoch"] + 1, _number(epoch.get(name))) for epoch in epochs]
     known = [point for point in points if point[1] is not None]
+    if not known:  # a loss that was never a number
+        return
     mark = "o" if len(known) < 3 else None
     axes.plot(*zip(*known, strict=True), color=COLOURS[colour], label=label, marker=mark, ms=5)
 

@@ -5,26 +5,19 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator
 
+from equipoise.report.axes import counts_axis, new_axes, percent_axis, whole_percent
+from equipoise.report.formats import percent
 from equipoise.report.hardness import Hardness
 from equipoise.report.labels import label_points, short
 from equipoise.report.record import GROUP_NAMES, Floats, Record
 from equipoise.report.svg import COLOURS, drawing, inline_svg
-from equipoise.report.verdict import percent
 
-WIDTH = 540
 MARKS = {"many": "o", "medium": "s", "few": "^"}
 GROUP_COLOURS = {"many": "many", "medium": "medium", "few": "rare"}
 MOST_BARS = 40
 """Classes with a line of their own before and after; more are a scatter."""
-
-
-def new_axes(height: float, *, rows: int = 1, width: float = WIDTH) -> Any:
-    """Axes of a figure whose unit is the page's pixel."""
-    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
-    return figure.subplots(rows, 1, sharex=True) if rows > 1 else figure.add_subplot()
 
 
 def uncertainty_figure(record: Record) -> Markup | None:
@@ -43,7 +36,7 @@ def uncertainty_figure(record: Record) -> Markup | None:
         if known.min() > 0 and known.max() > 20 * known.min():
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.yaxis.set_minor_locator(NullLocator())
         else:
             axes.set_ylim(bottom=0)
         axes.margins(x=0.12, y=0.12)
@@ -80,7 +73,7 @@ def before_after_figure(record: Record) -> Markup | None:
             text.set_color(COLOURS[GROUP_COLOURS[record.groups[which]]])
         axes.set_ylim(len(order) - 0.4, -0.6)
         percent_axis(axes.xaxis, axes.set_xlim)
-        axes.set_xlabel("recall: share of the class's held-out samples found")
+        axes.set_xlabel(f"recall: share of the {record.noun}'s held-out samples found")
         axes.grid(False, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.3)
         said = f"Recall of each {record.noun} before and after"
@@ -99,10 +92,10 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
         axes.margins(x=0.14)
         top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
         axes.set_ylim(-0.12 * top, 1.12 * top)
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.yaxis.set_major_formatter(FuncFormatter(whole_percent))
         axes.set_ylabel("share missed (1 − recall)")
         axes.axhline(found.often_above, color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
-        corners = {(1, 1): "overlap with others", (1, 0): "well learnt"}
+        corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
         if found.few_below is not None:
             axes.axvline(found.few_below, color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
             corners |= {(0, 1): "need more data", (0, 0): "rare but distinct"}
@@ -118,26 +111,11 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
                 style="italic",
             )
         order = np.argsort(-np.nan_to_num(found.missed, nan=-1), kind="stable")
+        if len(order) > MOST_BARS:
+            order = order[found.missed[order] > found.often_above]
         label_points(axes, np.maximum(record.counts, 1).tolist(), found.missed.tolist(), record.classes, order)
         said = f"Share missed of each {record.noun} over its training samples"
         return inline_svg(axes.figure, "hardness", said, tips=drawn)
-
-
-def counts_axis(axes: Any, record: Record) -> None:
-    """Training samples on a logarithmic axis with whole numbers."""
-    axes.set_xscale("log")
-    spread = max(float(record.counts.max()), 1) / max(float(record.counts.min()), 1)
-    places = (1.0, 2.0, 5.0) if spread < 50 else (1.0, 3.0) if spread < 1000 else (1.0,)
-    axes.xaxis.set_major_locator(LogLocator(subs=places))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("positive training samples" if record.multilabel else "training samples")
-
-
-def percent_axis(axis: Any, limits: Any) -> None:
-    """0 to 100 %, with room for the marks at both ends."""
-    limits(-0.03, 1.03)
-    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
 
 
 def _before_after_scatter(record: Record, before: Floats, after: Floats, order: Any) -> Markup:
@@ -190,7 +168,7 @@ def _group_scatter(
             )
             marks.set_gid(f"{group}-{'open' if open_ else 'full'}")
             marks.set_label("" if open_ else GROUP_NAMES[group])  # type: ignore[index]
-            drawn[marks.get_gid()] = [tips[which] for which in np.flatnonzero(rows)]
+            drawn[marks.get_gid()] = [tips[which] for which in np.flatnonzero(rows).tolist()]
     return drawn
 
 
@@ -222,4 +200,30 @@ def _hardness_tip(record: Record, found: Hardness, which: int) -> str:
     said = (
         f"{record.classes[which]}: {percent(found.missed[which])} missed of {record.support[which]:,} held-out samples"
     )
-    return said + ("" if rival is None else f", mostly taken for {record.classes[rival]}")
+    return said + ("" if rival is None else f", most often taken for {record.classes[rival]}")
+
+
+def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
+    """Mean recall of each group of classes, a line a run."""
+    with drawing():
+        axes = new_axes(90 + 28 * len(records))
+        rows = np.arange(len(records))
+        drawn = {}
+        for group, mark in MARKS.items():
+            values = np.full(len(records), np.nan)
+            for place, record in enumerate(records):
+                mine = record.each("recall")[record.in_group(group)]  # type: ignore[arg-type]
+                values[place] = np.nan if np.isnan(mine).all() else np.nanmean(mine)
+            known = ~np.isnan(values)
+            if known.any():
+                colour = COLOURS[GROUP_COLOURS[group]]
+                marks = axes.scatter(values[known], rows[known], s=58, marker=mark, color=colour, zorder=3)
+                marks.set_gid(group)
+                marks.set_label(GROUP_NAMES[group])  # type: ignore[index]
+                drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
+        axes.set_yticks(rows, [short(name, 28) for name in names])
+        axes.set_ylim(len(records) - 0.4, -0.6)
+        percent_axis(axes.xaxis, axes.set_xlim)
+        axes.set_xlabel("mean recall of the group's classes")
+        _legend(axes)
+        return inline_svg(axes.figure, "groups", "Mean recall of each group of classes in every run", tips=drawn)

@@ -14,8 +14,8 @@ LEAST_MISSED, LEAST_TESTED = 0.1, 10
 KINDS: dict[Kind, str] = {
     "needs data": "Few samples, often missed: more data may help",
     "overlaps": "Many samples, often missed: overlaps with others",
-    "distinct": "Few samples, yet found: rare but distinct",
-    "learnt": "Many samples, found: well learnt",
+    "distinct": "Few samples, less often missed: rare but distinct",
+    "learnt": "Many samples, less often missed",
     "unclear": f"Fewer than {LEAST_TESTED} held-out samples: cannot be told",
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 LONGEST = 22
-LETTER, LINE, GAP = 6.6, 13.0, 7.0  # points, of the page's font at the size drawn with
+LETTER, LINE, GAP = 6.6, 13.0, 8.5  # points, of the page's font at the size drawn with
 Box = tuple[float, float, float, float]
 
 
@@ -18,18 +18,25 @@ def short(name: str, longest: int = LONGEST) -> str:
     return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"
 
 
+def settle(figure: Any) -> None:
+    """Find room for everything once and for all: from here on a point has its place."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+
+
 def label_points(
     axes: Any, x: Sequence[float], y: Sequence[float], names: Sequence[str], order: Iterable[int], *, most: int = 24
 ) -> None:
-    """Write names beside points, the first of ``order`` first; one that finds no free place is left out."""
-    axes.figure.draw_without_rendering()  # settles the layout, and with it where a point lies
+    """Write names beside the first points of ``order``; one that finds no free place is left out."""
+    settle(axes.figure)
     low, high = axes.get_window_extent().get_points()
     places = axes.transData.transform(np.column_stack([x, y]))
     taken: list[Box] = [(px - 4, py - 4, px + 4, py + 4) for px, py in places]
-    written = 0
-    for which in order:
+    for which in list(order)[:most]:
         px, py = places[which]
-        if written >= most or not np.isfinite([px, py]).all():
+        if not np.isfinite([px, py]).all():
             continue
         text = short(names[which])
         wide = LETTER * len(text)
@@ -42,7 +49,6 @@ def label_points(
                     text, (x[which], y[which]), (dx, dy), textcoords="offset points", ha=side, va="center", size=11.5
                 )
                 taken.append(box)
-                written += 1
                 break
 
 

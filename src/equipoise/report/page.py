@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import math
-import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, worst_pairs
 from equipoise.report.curves import abstention_figure, reliability_figure, training_figure
 from equipoise.report.figures import before_after_figure, hardness_figure, uncertainty_figure
+from equipoise.report.formats import number, percent, points
 from equipoise.report.gallery import gallery
 from equipoise.report.hardness import KINDS, hardness
 from equipoise.report.origin import origin
 from equipoise.report.record import GROUP_NAMES, Record, read_record
 from equipoise.report.reliability import reliability
-from equipoise.report.verdict import percent, points, verdict
+from equipoise.report.verdict import verdict
 
 REPORT = "report.html"
 MOST_NAMED = 12
@@ -38,8 +38,15 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
         out: where to; None is ``report.html`` in the folder. An earlier page there is replaced.
     """
     record = read_record(run)
-    page = render("report.html.j2", _content(record))
-    return write_page(page, record.folder / REPORT if out is None else Path(out))
+    path = page_path(record.folder / REPORT if out is None else out)
+    return write_page(render("report.html.j2", _content(record)), path)
+
+
+def page_path(out: str | Path) -> Path:
+    """Where a page can be written."""
+    if Path(out).is_dir():
+        raise InvalidInputError(f"the report cannot be written to {out}, which is a folder; name a file in it.")
+    return Path(out)
 
 
 def render(template: str, content: dict[str, Any]) -> str:
@@ -51,7 +58,7 @@ def render(template: str, content: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "points": points, "number": number, "anchor": anchor}
+    environment.filters |= {"percent": percent, "points": points, "number": number}
     style, script = _asset("report.css"), _asset("report.js")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
@@ -60,8 +67,8 @@ def render(template: str, content: dict[str, Any]) -> str:
     return environment.get_template(template).render(
         **content,
         policy=policy,
-        style=Markup(style),  # noqa: S704  (a file of ours)
-        script=Markup(script),  # noqa: S704
+        style=Markup(style),  # a file of ours
+        script=Markup(script),
     )
 
 
@@ -70,27 +77,9 @@ def write_page(page: str, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page.encode("utf-8", errors="replace"))
-    except (IsADirectoryError, NotADirectoryError, FileExistsError, PermissionError) as error:
+    except (NotADirectoryError, FileExistsError, PermissionError) as error:
         raise InvalidInputError(f"the report cannot be written to {path} ({error}); choose another file.") from error
     return path
-
-
-def number(value: float | None, decimals: int = 2) -> str:
-    """
-    >>> number(1.234), number(float("nan")), number(0.00123)
-    ('1.23', '–', '0.0012')
-    """
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
-
-
-def anchor(title: str) -> str:
-    """
-    >>> anchor("Hard, or merely rare?")
-    'hard-or-merely-rare'
-    """
-    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
 
 
 def _content(record: Record) -> dict[str, Any]:
@@ -146,7 +135,8 @@ def _named_kinds(record: Record) -> list[dict[str, Any]]:
                     "rival": record.classes[rival] if rival is not None and kind in ("needs data", "overlaps") else "",
                 }
             )
-        groups.append({"text": text, "names": names, "more": len(mine) - len(names)})
+        percents = kind not in ("learnt", "distinct")
+        groups.append({"text": text, "names": names, "percents": percents, "more": len(mine) - len(names)})
     return groups
 
 

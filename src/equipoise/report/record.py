@@ -27,7 +27,7 @@ class HeldOut:
         before: what the softmax stage's model predicted, shaped as ``predicted``; None where there is none.
     """
 
-    probabilities: Floats
+    probabilities: NDArray[np.floating[Any]]
     labels: NDArray[np.int64]
     predicted: NDArray[np.int64]
     uncertainty: Floats
@@ -115,7 +115,7 @@ def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Re
     counts = _integers(about["train_counts"], size, "train_counts", folder)
     before = folder / "before_scores.json"
     gallery = folder / "gallery.json"
-    return Record(
+    record = Record(
         folder=folder,
         classes=tuple(shown(name) for name in names),
         multilabel=multilabel,
@@ -131,6 +131,12 @@ def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Re
         gallery=_json(gallery) if gallery.is_file() else {},
         about=about,
     )
+    for metric in ("recall", "precision", "f1"):
+        for early in (True, False):
+            record.each(metric, before=early)  # raises where it is missing or of another length
+    if not isinstance(scores["samples"], int) or len(record.classes) == 0:
+        raise InvalidInputError(f"the scores in {folder} are of no sample or no class; train anew.")
+    return record
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -151,7 +157,7 @@ def _epochs(path: Path) -> list[dict[str, Any]]:
             record = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and {"epoch", "stage", "loss"} <= record.keys():
+        if isinstance(record, dict) and isinstance(record.get("epoch"), int) and "stage" in record:
             found.append(record)
     return found
 
@@ -159,11 +165,11 @@ def _epochs(path: Path) -> list[dict[str, Any]]:
 def _held_out(path: Path, size: int, multilabel: bool) -> HeldOut | None:
     if not path.is_file():
         return None
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         stored = {name: np.asarray(file[name]) for name in file.files}
     before = stored.get("before")
     found = HeldOut(
-        probabilities=stored["probabilities"].astype(np.float64),
+        probabilities=stored["probabilities"],
         labels=stored["labels"].astype(np.int64),
         predicted=stored["predicted"].astype(np.int64),
         uncertainty=stored["uncertainty"].astype(np.float64),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.summary import Group
 from equipoise.evaluation.calibration import BINS, binned_error
 from equipoise.report.record import Floats, Record
 
@@ -52,15 +53,14 @@ def reliability(record: Record) -> list[Reliability]:
     else:
         confidence = held.probabilities[np.arange(len(held.predicted)), held.predicted]
         named = held.predicted
-    confidence, named = confidence.ravel().clip(0, 1), named.ravel()
+    confidence, named = confidence.ravel().astype(np.float64).clip(0, 1), named.ravel()
     right = (held.predicted == held.labels).ravel()
     found = [_of("All answers", confidence, right)]
-    for title, group in (("Answers that name a rare class", "few"), ("Answers that name a common class", "many")):
-        title = (
-            title.replace("Answers that name a", "About").replace("class", "attributes") if record.multilabel else title
-        )
+    groups: dict[str, Group] = {"rare": "few", "common": "many"}
+    for name, group in groups.items():
         rows = record.in_group(group)[named]
         if rows.any() and not rows.all():
+            title = f"About {name} attributes" if record.multilabel else f"Answers that name a {name} class"
             found.append(_of(title, confidence[rows], right[rows]))
     return found
 
@@ -74,7 +74,7 @@ def wilson(hits: Floats, trials: Floats, z: float = WILSON_Z) -> tuple[Floats, F
     share, square = hits / trials, z * z
     middle = (share + square / (2 * trials)) / (1 + square / trials)
     half = z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
-    return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+    return np.clip(middle - half, 0, share), np.clip(middle + half, share, 1)
 
 
 def _of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
@@ -82,7 +82,7 @@ def _of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability
     answers = np.bincount(place, minlength=BINS)
     filled = answers > 0
     trials = answers[filled].astype(np.float64)
-    hits = np.bincount(place, weights=right, minlength=BINS)[filled]
+    hits = np.bincount(place, weights=right, minlength=BINS)[filled].astype(np.float64)
     low, high = wilson(hits, trials)
     return Reliability(
         title=title,

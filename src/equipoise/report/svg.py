@@ -7,13 +7,16 @@ content-security policy forbids them, and no id can clash with another figure's.
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
+
+from equipoise.report.labels import settle
 
 COLOURS = {
     name: f"#0000{number:02x}"
@@ -23,7 +26,7 @@ COLOURS = {
 }
 """Name of a CSS variable -> the stand-in drawn with."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-SETTINGS = {
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "equipoise",  # the same run gives the same page
     "text.parse_math": False,  # a class may be called "$5 or $6"
@@ -62,7 +65,7 @@ def drawing() -> Iterator[None]:
 
 
 def inline_svg(
-    figure: Figure, name: str, description: str, *, tips: dict[str, Sequence[str]] | None = None, extra: str = ""
+    figure: Figure, name: str, description: str, *, tips: Mapping[str, Sequence[str]] | None = None, extra: str = ""
 ) -> Markup:
     """The figure as an element of the page.
 
@@ -72,6 +75,7 @@ def inline_svg(
         tips: gid of a collection -> the tool tip of each of its marks, in order.
         extra: name of an empty group laid over the figure, for a script to draw in.
     """
+    settle(figure)  # else matplotlib does it anew at every draw
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(file.getvalue())
@@ -91,10 +95,10 @@ def inline_svg(
         ElementTree.SubElement(root, SVG + "g", {"id": extra})
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
-    return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704  (ElementTree has escaped all text)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # ElementTree has escaped all text
 
 
-def _add_tips(root: ElementTree.Element, tips: dict[str, Sequence[str]]) -> None:
+def _add_tips(root: ElementTree.Element, tips: Mapping[str, Sequence[str]]) -> None:
     for group in root.iter(SVG + "g"):
         texts = tips.get(group.get("id", ""))
         if texts is None:
@@ -110,8 +114,8 @@ def _plain_attributes(element: ElementTree.Element, name: str) -> None:
     for part in element.attrib.pop("style", "").split(";"):
         key, _, value = (piece.strip() for piece in part.partition(":"))
         if key == "font-size":
-            value = re.sub(r"[^0-9.]", "", value)
-        if key and not key.startswith("font") or key == "font-size" or (key == "font-weight" and value != "normal"):
+            element.set(key, value.removesuffix("px"))
+        elif key and not key.startswith("font-f"):  # the family is the page's
             element.set(key, value)
     for key, value in list(element.attrib.items()):
         if key == XLINK + "href":

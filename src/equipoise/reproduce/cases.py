@@ -23,11 +23,19 @@ TEST_SHARE = 0.3
 
 
 @dataclass(frozen=True)
+class Material:
+    """Samples, and a checksum of what they were made from."""
+
+    samples: Samples
+    checksum: str
+
+
+@dataclass(frozen=True)
 class Case:
     """One column of a table: some data under one protocol.
 
     Args:
-        samples: features or images as an array, with labels.
+        material: features or images as an array, with labels.
         protocol: ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
             it as it is; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group.
         options: of the network.
@@ -37,11 +45,16 @@ class Case:
     """
 
     title: str
-    samples: Samples
+    material: Material
     protocol: Protocol
     methods: tuple[str, ...]
     options: FitOptions = field(default_factory=FitOptions)
     paper: Figures = field(default_factory=dict)
+
+    @property
+    def samples(self) -> Samples:
+        """The material's."""
+        return self.material.samples
 
     @property
     def folds(self) -> int:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.compare import Cell, CellStore, run_cells
-from equipoise.compare.folds import samples_checksum, summary
+from equipoise.compare import METHODS, Cell, CellStore, run_cells
+from equipoise.compare.folds import summary
 from equipoise.compare.running import Progress
 from equipoise.compare.tuning import fit_tuned
 from equipoise.errors import InvalidInputError
@@ -99,8 +99,16 @@ def run_table(
     """
     if name not in TABLES:
         raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
+    unknown = [method for method in methods or () if method not in METHODS]
+    if unknown:
+        raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
     cases = TABLES[name](data, smoke, reading)
-    checksums = {key: samples_checksum(case.samples) for key, case in cases.items()}
+    if methods is not None:
+        wanted = {key: tuple(own for own in case.methods if own in methods) for key, case in cases.items()}
+        cases = {key: replace(case, methods=wanted[key]) for key, case in cases.items() if wanted[key]}
+        if not cases:
+            raise InvalidInputError(f"none of {', '.join(methods)} is a row of the table {name}; see its page.")
+    checksums = {key: case.material.checksum for key, case in cases.items()}
     options = {key: {k: v for k, v in asdict(case.options).items() if k != "backbone"} for key, case in cases.items()}
     settings = {"smoke": smoke, "tune": tune, "options": json.dumps(options, sort_keys=True)}
     cells = [
@@ -108,7 +116,6 @@ def run_table(
         for seed in range(seeds)
         for key, case in cases.items()
         for method in case.methods
-        if methods is None or method in methods
         for fold in range(case.folds)
     ]
     path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"

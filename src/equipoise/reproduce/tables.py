@@ -1,5 +1,6 @@
 """The paper's tables, one function a table: its data, its columns and its rows."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,12 +10,13 @@ import numpy as np
 from torch import nn
 
 from equipoise.compare import FitOptions
+from equipoise.compare.folds import samples_checksum
 from equipoise.data.samples import Samples
 from equipoise.data.sets import DATA_VARIABLE, find_set, locate_set
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
 from equipoise.reproduce import paper
-from equipoise.reproduce.cases import Case, Cases, Progress
+from equipoise.reproduce.cases import Case, Cases, Material, Progress
 
 OURS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
@@ -37,18 +39,18 @@ FEW = 30
 
 def cifar10(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:
     """Table "Performance on imbalanced CIFAR-10", and the ablations of N and m."""
-    samples = _features("cifar10", data, smoke, progress)
+    material = _features("cifar10", data, smoke, progress)
     options = SMOKE if smoke else FitOptions()
     methods = (*OURS, *MODERN) if smoke else (*OURS, "svm_linear", *RESAMPLED, *MODERN)
-    cases = {"cifar10": Case("JPEG CIFAR-10, step 1:10", samples, "step", methods, options, paper.CIFAR10)}
+    cases = {"cifar10": Case("JPEG CIFAR-10, step 1:10", material, "step", methods, options, paper.CIFAR10)}
     for passes, figure in paper.PASSES.items():
         own = replace(options, passes=passes)
         printed = {"uncertainty_margin": {"accuracy": figure}}
-        cases[f"N={passes}"] = Case(f"N = {passes} passes", samples, "step", ("uncertainty_margin",), own, printed)
+        cases[f"N={passes}"] = Case(f"N = {passes} passes", material, "step", ("uncertainty_margin",), own, printed)
     for margin, figure in paper.LARGEST_MARGIN.items():
         own = replace(options, m_max=float(margin))
         printed = {"uncertainty_angular": {"accuracy": figure}}
-        cases[f"m={margin}"] = Case(f"m = {margin}, angular", samples, "step", ("uncertainty_angular",), own, printed)
+        cases[f"m={margin}"] = Case(f"m = {margin}, angular", material, "step", ("uncertainty_angular",), own, printed)
     return cases
 
 
@@ -56,19 +58,19 @@ def margins(data: Path | None, smoke: bool, progress: Progress | None) -> Mappin
     """Table "other recent margin-based loss formulations with uncertainty"."""
     methods = (*paper.MARGINS, "uncertainty_margin")
     options = SMOKE if smoke else FitOptions()
-    samples = _features("cifar10", data, smoke, progress)
-    return {"margins": Case("JPEG CIFAR-10, step 1:10", samples, "step", methods, options, paper.MARGINS)}
+    material = _features("cifar10", data, smoke, progress)
+    return {"margins": Case("JPEG CIFAR-10, step 1:10", material, "step", methods, options, paper.MARGINS)}
 
 
 def mnist(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:  # noqa: ARG001
     """Tables "digit classification on MNIST" and "ablation study": a LeNet, from pixels."""
-    samples = _smaller(find_set("mnist", data), smoke)
+    material = _as_it_is(_smaller(find_set("mnist", data), smoke))
     cases = {}
     for dropout, printed in paper.MNIST.items():
         options = replace(SMOKE if smoke else FitOptions(), dropout=dropout, backbone=digit_network)
         methods = (*OURS[:3], *MODERN) if dropout == 0.5 else OURS[:3]
         cases[f"dropout={dropout}"] = Case(
-            f"MNIST, step 1:10, dropout {dropout}", samples, "step", methods, options, printed
+            f"MNIST, step 1:10, dropout {dropout}", material, "step", methods, options, printed
         )
     return cases
 
@@ -80,18 +82,18 @@ def skin(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[s
     for name, printed in {**paper.SKIN, "ham10000": {}}.items():
         if name != "ham10000" and not _is_there(name, data):
             continue
-        samples = _features(name, data, smoke, progress)
+        material = _features(name, data, smoke, progress)
         title = "HAM10000, 3-fold by lesion (stand-in for Dermofit)" if name == "ham10000" else f"{name}, 3-fold"
-        cases[name] = Case(title, samples, "grouped", (*OURS, *MODERN), options, printed)
+        cases[name] = Case(title, material, "grouped", (*OURS, *MODERN), options, printed)
     return cases
 
 
 def expressions(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:
     """LFW's expressions: a natural long tail, 6,868 to 9; not in the paper."""
-    samples = _features("lfw_expressions", data, smoke, progress)
+    material = _features("lfw_expressions", data, smoke, progress)
     options = SMOKE if smoke else FitOptions()
     title = "LFW expressions, 30 % of the people held out"
-    return {"expressions": Case(title, samples, "held_out", (*OURS, *MODERN), options)}
+    return {"expressions": Case(title, material, "held_out", (*OURS, *MODERN), options)}
 
 
 def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:
@@ -99,9 +101,9 @@ def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Map
     methods = (*OURS[:3], "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
     options = SMOKE if smoke else FitOptions()
     if _is_there("celeba", data):
-        samples = _features("celeba", data, smoke, progress)
+        material = _features("celeba", data, smoke, progress)
         printed = {"uncertainty_margin": {"bca": paper.ATTRIBUTES}}
-        return {"celeba": Case("CelebA, 40 attributes", samples, "official", methods, options, printed)}
+        return {"celeba": Case("CelebA, 40 attributes", material, "official", methods, options, printed)}
     digits = _smaller(find_set("mnist", data), smoke)
     named = {
         "is 0": [0],
@@ -115,9 +117,9 @@ def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Map
     }
     y = np.stack([np.isin(digits.y, members) for members in named.values()], axis=1).astype(np.int64)
     x = digits.x.reshape(len(digits), -1).astype(np.float32)
-    samples = Samples(x, y, attributes=tuple(named), partition=digits.partition)
+    material = _as_it_is(Samples(x, y, attributes=tuple(named), partition=digits.partition))
     title = "attributes of MNIST's digits (stand-in for CelebA)"
-    return {"digits": Case(title, samples, "official", methods, options)}
+    return {"digits": Case(title, material, "official", methods, options)}
 
 
 TABLES: dict[str, Cases] = {
@@ -136,11 +138,17 @@ def digit_network() -> nn.Module:
     return ImageBackbone(ImageInput(1, mean=(0.1307,), std=(0.3081,)), LeNet())  # of MNIST's training pixels
 
 
-def _features(name: str, data: Path | None, smoke: bool, progress: Progress | None) -> Samples:
-    """VGG16's features of a set, extracted once and kept."""
-    samples = _smaller(find_set(name, data, size=SMALL.get(name)), smoke)
-    network = image_backbone("vgg16", weights=_weights(data), frozen=True)
-    return replace(samples, x=extract_features(samples.x, network, progress=progress))
+def _features(name: str, data: Path | None, smoke: bool, progress: Progress | None) -> Material:
+    """VGG16's features of a set, extracted once and kept; known by the images and the weights, not by their bits."""
+    images, weights = _smaller(find_set(name, data, size=SMALL.get(name)), smoke), _weights(data)
+    network = image_backbone("vgg16", weights=weights, frozen=True)
+    known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
+    features = extract_features(images.x, network, progress=progress)
+    return Material(replace(images, x=features), f"{samples_checksum(images)} {known}")
+
+
+def _as_it_is(samples: Samples) -> Material:
+    return Material(samples, samples_checksum(samples))
 
 
 def _weights(data: Path | None) -> Path:

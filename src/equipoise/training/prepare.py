@@ -1,7 +1,6 @@
 """What a training loop is set up from: settings, Accelerate, the optimiser and its schedule."""
 
 import math
-import os
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images
+from equipoise.data.images.machine import cores
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone
 from equipoise.training.batches import ArrayData, EpochBatches, Order
@@ -161,7 +161,7 @@ def _workers(data: ArrayData, processes: int) -> int:
     """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
     if not isinstance(data.x, Images) or data.x.is_cached:
         return 0
-    return min(MOST_WORKERS, max(1, (os.cpu_count() or 1) // processes))
+    return min(MOST_WORKERS, max(1, cores() // processes))
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -69,7 +69,7 @@ def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path, monke
     assert steps == [(min(3 * step, 43), 43) for step in range(1, 16)]
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "other"))
     one = verify(table, workers=1)
-    for name in ("digests", "shapes", "grey", "reasons"):
+    for name in ("digests", "shapes", "grey", "deepest", "reasons", "passing"):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
     assert one.good.tolist() == [row for row, name in enumerate(names) if name.split("/")[1][0].isdigit()]
     assert one.shapes[one.good].tolist() == [[3, 4]] * 40
@@ -79,17 +79,49 @@ def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path, monke
 def test_the_second_start_reads_no_file_until_one_changes(tmp_path):
     root = class_folder(tmp_path / "photos", {"cat": 2, "dog": 2})
     first, calls = read_images(root), []
-    for path in root.rglob("*.png"):  # the same size and time, another content: only reading would tell
-        status = path.stat()
-        path.write_bytes(b"\0" * status.st_size)
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     again = read_images(root, progress=lambda *step: calls.append(step))
     assert calls == []
     assert again.x.fingerprint() == first.x.fingerprint()
     assert np.array_equal(again.x.digests, first.x.digests)
-    os.utime(root / "cat" / "0.png", ns=(1, 1))
+    for path in root.rglob("*.png"):  # the same size and time, another content
+        status = path.stat()
+        path.write_bytes(b"\0" * status.st_size)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(InvalidInputError, match="4 of 4 image files cannot be read"):
         read_images(root)
+
+
+def test_another_pillow_looks_anew(tmp_path, monkeypatch):
+    root, calls = class_folder(tmp_path / "photos", {"cat": 2, "dog": 2}), []
+    read_images(root)
+    monkeypatch.setattr("PIL.__version__", "1.0")
+    read_images(root, progress=lambda *step: calls.append(step))
+    assert calls == [(4, 4)]
+
+
+def test_a_file_that_could_not_be_opened_is_tried_again_and_the_others_are_not(tmp_path):
+    root, steps = class_folder(tmp_path / "photos", {"cat": 3}), []
+    (root / "cat" / "0.png").write_bytes(b"no image")
+    table = FileTable.of(root, ["cat/0.png", "cat/1.png", "cat/2.png"])
+    (root / "cat" / "1.png").rename(root / "away")
+    first = verify(table)
+    assert first.reasons.tolist() == ["it is no image of a known format", "No such file or directory", ""]
+    assert first.passing.tolist() == [False, True, False]
+    (root / "away").rename(root / "cat" / "1.png")
+    for expected in ([(1, 1)], [(1, 1)]):  # from now on nothing is left to try
+        again = verify(table, progress=lambda *step: steps.append(step))
+        assert steps == expected
+        assert again.reasons.tolist() == ["it is no image of a known format", "", ""]
+        assert not again.passing.any()
+        assert again.shapes.tolist() == [[0, 0], [40, 48], [40, 48]]
+        digest = hashlib.blake2b((root / "cat" / "1.png").read_bytes(), digest_size=16).digest()
+        assert [row.tobytes() for row in again.digests][1:] == [digest, first.digests[2].tobytes()]
+
+
+def test_no_file_gives_no_finding(tmp_path):
+    found = verify(FileTable.of(tmp_path, []))
+    assert found.digests.shape == (0, 16)
+    assert found.shapes.shape == (0, 2)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK nonsense", None])
@@ -144,5 +176,5 @@ def test_a_file_that_cannot_be_opened_is_a_finding_not_an_error(tmp_path):
     findings = inspect_files(
         [str(tmp_path / "gone.jpg"), str(write(tmp_path / "x.png", height=7, width=9, channels=1))]
     )
-    assert findings[0][1:] == (0, 0, False, "No such file or directory")
-    assert findings[1][1:] == (7, 9, True, "")
+    assert findings[0][1:] == (0, 0, False, 0, "No such file or directory", True)
+    assert findings[1][1:] == (7, 9, True, 0, "", False)

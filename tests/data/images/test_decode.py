@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from equipoise.data.images import UnreadableImageError, decode_image
-from equipoise.data.images.decode import GREY_MODES, header, read_bytes
+from equipoise.data.images.decode import GREY_MODES, examine, header, read_bytes
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import encoded, noise, write
 
@@ -190,7 +190,7 @@ def test_a_truncated_file_is_an_error(kind):
     with pytest.raises(UnreadableImageError, match="cannot be read: "):
         decoded(content[: len(content) * 2 // 3])
     with pytest.raises(UnreadableImageError, match="cannot be read: "):
-        header(content[: len(content) * 2 // 3], whole=True)
+        examine(content[: len(content) * 2 // 3])
 
 
 def test_the_error_names_the_file_and_the_reason(tmp_path):
@@ -272,3 +272,20 @@ def test_grey_is_told_from_colour_by_the_header(tmp_path):
     assert header(encoded(Image.fromarray(noise(channels=1))))[2] in GREY_MODES
     assert header(encoded(Image.fromarray(np.zeros((4, 4), np.uint16))))[2] in GREY_MODES
     assert header(read_bytes(write(tmp_path / "x.jpg")))[2] not in GREY_MODES
+
+
+def test_a_missing_file_or_memory_passes_and_a_damaged_file_stays(tmp_path):
+    with pytest.raises(UnreadableImageError, match="No such file") as gone:
+        read_bytes(tmp_path / "x.png")
+    assert gone.value.passing
+    assert pickle.loads(pickle.dumps(gone.value)).passing
+    content = encoded(Image.fromarray(noise()), "PNG")
+    for damaged in (b"", b"nonsense", content[: len(content) // 2]):  # Pillow's own OSErrors among them
+        with pytest.raises(UnreadableImageError, match="cannot be read") as broken:
+            decoded(damaged)
+        assert not broken.value.passing
+
+
+@pytest.mark.parametrize(("values", "deepest"), [(np.uint16([[0, 4095]]), 4095), (np.uint8([[0, 255]]), 0)])
+def test_the_largest_value_of_deep_pixels_is_told(values, deepest):
+    assert examine(encoded(Image.fromarray(values)))[0:4:3] == (1, deepest)

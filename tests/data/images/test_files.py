@@ -270,3 +270,20 @@ def test_any_names_are_scanned(names):
             path.touch()
             wanted.add(f"{name}/x.png")
         assert scan(root).images == sorted(wanted)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_deep_images_that_use_few_of_their_bits_are_noted(check, tmp_path):
+    for number, name in enumerate(("cat", "dog")):
+        (tmp_path / name).mkdir()
+        values = np.full((8, 8), 3000 + number, dtype=np.uint16)
+        Image.fromarray(values).save(tmp_path / name / "x.png")
+    expected = (
+        "the 16-bit images hold no value above 3001 of 65,535: 12 of 256 shades are left of them; multiply their "
+        "values by 16 to use all."
+    )
+    assert expected in read_images(tmp_path, check=check).notes
+    Image.fromarray(np.full((8, 8), 2**13, dtype=np.uint16)).save(tmp_path / "dog" / "y.png")
+    assert "16-bit" not in notes(read_images(tmp_path, check=check))
+    write(tmp_path / "dog" / "y.png")
+    assert expected in read_images(tmp_path, check=check).notes

@@ -7,6 +7,8 @@ from equipoise.data.images import read_images
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import write
 
+NAMES_OUTSIDE = ["../a.png", "sub/../../a.png", "/etc/passwd", "..\\a.png", "C:\\a.png"]
+
 
 @pytest.fixture
 def photos(tmp_path):
@@ -40,12 +42,24 @@ def test_a_file_is_found_by_its_path_its_name_or_its_stem(name, photos):
 
 def test_a_name_in_two_folders_needs_its_path(photos):
     write(photos / "other" / "c.png", 9)
-    with pytest.raises(InvalidInputError, match=r"the file 'c\.png', which is in 2 folders; write its path"):
+    with pytest.raises(
+        InvalidInputError, match=r"the file 'c\.png', which may be 'other/c\.png' or 'sub/c\.png'; write its path"
+    ):
         read(photos, "file,label\nc.png,y\na.png,x\n")
     assert read(photos, "file,label\nother/c.png,y\na.png,x\n").x.names == ["a.png", "other/c.png"]
 
 
-@pytest.mark.parametrize("name", ["../a.png", "sub/../../a.png", "/etc/passwd", "..\\a.png", "C:\\a.png"])
+@pytest.mark.parametrize("name", ["c", "sub/c", "photos/sub/c"])
+def test_a_name_without_its_ending_must_be_of_one_file(name, photos):
+    write(photos / "sub" / "c.bmp", 9)
+    with pytest.raises(
+        InvalidInputError, match=rf"'{name}', which may be 'sub/c\.bmp' or 'sub/c\.png'; write .* with its ending\.$"
+    ):
+        read(photos, f"file,label\n{name},y\na.png,x\n")
+    assert read(photos, "file,label\nsub/c.png,y\na,x\n").x.names == ["a.png", "sub/c.png"]
+
+
+@pytest.mark.parametrize("name", NAMES_OUTSIDE)
 def test_names_that_leave_the_folder_are_refused(name, photos):
     with pytest.raises(InvalidInputError, match="names must start from the folder and stay inside it"):
         read(photos, f"file,label\n{name},y\na.png,x\n")
@@ -155,3 +169,39 @@ def test_a_file_that_is_no_table_of_labels_is_refused(content, reason, photos):
 
 def test_a_mark_of_byte_order_is_no_part_of_the_first_column(photos):
     assert read(photos, "\ufefffile,label\na,x\nb,y\n").y.tolist() == ["x", "y"]
+
+
+def test_blanks_around_labels_and_groups_do_not_count(photos):
+    samples = read(photos, "file,label,who\na.png, x ,P1\nb.png,x,P1 \nc.png,y z,\tP2\na.png,x,P1\n", group="who")
+    assert samples.y.tolist() == ["x", "x", "y z"]
+    assert samples.groups.tolist() == ["P1", "P1", "P2"]
+    assert "1 rows of the labels are there twice and count once." in samples.notes
+
+
+@pytest.mark.parametrize("cell", ["", "  "])
+def test_labels_that_are_all_empty_are_an_error(cell, photos):
+    with pytest.raises(
+        InvalidInputError, match=r"^all 2 rows of the labels are empty in 'label'; fill in the labels, or name another"
+    ):
+        read(photos, f"file,label\na.png,{cell}\nb.png,{cell}\n")
+
+
+def test_two_columns_of_one_name_are_refused(photos):
+    with pytest.raises(InvalidInputError, match="has two columns called 'label'; rename one of them"):
+        read(photos, "file,label, label\na.png,x,y\n")
+
+
+def test_columns_with_one_1_in_each_row_are_classes_unless_they_are_named(photos):
+    text = "image,MEL,NV,BCC\na,0.0,1.0,0.0\nb,1.0,0.0,0.0\nc,0,1,0\n"
+    samples = read(photos, text)
+    assert samples.y.tolist() == ["NV", "MEL", "NV"]
+    assert samples.attributes == ()
+    assert (
+        "the columns 'MEL', 'NV', 'BCC' have exactly one 1 in each row: they are read as classes; name them with "
+        "target= to read each as a label of its own."
+    ) in samples.notes
+    named = read(photos, text, target=["MEL", "NV", "BCC"])
+    assert named.attributes == ("MEL", "NV", "BCC")
+    assert named.y.tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    assert not [note for note in named.notes if "exactly one" in note]
+    assert read(photos, text.replace("c,0,1,0", "c,0,0,0")).multilabel

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,10 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images, UnreadableImageError
-from equipoise.data.images.stack import free_memory, steady_heap
+from equipoise.data.images.check import verify
+from equipoise.data.images.machine import free_memory
+from equipoise.data.images.stack import steady_heap
+from equipoise.data.images.table import FileTable
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import noise, write
 
@@ -128,10 +132,64 @@ def test_the_fingerprint_changes_with_files_order_and_decoding_alone(folder):
 def test_names_cannot_run_into_each_other(tmp_path):
     for name in ("ab", "c", "a", "bc"):
         (tmp_path / name).write_bytes(b"")
-        os.utime(tmp_path / name, ns=(5, 5))
     one = Images(tmp_path, ["ab", "c"], size=(2, 2), channels=1)
     other = Images(tmp_path, ["a", "bc"], size=(2, 2), channels=1)
+    assert one.content_key() != other.content_key()
+
+
+def bitmaps(folder: Path, seed: int) -> Path:
+    """Pictures of one size in bytes and one time, whatever they show."""
+    folder.mkdir(exist_ok=True)
+    for number in range(COUNT):
+        Image.fromarray(noise(seed + number, 6, 5)).save(folder / f"{number}.bmp")
+        os.utime(folder / f"{number}.bmp", ns=(10**18, 10**18))
+    return folder
+
+
+def of_bitmaps(folder: Path, *, checked: bool, **options) -> Images:
+    table = FileTable.of(folder, [f"{n}.bmp" for n in range(COUNT)])
+    table = replace(table, digests=verify(table).digests) if checked else table
+    return Images.of_table(table, **({"size": (6, 5), "channels": 3} | options))
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_other_files_of_the_same_names_sizes_and_times_have_another_fingerprint(checked, tmp_path):
+    one, other = bitmaps(tmp_path / "one", 0), bitmaps(tmp_path / "other", 50)
+    before = of_bitmaps(one, checked=checked).fingerprint()
+    assert before != of_bitmaps(other, checked=checked).fingerprint()
+    assert before == of_bitmaps(one, checked=checked).fingerprint()
+    assert before == of_bitmaps(Path(os.path.relpath(one)), checked=checked).fingerprint()
+    bitmaps(one, 70)
+    assert before != of_bitmaps(one, checked=checked).fingerprint()
+
+
+def test_unchecked_files_of_another_folder_are_others_even_if_written_in_the_same_moment(tmp_path):
+    tables = [of_bitmaps(bitmaps(tmp_path / name, 0), checked=False).table for name in ("one", "other")]
+    tables = [replace(table, times=np.zeros_like(table.times)) for table in tables]
+    one, other = (Images.of_table(table, size=(6, 5), channels=3) for table in tables)
     assert one.fingerprint() != other.fingerprint()
+    assert one.content_key() == other.content_key()
+
+
+def test_checked_files_are_known_by_their_content_wherever_they_lie(tmp_path):
+    one, copy = bitmaps(tmp_path / "one", 0), bitmaps(tmp_path / "copy", 0)
+    for path in copy.iterdir():
+        path.touch()
+    assert of_bitmaps(one, checked=True).fingerprint() == of_bitmaps(copy, checked=True).fingerprint()
+    assert of_bitmaps(one, checked=False).fingerprint() != of_bitmaps(copy, checked=False).fingerprint()
+    for checked in (True, False):
+        known = of_bitmaps(one, checked=checked)
+        assert known.content_key() == of_bitmaps(copy, checked=checked).content_key()
+        assert known.content_key() != of_bitmaps(copy, checked=checked, fit="pad").content_key()
+        assert known.content_key() != known.take([1, 0, 2, 3, 4, 5, 6]).content_key()
+    bitmaps(copy, 50)
+    assert of_bitmaps(one, checked=True).content_key() != of_bitmaps(copy, checked=True).content_key()
+
+
+def test_what_was_left_out_stays_known_to_parts_and_to_the_cache(folder):
+    images = images_of(folder)
+    images.skipped = (("x.png", "the file is empty"),)
+    assert images.take([0]).skipped == images.cached().skipped == images.cached().take([1]).skipped == images.skipped
 
 
 def test_a_file_that_vanishes_or_breaks_later_is_named(folder):
@@ -147,7 +205,7 @@ def test_a_file_that_vanishes_or_breaks_later_is_named(folder):
 
 
 def test_large_files_are_decoded_in_threads_with_the_same_result(tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.images.stack.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("equipoise.data.images.stack.cores", lambda: 2)
     for number in range(5):
         write(tmp_path / f"{number}.png", number, height=180, width=180)
     images = Images(tmp_path, [f"{n}.png" for n in range(5)], size=(180, 180), channels=3)
@@ -200,7 +258,7 @@ def test_many_names_cost_few_bytes(tmp_path):
     Image.fromarray(noise(0, 2, 2)).save(tmp_path / "000000.png")
     names = ["000000.png"] * 20_000
     images = Images(tmp_path, names, size=(2, 2), channels=3)
-    assert len(pickle.dumps(images)) < 20_000 * (len(names[0]) + 3 * 8 + 8 + 1)
+    assert len(pickle.dumps(images)) < 20_000 * (len(names[0]) + 4 * 8 + 8 + 1)
     assert not any(isinstance(value, list | tuple) and len(value) > 100 for value in vars(images).values())
     assert not any(isinstance(value, list | tuple) for value in vars(images.table).values())
 

@@ -88,6 +88,8 @@ def test_a_set_that_is_nowhere_is_one_sentence(name, tmp_path, monkeypatch):
         find_set(name)
     message = str(caught.value)
     assert all(str(tmp_path / called) in message for called in DATASETS[name].folders)
+    assert message.endswith(f"set EQUIPOISE_DATA to the folder that holds {DATASETS[name].folders[0]}.")
+    assert "--data" not in message, "most commands have no such option"
     assert (f"run `equipoise data fetch {name}`" in message) == (name in PUBLIC)
 
 
@@ -166,6 +168,13 @@ def test_a_check_decodes_every_file(tmp_path, monkeypatch):
     assert len(samples) == 8
     assert samples.y.tolist() == ["s1"] * 3 + ["s2"] * 2 + ["s10"] * 3
     assert any("1 of 9 image files cannot be read" in note for note in samples.notes)
+
+
+def test_a_broken_first_file_is_named(tmp_path):
+    orl(tmp_path)
+    (tmp_path / "s1" / "1.pgm").write_bytes(b"not an image")
+    with pytest.raises(InvalidInputError, match=r"s1/1\.pgm cannot be read \(.+\); fetch the data again, or read with"):
+        load_set("orl", tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)

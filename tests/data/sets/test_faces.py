@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from equipoise.data.sets import DATASETS, load_set
 from equipoise.data.sets.lfw import read_lfw_expressions, read_lfw_people
 from equipoise.data.sets.orl import read_orl
 from equipoise.data.sets.vggface2 import read_vggface2
@@ -32,6 +33,17 @@ def test_vggface2_needs_neither_the_list_nor_both_parts(tmp_path):
     (tmp_path / "test" / "n000001" / "0001_01.jpg").unlink()
     with pytest.raises(InvalidInputError, match="has the folders of VGGFace2, but no image is in them"):
         read_vggface2(tmp_path)
+
+
+@pytest.mark.parametrize(("gone", "left"), [("test", "train"), ("train", "test")])
+def test_vggface2_with_one_part_says_what_is_not_there(tmp_path, gone, left):
+    vggface2(tmp_path)
+    (tmp_path / gone).rename(tmp_path / "elsewhere")
+    samples = load_set("vggface2", tmp_path)
+    assert set(samples.partition) == {left}
+    official = DATASETS["vggface2"].images
+    assert f"VGGFace2 has {official[gone]:,} {gone} images, found 0." in samples.notes
+    assert f"VGGFace2 has {official[left]:,} {left} images, found {len(samples)}." in samples.notes
 
 
 @pytest.mark.parametrize("inner", ["", "lfw", "lfw_funneled", "lfw-deepfunneled"])

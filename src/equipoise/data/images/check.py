@@ -1,74 +1,48 @@
 """Every file decoded once before training starts, in worker processes, and the result remembered."""
 
 import hashlib
-import io
 import multiprocessing
 import os
 import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import PIL
 from numpy.typing import NDArray
 
 from equipoise.data.cache import cache_folder
-from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
+from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
+from equipoise.data.images.machine import cores
 from equipoise.data.images.scan import listed
 from equipoise.data.images.stack import Images, Progress
 from equipoise.data.images.table import FileTable
+from equipoise.data.images.verified import DIGEST_BYTES, FORMAT, Finding, Verified, remember, remembered
 from equipoise.errors import InvalidInputError
-from equipoise.files import write_atomically
 
 TOLERATED = 0.01
 FILES_AT_ONCE = 64
 FEW_FILES = 256  # not worth the start of processes
-DIGEST_BYTES = 16
-
-Finding = tuple[bytes, int, int, bool, str]  # digest, height, width, grey, why not
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What is known of each file once it was decoded."""
-
-    digests: NDArray[np.uint8]  # (files, 16)
-    shapes: NDArray[np.int32]  # (files, 2): height, width
-    grey: NDArray[np.bool_]  # (files,)
-    reasons: NDArray[np.str_]  # (files,), empty where the file is good
-
-    @property
-    def good(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.reasons == "")
-
-    @property
-    def bad(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.reasons != "")
 
 
 def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Verified:
-    """Decode every file once. Files that did not change since the last time are not read again."""
+    """Decode every file once. Files that did not change since the last time are not read again, but for those which the
+    disk or the system would not give then."""
     key = table.key(np.arange(len(table)))
-    key.update(os.fsencode(table.root))
+    key.update(f"{FORMAT} {PIL.__version__}".encode())  # another Pillow may read what this one does not
     memory = cache_folder() / "verified" / f"{key.hexdigest()}.npz"
-    known = _remembered(memory, len(table))
-    if known is not None:
+    known = remembered(memory, len(table))
+    rows = np.arange(len(table)) if known is None else np.flatnonzero(known.passing)
+    if known is not None and not len(rows):
         return known
     findings: list[Finding] = []
-    for part in _in_parts(table, _workers(len(table)) if workers is None else workers):
+    for part in _in_parts(table, rows, _workers(len(rows)) if workers is None else workers):
         findings.extend(part)
         if progress:
-            progress(len(findings), len(table))
-    digests, heights, widths, grey, reasons = zip(*findings, strict=True)
-    verified = Verified(
-        np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, DIGEST_BYTES),
-        np.stack([np.array(heights, dtype=np.int32), np.array(widths, dtype=np.int32)], axis=1),
-        np.array(grey),
-        np.array(reasons, dtype=np.str_),
-    )
-    _remember(memory, verified)
+            progress(len(findings), len(rows))
+    verified = Verified.of(findings) if known is None else known.with_rows(rows, Verified.of(findings))
+    remember(memory, verified)
     return verified
 
 
@@ -82,22 +56,22 @@ def _inspect(path: str) -> Finding:
     try:
         content = read_bytes(path)
         digest = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
-        height, width, mode = header(content, whole=True)
+        height, width, mode, deepest = examine(content)
     except UnreadableImageError as error:
-        return digest, 0, 0, False, error.reason
-    return digest, height, width, mode in GREY_MODES, ""
+        return Finding(digest, reason=error.reason, passing=error.passing)
+    return Finding(digest, height, width, mode in GREY_MODES, deepest)
 
 
 def _workers(files: int) -> int:
     if files < FEW_FILES or multiprocessing.current_process().daemon:  # a daemon may not have children
         return 1
-    return min(8, os.cpu_count() or 1)
+    return min(8, cores())
 
 
-def _in_parts(table: FileTable, workers: int) -> Iterator[list[Finding]]:
-    """Findings in the order of the table, with a few parts under way at a time: memory does not grow with them."""
-    starts = range(0, len(table), FILES_AT_ONCE)
-    parts = ([table.path(row) for row in range(start, min(start + FILES_AT_ONCE, len(table)))] for start in starts)
+def _in_parts(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterator[list[Finding]]:
+    """Findings in the order of the rows, with a few parts under way at a time: memory does not grow with them."""
+    starts = range(0, len(rows), FILES_AT_ONCE)
+    parts = ([table.path(int(row)) for row in rows[start : start + FILES_AT_ONCE]] for start in starts)
     if workers <= 1:
         yield from map(inspect_files, parts)
         return
@@ -124,31 +98,6 @@ def _executor(workers: int) -> Executor:
 
 def _is_mac() -> bool:
     return os.uname().sysname == "Darwin"  # its libraries do not survive a fork
-
-
-def _remembered(memory: Path, files: int) -> Verified | None:
-    try:
-        with np.load(memory, allow_pickle=False) as stored:
-            known = Verified(stored["digests"], stored["shapes"], stored["grey"], stored["reasons"])
-    except Exception:  # absent or damaged: it is only a memory
-        return None
-    return known if len(known.grey) == len(known.reasons) == len(known.shapes) == len(known.digests) == files else None
-
-
-def _remember(memory: Path, verified: Verified) -> None:
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        digests=verified.digests,
-        shapes=verified.shapes,
-        grey=verified.grey,
-        reasons=verified.reasons,
-    )
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(memory, buffer.getvalue())
-    except OSError:  # no room or no right: the next start checks again
-        return
 
 
 def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | None:

@@ -37,18 +37,19 @@ UPRIGHT = {  # the tag's value -> the turn that undoes it
 
 
 class UnreadableImageError(InvalidInputError):
-    """A file that is no image we can decode; ``reason`` is why, in a few words."""
+    """A file that is no image we can decode; ``reason`` is why, in a few words. ``passing`` tells that it may be read
+    another time: the disk, the rights or the memory failed, not the file."""
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: str, passing: bool = False) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.passing = reason, passing
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unreadable, (str(self), self.reason)
+        return _unreadable, (str(self), self.reason, self.passing)
 
 
-def _unreadable(message: str, reason: str) -> UnreadableImageError:
-    return UnreadableImageError(message, reason=reason)
+def _unreadable(message: str, reason: str, passing: bool) -> UnreadableImageError:
+    return UnreadableImageError(message, reason=reason, passing=passing)
 
 
 def decode_image(
@@ -89,14 +90,24 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def header(content: bytes, *, whole: bool = False) -> tuple[int, int, str]:
-    """Height, width (upright) and Pillow's mode of an image; with ``whole`` all of it is decoded too, in vain."""
+def header(content: bytes) -> tuple[int, int, str]:
+    """Height, width (upright) and Pillow's mode of an image."""
     with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
-        width, height = image.size if _orientation(image) < 5 else image.size[::-1]
-        mode = image.mode
-        if whole:
-            _pixels(image, PREVIEW, 3, "stretch")
-        return height, width, mode
+        return (*_upright_size(image), image.mode)
+
+
+def examine(content: bytes) -> tuple[int, int, str, int]:
+    """Decode all of an image, in vain: its height, width (upright), Pillow's mode, and its largest value where pixels
+    have more than 8 bits, else 0."""
+    with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
+        (height, width), mode = _upright_size(image), image.mode
+        _pixels(image, PREVIEW, 3, "stretch")
+        return height, width, mode, int(np.asarray(image).max()) if mode.startswith("I") else 0
+
+
+def _upright_size(image: Image.Image) -> Size:
+    width, height = image.size if _orientation(image) < 5 else image.size[::-1]
+    return height, width
 
 
 def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
@@ -190,7 +201,8 @@ def _failures_as_one(name: str) -> Iterator[None]:
         if isinstance(error, UnidentifiedImageError):
             said = "it is no image of a known format"
         reason = " ".join(said.split())[:200].rstrip(".")
-        raise UnreadableImageError(f"{name} cannot be read: {reason}.", reason=reason) from error
+        passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
+        raise UnreadableImageError(f"{name} cannot be read: {reason}.", reason=reason, passing=passing) from error
 
 
 _quiet_lock = threading.Lock()

@@ -8,18 +8,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.check import Verified, contradiction_note, duplicate_note, tolerate, verify
+from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.labels import label_table
 from equipoise.data.images.layout import Labelled, class_folders
 from equipoise.data.images.scan import SUFFIXES, Scan, scan
 from equipoise.data.images.stack import Images, Progress
 from equipoise.data.images.table import FileTable
+from equipoise.data.images.verified import Verified
 from equipoise.data.samples import Samples
 from equipoise.data.unpacking import is_archive, unpack
 from equipoise.errors import InvalidInputError
 
 SMALLEST, LARGEST, STEP = 32, 224, 8  # sides of images whose size is chosen here
+DEEP_ENOUGH = 13  # bits of a 16-bit image whose use leaves shades enough
 SAMPLE = 256  # files that decide it when not all are checked
 
 
@@ -91,7 +93,7 @@ def _samples(
         kept = replace(kept, digests=verified.digests[good])
     images = Images.of_table(kept, size=side, channels=depth, fit=fit)
     images.skipped = skipped
-    notes += [note for note in (broken_note, side_note, depth_note) if note]
+    notes += [note for note in (broken_note, side_note, depth_note, _range_note(verified)) if note]
     samples = Samples(
         images,
         rows.y[good],
@@ -146,3 +148,14 @@ def _chosen_channels(verified: Verified) -> tuple[int, str]:
     if grey == len(verified.good):
         return 1, "every image is grey: one channel is read."
     return 3, f"{len(verified.good) - grey} of {len(verified.good)} images have colour: three channels are read."
+
+
+def _range_note(verified: Verified) -> str | None:
+    """Instruments write 10, 12 or 14 bits into files of 16, whose highest bits are then empty."""
+    deepest = int(verified.deepest.max(initial=0))
+    if not 0 < deepest < 2**DEEP_ENOUGH:
+        return None
+    return (
+        f"the 16-bit images hold no value above {deepest} of 65,535: {deepest // 256 + 1} of 256 shades are left of "
+        f"them; multiply their values by {2 ** (16 - deepest.bit_length())} to use all."
+    )

@@ -24,6 +24,10 @@ FILE_COLUMNS = (
 TARGET_COLUMNS = ("label", "labels", "target", "class", "class_name", "dx", "diagnosis", "category", "y")
 PART_COLUMNS = ("split", "partition", "subset", "set", "fold_name")
 DELIMITERS = ",;\t|"
+ONE_OF_MANY = (
+    "the columns {columns} have exactly one 1 in each row: they are read as classes; name them with target= to read "
+    "each as a label of its own."
+)
 
 
 def label_table(
@@ -49,6 +53,9 @@ def label_table(
         notes.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} not named in the labels.")
     names = [found.images[row] for row in frame[_ROW]]
     y, attributes = _labels(frame, targets)
+    if target is None and attributes and (y.sum(axis=1) == 1).all():
+        y, attributes = np.array(targets, dtype=np.str_)[y.argmax(axis=1)], ()
+        notes.append(ONE_OF_MANY.format(columns=listed(targets)))
     groups = None if group is None else frame[group].to_numpy(dtype=np.str_)
     return Labelled(names, y, attributes, groups, _partition(frame, part), notes + more)
 
@@ -57,7 +64,7 @@ _ROW = "\0row"  # a column no file can have
 
 
 def _read(labels: str | os.PathLike[str]) -> "pd.DataFrame":
-    """All cells as they are written: a class called NA or 007 stays so."""
+    """All cells as they are written, but for blanks around them: a class called NA or 007 stays so."""
     import pandas as pd
 
     path = Path(labels)
@@ -76,7 +83,11 @@ def _read(labels: str | os.PathLike[str]) -> "pd.DataFrame":
             f"{str(path)!r} has {len(frame)} rows and {len(frame.columns)} columns; expected a header and a row for "
             "each file, with its name and its label."
         )
-    return frame.rename(columns=lambda name: str(name).strip()).fillna("")
+    frame = frame.rename(columns=lambda name: str(name).strip()).fillna("")
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InvalidInputError(f"{str(path)!r} has two columns called {twice[0]!r}; rename one of them.")
+    return frame.apply(lambda cells: cells.str.strip())
 
 
 def _named(frame: "pd.DataFrame", name: str, option: str) -> str:
@@ -116,7 +127,7 @@ def _targets(frame: "pd.DataFrame", target: str | Sequence[str] | None, *, taken
 
 
 def _binary(cells: "pd.Series") -> bool:
-    return bool(cells.str.strip().isin(["0", "1", "0.0", "1.0"]).all())
+    return bool(cells.isin(["0", "1", "0.0", "1.0"]).all())
 
 
 def _match(found: Scan, cells: list[str]) -> tuple[NDArray[np.intp], list[str]]:
@@ -137,15 +148,15 @@ class _Index:
     """Files by their path from the root, with or without the suffix, and by their bare name where it is unique."""
 
     def __init__(self, names: list[str]) -> None:
-        self.paths: dict[str, int] = {}
+        self.names = names
+        self.full = {name: row for row, name in enumerate(names)}
+        self.short: dict[str, list[int]] = {}
         self.bare: dict[str, list[int]] = {}
         for row, name in enumerate(names):
             path = PurePosixPath(name)
-            self.paths[name] = row
+            self.short.setdefault(str(path.with_suffix("")), []).append(row)
             for key in (path.name, path.stem):
                 self.bare.setdefault(key, []).append(row)
-        for row, name in enumerate(names):  # after all full names: 'a.b' is no short form while it is a file
-            self.paths.setdefault(str(PurePosixPath(name).with_suffix("")), row)
 
     def find(self, cell: str) -> int:
         text = cell.strip().replace("\\", "/")
@@ -155,13 +166,19 @@ class _Index:
                 f"the labels name the file {cell!r}; names must start from the folder and stay inside it."
             )
         for skip in range(len(path.parts)):  # names may start from a folder around ours
-            row = self.paths.get("/".join(path.parts[skip:]))
-            if row is not None:
-                return row
-        rows = self.bare.get(path.name, [])
+            name = "/".join(path.parts[skip:])
+            if name in self.full:  # before the short forms: 'a.b' is none while it is a file
+                return self.full[name]
+            if name in self.short:
+                return self._only(cell, self.short[name])
+        return self._only(cell, self.bare.get(path.name, []))
+
+    def _only(self, cell: str, rows: list[int]) -> int:
         if len(rows) > 1:
+            names = [repr(self.names[row]) for row in rows[:3]] + (["another"] if len(rows) > 3 else [])
             raise InvalidInputError(
-                f"the labels name the file {cell!r}, which is in {len(rows)} folders; write its path from the folder."
+                f"the labels name the file {cell!r}, which may be {' or '.join(names)}; write its path from the folder "
+                "with its ending."
             )
         return rows[0] if rows else -1
 
@@ -170,8 +187,13 @@ def _settled(frame: "pd.DataFrame", file: str, targets: list[str]) -> tuple["pd.
     """One row for each file that is there and has a label; and what was left out."""
     frame = frame[frame[_ROW] >= 0]
     notes = []
-    blank = (frame[targets].apply(lambda column: column.str.strip()) == "").any(axis=1)
+    blank = (frame[targets] == "").any(axis=1)
     if blank.any():
+        if blank.all():
+            raise InvalidInputError(
+                f"all {len(frame)} rows of the labels are empty in {' or '.join(map(repr, targets))}; fill in the "
+                "labels, or name another column with target=."
+            )
         notes.append(f"{int(blank.sum())} rows of the labels have an empty label and are left out.")
         frame = frame[~blank]
     before = len(frame)
@@ -191,7 +213,7 @@ def _labels(frame: "pd.DataFrame", targets: list[str]) -> tuple[NDArray[Any], tu
         return frame[targets[0]].to_numpy(dtype=np.str_), ()
     for name in targets:
         if not _binary(frame[name]):
-            odd = next(cell for cell in frame[name] if cell.strip() not in ("0", "1", "0.0", "1.0"))
+            odd = next(cell for cell in frame[name] if cell not in ("0", "1", "0.0", "1.0"))
             raise InvalidInputError(f"several labels must be columns of 0 and 1, but {name!r} holds {odd!r}.")
     return frame[targets].astype(float).to_numpy(dtype=np.int64), tuple(targets)
 
@@ -199,7 +221,7 @@ def _labels(frame: "pd.DataFrame", targets: list[str]) -> tuple[NDArray[Any], tu
 def _partition(frame: "pd.DataFrame", part: str | None) -> NDArray[np.str_] | None:
     if part is None:
         return None
-    cells = frame[part].str.strip().str.lower()
+    cells = frame[part].str.lower()
     if not cells.isin(PARTS).all():  # a column of that name with another meaning
         return None
     return np.array([PARTS[cell] for cell in cells], dtype=np.str_)

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import hashlib
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError, decode_image
+from equipoise.data.images.machine import cores, free_memory
 from equipoise.data.images.table import FileTable, Paths
 from equipoise.errors import InvalidInputError
 
@@ -135,8 +137,19 @@ class Images:
         return part
 
     def fingerprint(self) -> str:
-        """Changes when a file's name, size or time does, or the way it is decoded."""
-        key = self.table.key(self._rows)
+        """Changes when a file's name or content does, or the way it is decoded.
+
+        Of files that were not checked the content is not known, but their place, size and times are: a copy of them
+        elsewhere has another fingerprint.
+        """
+        return self._decoded_as(self.table.key(self._rows))
+
+    def content_key(self) -> str:
+        """The same for the same files wherever they lie and whenever they were written there: by their names, and
+        their content when they were checked, else their sizes; and by the way they are decoded."""
+        return self._decoded_as(self.table.content_key(self._rows))
+
+    def _decoded_as(self, key: "hashlib.blake2b") -> str:
         key.update(f"{self.size} {self.channels} {self.fit}".encode())
         return key.hexdigest()
 
@@ -192,6 +205,7 @@ class Images:
                 f"{path!r} was there at the start but cannot be read now ({error.reason}); restore it, or start again "
                 "so that it is left out.",
                 reason=error.reason,
+                passing=error.passing,
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:
@@ -221,19 +235,4 @@ def steady_heap() -> bool:
 def _threads(sizes: NDArray[np.int64]) -> int:
     if _in_worker() or len(sizes) < 2 or sizes.mean() < LARGE_FILE:  # a worker: the others have the other cores
         return 1
-    return min(4, os.cpu_count() or 1, len(sizes))
-
-
-def free_memory() -> int:
-    """Bytes that can be taken without swapping; all of the memory where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):
-        return 2**32
+    return min(4, cores(), len(sizes))

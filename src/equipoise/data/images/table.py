@@ -22,7 +22,8 @@ class FileTable:
         names: all names, one after another, encoded as the file system does.
         ends: where each name ends in ``names``, (files,).
         sizes: bytes of each file, (files,).
-        times: nanoseconds of each file's last change, (files,).
+        times: nanoseconds of the last change of each file's content and of its entry in the file system, (files, 2).
+            Whoever replaces a file in place can set the first as it was, not the second.
         digests: a hash of each file's content, (files, 16), once it is known.
     """
 
@@ -38,7 +39,7 @@ class FileTable:
         """Files that must exist, by their names below ``root``."""
         base = os.path.abspath(root)
         encoded = [os.fsencode(name) for name in names]
-        sizes, times = np.empty(len(names), dtype=np.int64), np.empty(len(names), dtype=np.int64)
+        sizes, times = np.empty(len(names), dtype=np.int64), np.empty((len(names), 2), dtype=np.int64)
         for row, name in enumerate(names):
             try:
                 found = os.stat(os.path.join(base, name))
@@ -46,7 +47,7 @@ class FileTable:
                 raise InvalidInputError(
                     f"the image {name!r} is not in {base!r} ({error.strerror}); check the folder."
                 ) from error
-            sizes[row], times[row] = found.st_size, found.st_mtime_ns
+            sizes[row], times[row] = found.st_size, (found.st_mtime_ns, found.st_ctime_ns)
         ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
         return cls(base, b"".join(encoded), ends, sizes, times)
 
@@ -70,12 +71,20 @@ class FileTable:
         return FileTable(self.root, b"".join(encoded), ends, self.sizes[rows], self.times[rows], digests)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """A hash of the rows' names, sizes and times, which changes when a file does; open to be told more."""
+        """A hash of the rows' names and content, or while that is not known of what tells of a change to it: their
+        place, sizes and times; open to be told more."""
+        key = self.content_key(rows)
+        if self.digests is None:
+            key.update(self.times[rows].tobytes())
+            key.update(os.fsencode(os.path.realpath(self.root)))
+        return key
+
+    def content_key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
+        """A hash of the rows' names and content, or while that is not known their sizes: the same on every machine."""
         key = hashlib.blake2b(digest_size=16)
         for row in rows:
             key.update(os.fsencode(self.name(int(row))) + b"\0")
-        key.update(self.sizes[rows].tobytes())
-        key.update(self.times[rows].tobytes())
+        key.update((self.sizes if self.digests is None else self.digests)[rows].tobytes())
         return key
 
 

@@ -157,7 +157,7 @@ def locate_set(name: str, data: Path | None = None) -> Path:
     looked = ", ".join(map(str, places)) or f"${DATA_VARIABLE} is not set"
     fetch = f"run `equipoise data fetch {key}`, or " if key in PUBLIC else ""
     raise InvalidInputError(
-        f"{known.title} was not found ({looked}); {fetch}give --data DIR or set {DATA_VARIABLE} to the folder "
+        f"{known.title} was not found ({looked}); {fetch}set {DATA_VARIABLE} to the folder "
         f"that holds {known.folders[0]}."
     )
 
@@ -185,9 +185,9 @@ def _differences(known: DataSet, samples: Samples) -> list[str]:
     )
     found = dict(zip(parts.tolist(), counts.tolist(), strict=True))
     notes = [
-        f"{known.title} has {official:,} {'' if part == 'all' else part + ' '}images, found {found[part]:,}."
+        f"{known.title} has {official:,} {'' if part == 'all' else part + ' '}images, found {found.get(part, 0):,}."
         for part, official in known.images.items()
-        if found[part] != official
+        if found.get(part, 0) != official
     ]
     classes = samples.y.shape[1] if samples.multilabel else len(np.unique(samples.y))
     if classes != known.classes:

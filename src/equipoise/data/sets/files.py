@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.data.images import Images
 from equipoise.data.images.check import tolerate, verify
-from equipoise.data.images.decode import GREY_MODES, header, read_bytes
+from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
 from equipoise.data.images.layout import Labelled
 from equipoise.data.images.stack import Progress
 from equipoise.data.images.table import FileTable
@@ -90,6 +90,16 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
         raise InvalidInputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
+def _first_header(table: FileTable) -> tuple[int, int, str]:
+    try:
+        return header(read_bytes(table.path(0)))
+    except UnreadableImageError as error:
+        raise InvalidInputError(
+            f"{table.path(0)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
+            "leaves out what is broken."
+        ) from None
+
+
 def image_samples(
     root: Path,
     rows: Labelled,
@@ -116,7 +126,7 @@ def image_samples(
     note = tolerate(bad, len(table), what="image files cannot be read", remedy="fetch the data again")
     good = np.flatnonzero(reasons == "")
     kept = table.take(good) if bad else table
-    height, width, mode = header(read_bytes(kept.path(0)))
+    height, width, mode = _first_header(kept)
     images = Images.of_table(
         kept, size=reading.size or size or (height, width), channels=channels or (1 if mode in GREY_MODES else 3)
     )

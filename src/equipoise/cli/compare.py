@@ -1,0 +1,137 @@
+"""``equipoise compare``."""
+
+import math
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from equipoise.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.cli.printing import ConsoleWatcher, print_json
+
+if TYPE_CHECKING:
+    from equipoise.compare import Comparison, Interval
+
+
+def compare(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
+    target: Target = None,
+    labels: Labels = None,
+    group: Annotated[str | None, typer.Option(help="Column whose equal values stay in one fold: a patient.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Names with commas between; default all but the research variants.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
+    folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Minutes; what does not fit is left out and named.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="For images, as in training.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Pretrained weights for the backbone.")] = None,
+    freeze: Annotated[
+        bool | None, typer.Option("--freeze/--fine-tune", help="Use the backbone as it is, or train it too.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A .jsonl file that keeps every fit; the same call goes on.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rank all methods on your data.
+
+    Each gets the same network and the same folds; the ranking ends with what to use, in plain words.
+
+    \b
+    Examples:
+        equipoise compare patients.csv --target diagnosis --budget 10
+        equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
+    """
+    from equipoise.compare import METHODS, FitOptions
+    from equipoise.compare import compare as run_comparison
+    from equipoise.data import open_data
+    from equipoise.runs.inputs import make_input
+    from equipoise.runs.options import TrainOptions
+
+    file = None if weights is None else str(weights)
+    images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        samples = open_data(data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
+        for sentence in samples.notes:
+            watcher.note(sentence)
+        found = run_comparison(
+            samples,
+            methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
+            seeds=seeds,
+            folds=folds,
+            budget_seconds=None if budget is None else 60 * budget,
+            out=out,
+            jobs=jobs,
+            options=FitOptions(epochs=epochs),
+            prepare=partial(make_input, options=images),
+            progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.method}"),
+        )
+    for sentence in found.notes:
+        watcher.note(sentence)
+    if as_json:
+        print_json(plain(found))
+        return
+    _print(Console(), found, {name: method.label for name, method in METHODS.items()})
+
+
+def plain(found: "Comparison") -> dict[str, Any]:
+    """What was found as plain values, without the single fits."""
+    places = [
+        asdict(place) | {"deviation": None if math.isnan(place.deviation) else place.deviation}
+        for place in found.ranking.places
+    ]
+    return {
+        "metric": found.ranking.metric,
+        "places": places,
+        "cannot_run": dict(found.ranking.cannot_run),
+        "left_out": dict(found.left_out),
+        "recommendation": found.recommendation,
+        "notes": list(found.notes),
+        "seeds": found.seeds,
+        "folds": found.folds,
+        "seconds": found.seconds,
+    }
+
+
+def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> None:
+    ranking = found.ranking
+    folds, seeds = found.folds or 1, found.seeds
+    console.print(f"{ranking.metric.replace('_', ' ')}, {_counted(seeds, 'seed')} × {_counted(folds, 'fold')}")
+    table = Table()
+    baseline = labels.get(str(ranking.baseline), "the baseline")
+    for heading in ("", "method", "mean", "±", "points behind the best", f"points above {baseline}"):
+        table.add_column(heading, justify="left" if heading in ("", "method") else "right")
+    for position, place in enumerate(ranking.places, start=1):
+        table.add_row(
+            f"{position}{'=' if place.tied and position > 1 else ''}",
+            escape(labels.get(place.method, place.method)),
+            f"{place.mean:.1%}",
+            "–" if math.isnan(place.deviation) else f"{100 * place.deviation:.1f}",
+            _points(place.to_best),
+            _points(place.to_baseline),
+        )
+    console.print(table)
+    for what, why in (*ranking.cannot_run.items(), *found.left_out.items()):
+        console.print(f"{labels.get(what, what)}: {why}", markup=False, highlight=False, soft_wrap=True)
+    console.print(found.recommendation, markup=False, highlight=False, soft_wrap=True)
+
+
+def _points(interval: "Interval | None") -> str:
+    """A difference in points, with half of its 95 % interval, which is symmetric."""
+    if interval is None:
+        return "–"
+    if interval.high is None:
+        return f"{100 * interval.mean:.1f}"
+    return f"{100 * interval.mean:.1f} ± {100 * (interval.high - interval.mean):.1f}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,54 @@
+"""``equipoise reproduce``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from equipoise.cli.options import Quiet
+from equipoise.cli.printing import ConsoleWatcher
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(help="cifar10, mnist, margins, skin, attributes or expressions.")],
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
+    seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    tune: Annotated[bool, typer.Option("--tune", help="Let rivals choose their knob on validation rows.")] = False,
+    methods: Annotated[str | None, typer.Option(help="Only these rows, names with commas between.")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat a table of the paper, beside the paper's own figures.
+
+    What is finished is never run twice: the same command goes on where it was stopped.
+
+    \b
+    Examples:
+        equipoise reproduce cifar10 --data data --jobs 2
+        equipoise reproduce mnist --smoke
+    """
+    from equipoise.files import write_atomically
+    from equipoise.reproduce import run_table, table_page
+
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        result = run_table(
+            table,
+            data,
+            out,
+            seeds=seeds,
+            jobs=jobs,
+            tune=tune,
+            smoke=smoke,
+            methods=None if methods is None else tuple(name.strip() for name in methods.split(",") if name.strip()),
+            reading=watcher.progress,
+            progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.case}, {cell.method}"),
+        )
+    page = table_page(result)
+    path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
+    write_atomically(path, page.encode())
+    Console().print(Markdown(page))
+    watcher.note(f"The page is {path}.")

@@ -1,0 +1,93 @@
+"""A finished table as Markdown: the paper's figure, ours, the difference, and who is tied for first."""
+
+import statistics
+from collections.abc import Sequence
+
+from equipoise.compare import METHODS, rank
+from equipoise.compare.ranking import score_of
+from equipoise.reproduce.cases import FOLDS, Case
+from equipoise.reproduce.run import TableResult
+
+SCORES = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "g_mean": "G-mean",
+    "iba": "IBA",
+}
+ATTRIBUTE_SCORES = {"bca": "BCA", "accuracy": "accuracy", "f1": "F1"}
+
+
+def table_page(result: TableResult) -> str:
+    """The whole page."""
+    lines = [
+        f"# The paper's tables: {result.name}",
+        "",
+        f"Percent, mean ± standard deviation over {result.seeds} seeds, last epoch, on test samples that no choice was",
+        "made on. In brackets the deviation over the classes, as the paper gives it. Every method has the same",
+        "network, epochs, batches and rows; " + _tuning(result) + " Repeat it with",
+        "",
+        "```text",
+        f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}{' --tune' if result.tune else ''}",
+        "```",
+        "",
+        f"It took {result.hours:.1f} hours of one core. Versions: "
+        + ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
+        + ".",
+    ]
+    for key, case in result.cases.items():
+        records = [record for record in result.records if record["case"] == key]
+        lines += ["", f"## {case.title}", "", *_scores_table(case, records), "", *_ranked(case, records)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _tuning(result: TableResult) -> str:
+    if result.tune:
+        return "a method with a knob chose among 4 settings on a fifth of the training rows; ours has none."
+    return "all have the settings their authors published; ours has none to choose."
+
+
+def _scores_table(case: Case, records: Sequence[dict[str, object]]) -> list[str]:
+    shown = ATTRIBUTE_SCORES if case.samples.multilabel else SCORES
+    lines = [
+        "| method | " + " | ".join(shown.values()) + " | paper | difference |",
+        "|---|" + "---|" * (len(shown) + 2),
+    ]
+    first = next(iter(shown))
+    for method in case.methods:
+        own = [record for record in records if record["method"] == method]
+        scored = [record for record in own if "scores" in record]
+        if not scored or len(scored) < len(own):
+            why = next((str(record["cannot_run"]) for record in own if "cannot_run" in record), "not run")
+            lines.append(f"| {METHODS[method].label} | {why} |" + " |" * (len(shown) + 1))
+            continue
+        printed = case.paper.get(method, {}).get(first)
+        mean = 100 * statistics.fmean(score_of(record, first) for record in scored)
+        beside = "– | –" if printed is None else f"{printed:.1f} | {mean - printed:+.1f}"
+        cells = [_cell(scored, name) for name in shown]
+        lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} | {beside} |")
+    return lines
+
+
+def _cell(records: Sequence[dict[str, object]], name: str) -> str:
+    values = [100 * score_of(record, name) for record in records]
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    text = f"{statistics.fmean(values):.1f} ± {spread:.1f}"
+    if name == "accuracy":
+        return text
+    classes = statistics.fmean(100 * score_of(record, f"{name}.deviation") for record in records)
+    return f"{text} ({classes:.1f})"
+
+
+def _ranked(case: Case, records: Sequence[dict[str, object]]) -> list[str]:
+    """Who is first, or not to be told from the first, by the scores that count every class alike."""
+    if len(case.methods) < 2:
+        return []
+    lines = []
+    shared = 1 / (FOLDS - 1) if case.protocol == "grouped" else 0.0
+    for metric, title in (("balanced_accuracy", "balanced accuracy"), ("recall_product", "geometric mean of recalls")):
+        ranking = rank(records, metric=metric, test_to_train=shared)
+        names = ", ".join(f"{METHODS[p.method].label} {100 * p.mean:.1f}" for p in ranking.places if p.tied)
+        lines.append(f"- First or tied for first (95 %, paired over seeds) by {title}: {names}.")
+    return lines

@@ -1,0 +1,209 @@
+"""The commands that follow training, as a person meets them."""
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.runs.made import digits_frame, pictures
+
+COMMANDS = ("demo", "train", "evaluate", "predict", "report", "export", "compare", "reproduce")
+
+
+def test_evaluate_prints_a_table_or_json(equipoise, table_run, tmp_path):
+    digits_frame().to_csv(tmp_path / "other.csv", index=False)
+    done = equipoise("evaluate", table_run, "other.csv")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0] == "On 600 samples"
+    assert "<digit> 3" in done.out
+    assert "balanced accuracy" in done.out
+    found = equipoise("evaluate", table_run, "other.csv", "--json", "--quiet")
+    assert found.err == ""
+    assert json.loads(found.out)["scores"]["samples"] == 600
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "export"])
+def test_a_folder_without_a_run_is_one_sentence(equipoise, tmp_path, command):
+    (tmp_path / "empty").mkdir()
+    done = equipoise(command, "empty", "x.csv")
+    sentence = "error: empty holds no run; give a folder that `equipoise train` has written.\n"
+    assert (done.code, done.out, done.err) == (1, "", sentence)
+
+
+def test_predict_writes_a_file_once(equipoise, table_run, tmp_path):
+    digits_frame().drop(columns="digit").to_csv(tmp_path / "new.csv", index=False)
+    done = equipoise("predict", table_run, "new.csv", "--out", "answers.jsonl", "--human", 0.2)
+    assert (done.code, done.out, done.err) == (0, "", "600 predictions are in answers.jsonl.\n")
+    found = pd.read_json(tmp_path / "answers.jsonl", lines=True)
+    with np.load(table_run / "held_out.npz") as stored:
+        threshold = np.sort(stored["uncertainty"])[::-1][int(0.2 * len(stored["uncertainty"]))]
+    np.testing.assert_array_equal(found["human"], found["uncertainty"].astype(np.float32) > threshold + 1e-7)
+    again = equipoise("predict", table_run, "new.csv", "--out", "answers.jsonl")
+    assert (again.code, again.err.count("\n")) == (1, 1)
+    assert "answers.jsonl exists; pass --force" in again.err
+    assert equipoise("predict", table_run, "new.csv", "--out", "answers.jsonl", "--force", "-q") == (0, "", "")
+
+
+def test_predict_from_pipe_to_pipe(equipoise, table_run, monkeypatch):
+    text = digits_frame().iloc[:3].to_csv(index=False).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    done = equipoise("predict", table_run, "-", "--out", "-")
+    assert (done.code, done.err) == (0, "")
+    assert pd.read_csv(io.StringIO(done.out))["row"].tolist() == [0, 1, 2]
+
+
+def test_predict_names_broken_images_and_goes_on(equipoise, image_run, tmp_path):
+    inbox = pictures(tmp_path / "inbox", {"x": 2})
+    (inbox / "[bold].png").write_bytes(b"no image")
+    done = equipoise("predict", image_run, "inbox", "--out", "a.csv")
+    assert done.code == 0
+    assert done.err.splitlines()[0].startswith("no prediction for [bold].png: ")
+    assert done.err.splitlines()[1] == "2 predictions are in a.csv."
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
+    pd.concat([digits_frame()] * 20).to_csv(tmp_path / "new.csv", index=False)
+    line = f"{shlex.quote(sys.executable)} -m equipoise predict {table_run} new.csv | head -1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.startswith("row,class,")
+    assert done.stderr == ""
+
+
+def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
+    done = equipoise("export", table_run, "model.onnx")
+    assert done.code == 0, done.err
+    assert done.err.startswith("model.onnx is written; onnxruntime and torch differ by ")
+    assert (tmp_path / "model.onnx").is_file()
+
+
+def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
+    before = (table_run / "report.html").read_bytes()
+    done = equipoise("report", table_run)
+    assert (done.code, done.out.strip()) == (0, str(table_run / "report.html"))
+    assert (table_run / "report.html").read_bytes()[:200] == before[:200]
+    assert equipoise("report", table_run, "--out", "page.html", "--quiet") == (0, "", "")
+    assert (tmp_path / "page.html").is_file()
+    done = equipoise("report", tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+
+
+def test_compare_ranks_and_recommends(equipoise, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "b": rng.normal(size=90)})
+    frame["y"] = np.where(frame["a"] + 0.3 * rng.normal(size=90) > 0.8, "rare", "common")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("compare", "t.csv", "--methods", "cross_entropy, weighted", "--seeds", 1, "--folds", 2, "--epochs", 2)
+    done = equipoise(*arguments, "--out", "fits.jsonl")
+    assert done.code == 0, done.err
+    assert "balanced accuracy, 1 seed × 2 folds" in done.out
+    assert (tmp_path / "fits.jsonl").is_file()
+    found = json.loads(equipoise(*arguments, "--out", "fits.jsonl", "--json", "-q").out)
+    assert {place["method"] for place in found["places"]} == {"cross_entropy", "weighted"}
+    assert found["recommendation"] in " ".join(done.out.split())
+    wrong = equipoise("compare", "t.csv", "--methods", "magic")
+    assert (wrong.code, wrong.err.count("\n")) == (1, 1)
+    assert "methods must be some of" in wrong.err
+
+
+def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path):
+    done = equipoise("demo", "--seed", 1)
+    assert done.code == 0, done.err
+    for part in ("Recall on an untouched, balanced test set", "softmax", "equipoise", "rare, mean", "all, mean"):
+        assert part in done.out
+    assert done.out.count("rare") == 5 + 1  # five classes, one mean
+    said = done.err.splitlines()
+    assert "training softmax ..." in said
+    assert said[-2:] == ["The run is in runs/demo.", "Open runs/demo/report.html in a browser."]
+    gallery = json.loads((tmp_path / "runs" / "demo" / "gallery.json").read_text())
+    assert gallery["kind"] == "images"
+    assert all(item["thumbnail"] for item in gallery["uncertain"])
+    frame = pd.DataFrame(np.full((2, 64), 3.0), columns=[f"pixel {r},{c}" for r in range(1, 9) for c in range(1, 9)])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert equipoise("predict", "runs/demo", "new.csv", "--out", "a.csv").code == 0
+
+
+def test_fetching_from_a_server_without_the_file_is_one_sentence(equipoise, tmp_path):
+    import http.server
+    import threading
+
+    class Silent(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "served").mkdir()
+    handler = partial(Silent, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mirror = f"http://127.0.0.1:{server.server_address[1]}/"
+        done = equipoise("data", "fetch", "mnist", "--mirror", mirror)
+        server.shutdown()
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"error: could not fetch {mirror}train-images-idx3-ubyte.gz")
+    assert done.err.count("\n") == 1
+    assert "yourself" in done.err
+
+
+def test_a_summary_as_json(equipoise, tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,no\n2,no\n3,no\n4,yes\n")
+    done = equipoise("data", "summary", "t.csv", "--json", "--quiet")
+    assert (done.code, done.err) == (0, "")
+    assert [row["count"] for row in json.loads(done.out)["rows"]] == [3, 1]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "data summary", "data fetch"])
+def test_help_has_examples_that_fit_their_lines(equipoise, command):
+    done = equipoise(*command.split(), "--help")
+    assert done.code == 0
+    examples = [line for line in done.out.splitlines() if line.startswith("      ") and "equipoise " in line]
+    assert any(f"equipoise {command}" in line for line in examples)
+    assert all(len(line) <= 120 for line in done.out.splitlines())
+
+
+def test_help_lists_the_commands_whole(equipoise):
+    done = equipoise("--help")
+    for name in (*COMMANDS, "data"):
+        line = next(line for line in done.out.splitlines() if line.strip().startswith(f"{name} "))
+        assert not line.endswith("...")
+
+
+def test_an_error_that_nobody_foresaw_is_one_sentence(equipoise, table_run, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a tensor\nof the wrong size")
+
+    monkeypatch.setattr("equipoise.runs.model.finished_record", broken)
+    done = equipoise("predict", table_run, "x.csv")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "error: something went wrong that equipoise did not foresee (RuntimeError: a tensor of the wrong size); "
+        "--debug shows where.\n"
+    )
+
+
+def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied", "/secret")
+
+    monkeypatch.setattr("equipoise.runs.model.finished_record", refused)
+    done = equipoise("predict", table_run, "x.csv")
+    assert (done.code, done.err) == (1, "error: /secret: Permission denied; check the path and its rights.\n")
+
+
+def test_shell_completion_is_offered(tmp_path):
+    environment = os.environ | {
+        "_EQUIPOISE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "equipoise pre",
+        "COMP_CWORD": "1",
+    }
+    code = "import sys; sys.argv = ['equipoise']; from equipoise.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert "predict" in done.stdout

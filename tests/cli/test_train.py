@@ -1,0 +1,182 @@
+"""``equipoise train`` as a person meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.runs.made import pictures
+
+WEATHER = "degrees,word,summer\n" + "\n".join(
+    f"{place % 7},{'hot' if place % 7 > 4 else 'cold'},{place % 7 > 4}" for place in range(140)
+)
+
+
+@pytest.fixture
+def weather(tmp_path):
+    (tmp_path / "weather.csv").write_text(WEATHER)
+    return tmp_path / "weather.csv"
+
+
+def test_the_class_table_comes_first_and_the_scores_last(equipoise, weather, tmp_path):
+    done = equipoise("train", weather, "--target", "summer", "--epochs", 6)
+    assert done.code == 0, done.err
+    assert "imbalance 2.5" in done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "On 28 samples held out"
+    assert "balanced accuracy    100.0%" in lines
+    assert done.err.splitlines()[-2:] == ["The run is in runs/weather.", "Open runs/weather/report.html in a browser."]
+    record = json.loads((tmp_path / "runs" / "weather" / "run.json").read_text())
+    assert record["command"] == f"equipoise train {weather} --target summer --epochs 6"
+    assert "<html" in (tmp_path / "runs" / "weather" / "report.html").read_text()
+
+
+def test_json_is_one_object_and_quiet_says_nothing_else(equipoise, weather):
+    done = equipoise("train", weather, "--target", "summer", "--epochs", 3, "--json", "--quiet", "--out", "run")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert (found["run"], found["report"], found["classes"]) == ("run", "run/report.html", ["False", "True"])
+    assert found["scores"]["samples"] == 28
+    assert found["before"]["samples"] == 28
+
+
+def test_options_from_a_file_and_flags_before_it(equipoise, weather, tmp_path):
+    (tmp_path / "options.toml").write_text(
+        f'data = "{weather}"\ntarget = "summer"\nepochs = 3\nlearning-rate = 0.01\nout = "from-file"\nseed = 7\n'
+    )
+    assert equipoise("train", "--config", "options.toml", "--epochs", 2, "--quiet").code == 0
+    options = json.loads((tmp_path / "from-file" / "run.json").read_text())["options"]
+    assert {
+        "epochs": 2,
+        "learning_rate": 0.01,
+        "seed": 7,
+        "dropout": 0.5,
+        "target": "summer",
+    }.items() <= options.items()
+    # a run's own record is such a file; a flag that says what the default says is still a flag
+    again = equipoise("train", "--config", "from-file/run.json", "--out", "again", "--seed", 0, "--quiet")
+    assert again.code == 0, again.err
+    assert json.loads((tmp_path / "again" / "run.json").read_text())["options"] == options | {"seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("epoch = 3", "options.toml has an unknown option 'epoch'; did you mean 'epochs'?"),
+        ("epochs = 'three'", "options.toml: epochs must be a whole number, got 'three'."),
+        ("epochs = 0", "--epochs must be at least 1, got 0."),
+    ],
+)
+def test_a_wrong_option_in_a_file_is_one_sentence(equipoise, weather, tmp_path, text, sentence):
+    (tmp_path / "options.toml").write_text(text)
+    done = equipoise("train", weather, "--config", "options.toml")
+    assert (done.code, done.out, done.err) == (1, "", f"error: {sentence}\n")
+
+
+def test_no_data_is_an_error_of_use(equipoise, tmp_path):
+    done = equipoise("train")
+    assert (done.code, done.out) == (2, "")
+    assert "give the data to train on, or a --config that names them" in done.err
+    assert equipoise("train", "x.csv", "--epochs", "0").code == 2
+    assert equipoise("train", "x.csv", "--epochs", "many").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_are_one_sentence_and_debug_shows_where(equipoise, tmp_path):
+    (tmp_path / "t.csv").write_text("age,sick\n1,yes\n2,no\n3,yes\n")
+    sentence = "error: t.csv has no column 'sik'; did you mean 'sick'? Its columns are: age, sick.\n"
+    assert equipoise("train", "t.csv", "--target", "sik") == (1, "", sentence)
+    for arguments in (["--debug", "train"], ["train", "--debug"]):
+        with pytest.raises(Exception, match="has no column 'sik'"):
+            equipoise(*arguments, "t.csv", "--target", "sik")
+    assert not (tmp_path / "runs").exists()
+    missing = equipoise("train", "gone.csv")
+    assert missing.code == 1
+    assert missing.err.startswith("error: there is no file or folder 'gone.csv'; give a table, a folder of images")
+
+
+def test_resuming_what_is_not_there(equipoise, tmp_path):
+    sentence = "error: gone holds no run; give a folder that `equipoise train` has written.\n"
+    assert equipoise("train", "--resume", "--out", "gone") == (1, "", sentence)
+    assert equipoise("train", "--resume").code == 2
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "run.json").write_text("{}")
+    done = equipoise("train", "--resume", "--out", "gone")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "run.json is damaged ('options'); train again into another folder" in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise, weather, tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "EQUIPOISE_CACHE": str(tmp_path / "cache")}
+    line = [sys.executable, "-m", "equipoise", "train", str(weather), "--target", "summer", "--epochs", "25"]
+    process = subprocess.Popen(
+        [*line, "--out", "run"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if metrics.exists() and len(metrics.read_text().splitlines()) >= 2:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == ("stopped; what is done is kept. Go on by: equipoise train --resume --out run")
+    assert "Traceback" not in said
+    assert 2 <= len(metrics.read_text().splitlines()) < 25
+    done = equipoise("train", "--resume", "--out", "run", "--json", "--quiet")
+    assert done.code == 0, done.err
+    assert len(metrics.read_text().splitlines()) == 25
+    assert json.loads(done.out)["before"] is not None
+    undisturbed = equipoise("train", weather, "--target", "summer", "--epochs", 25, "--out", "b", "--json", "--quiet")
+    assert json.loads(undisturbed.out)["scores"] == json.loads(done.out)["scores"]
+    assert json.loads(undisturbed.out)["before"] == json.loads(done.out)["before"]
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["command"].endswith("--epochs 25 --out run")  # as it was begun
+
+
+def test_control_c_before_training_writes_nothing(equipoise, weather, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.runs.division.open_data", interrupted)
+    done = equipoise("train", weather, "--target", "summer", "--out", "run")
+    assert (done.code, done.out, done.err) == (130, "", "stopped before training began; nothing was written.\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_control_c_while_the_report_is_drawn_leaves_a_finished_run(equipoise, weather, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.report.write_report", interrupted)
+    done = equipoise("train", weather, "--target", "summer", "--epochs", 1, "--out", "run", "--quiet")
+    sentence = "stopped; the run is finished. Write its report by: equipoise report run\n"
+    assert (done.code, done.out, done.err) == (130, "", sentence)
+
+
+def test_a_folder_is_summed_up_and_trains(equipoise, tmp_path):
+    photos = pictures(tmp_path / "photos", {"night & day": 30, "[bold]noon": 12})
+    (photos / "night & day" / "Thumbs.db").write_bytes(b"x")
+    summary = equipoise("data", "summary", "photos")
+    assert summary.code == 0, summary.err
+    assert "[bold]noon" in summary.out  # the name as it is, not as markup
+    assert "2 classes, imbalance 2.5" in summary.out
+    assert "Thumbs.db" in summary.err
+    done = equipoise("train", "photos", "--epochs", 2, "--out", "run", "--quiet")
+    assert (done.code, done.err) == (0, "")
+    assert "[bold]noon" in done.out
+    again = equipoise("train", "photos", "--out", "run")
+    assert (again.code, "run holds a finished run; choose another folder" in again.err) == (1, True)
+
+
+def test_one_epoch_ends_before_there_is_an_uncertainty(equipoise, tmp_path):
+    (tmp_path / "t.csv").write_text("a,label\n" + "\n".join(f"{place},{place % 2}" for place in range(40)))
+    done = equipoise("train", "t.csv", "--epochs", 1, "--json", "--quiet")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["before"] is None

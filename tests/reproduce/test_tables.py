@@ -1,0 +1,87 @@
+"""The paper's tables on a handful of real samples: every piece in place, no figure to quote."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equipoise.compare import METHODS
+from equipoise.errors import InvalidInputError
+from equipoise.reproduce import TABLES, paper, run_table, table_page
+
+DATA = os.environ.get("EQUIPOISE_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="EQUIPOISE_DATA is not set")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("figures", [paper.CIFAR10, paper.MARGINS, *paper.MNIST.values(), *paper.SKIN.values()])
+def test_the_papers_rows_are_contestants(figures):
+    assert set(figures) <= set(METHODS)
+    assert all(0 < value <= 100 for row in figures.values() for value in row.values())
+
+
+def test_the_papers_own_gain():
+    ours, softmax = (paper.CIFAR10[name]["accuracy"] for name in ("uncertainty_margin", "cross_entropy"))
+    assert ours - softmax == pytest.approx(3.8)
+
+
+def test_an_unknown_table_and_an_unknown_row_are_named(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"a table is one of cifar10, .*, got 'imagenet'"):
+        run_table("imagenet", None, tmp_path)
+    with pytest.raises(InvalidInputError, match=r"methods must be some of .*, got 'magic'"):
+        run_table("mnist", None, tmp_path, methods=("magic",))
+
+
+def test_missing_data_are_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
+    with pytest.raises(InvalidInputError, match="MNIST was not found"):
+        run_table("mnist", tmp_path, tmp_path / "out")
+
+
+@needs_data
+def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
+    some = {"seeds": 2, "smoke": True, "methods": ("cross_entropy", "uncertainty_margin")}
+    told = []
+    first = run_table("mnist", Path(DATA), tmp_path, **some, progress=lambda *news: told.append(news))
+    assert len(first.records) == 2 * 2 * 3 == len(told)  # seeds, methods, dropout rates
+    again = run_table("mnist", Path(DATA), tmp_path, **some, progress=lambda *news: told.append(news))
+    assert again.records == first.records
+    assert len(told) == 12  # nothing ran twice
+    page = table_page(again)
+    assert "| class + sample level |" in page
+    assert "| 98.7 |" in page
+    assert "First or tied for first" in page
+    assert "2 seeds" in page
+
+
+@needs_data
+def test_a_step_draws_its_half_from_the_seed_and_spares_the_test_part():
+    case = TABLES["mnist"](Path(DATA), True, None)["dropout=0.5"]
+    y = case.samples.y
+    for seed in (0, 1):
+        train, test = case.split(seed, 0)
+        assert sorted(np.bincount(y[train]).tolist()) == [3] * 5 + [30] * 5
+        assert np.bincount(y[test]).tolist() == [30] * 10
+    assert case.split(0, 0)[0].tolist() != case.split(1, 0)[0].tolist()
+
+
+@needs_data
+def test_attributes_of_digits_are_several_labels(tmp_path):
+    result = run_table("attributes", Path(DATA), tmp_path, seeds=1, smoke=True, methods=("cross_entropy", "weighted"))
+    assert all(0.5 < record["scores"]["bca"]["mean"] <= 1 for record in result.records)
+    assert "BCA" in table_page(result)
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["cifar10", "margins", "skin", "expressions"])
+def test_a_table_of_features_runs(table, tmp_path):
+    result = run_table(table, Path(DATA), tmp_path, seeds=1, smoke=True)
+    assert all(("scores" in record) != ("cannot_run" in record) for record in result.records)
+    page = table_page(result)
+    assert all(METHODS[method].label in page for case in result.cases.values() for method in case.methods)
