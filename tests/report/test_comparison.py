@@ -95,6 +95,13 @@ def test_the_best_is_named_and_the_lead_judged(good_and_bad, tmp_path):
     raw = path.read_text(encoding="utf-8")
     assert re.search(r'<td class="n best">75\.0%</td><td class="n">25\.0%</td>', raw)  # recall of the rare class
     assert "Content-Security-Policy" in raw
+    good, bad = map(read_record, good_and_bad)
+    row = re.search(r'<tr><th scope="row">good</th>.*?</tr>', raw)[0]
+    assert f'<td class="n best">{good.scores["balanced_accuracy"]:.1%}</td>' in row
+    errors = [record.scores["calibration"]["ece"] for record in (good, bad)]
+    assert errors[0] > errors[1]  # of the calibration error the smaller is the better
+    assert f'<td class="n">{errors[0]:.1%}</td>' in row
+    assert f'<td class="n best">{errors[1]:.1%}</td>' in raw
 
 
 def test_other_samples_are_said_to_be(good_and_bad, tmp_path, labels):

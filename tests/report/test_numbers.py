@@ -277,3 +277,19 @@ def test_of_too_many_classes_the_ends_are_listed(tmp_path):
     options = {"counts": list(range(size, 0, -1)), "names": [str(place) for place in range(size)], "before": None}
     rows = class_rows(read_record(write_run(tmp_path, probabilities=one_hot(labels, size), labels=labels, **options)))
     assert [row["name"] for row in rows] == [str(place) for place in (*range(1000), *range(1101, 2101))]
+
+
+def test_of_equal_confusions_that_which_takes_more_of_its_class_is_first(tmp_path):
+    labels = np.repeat([0, 1], [40, 10])
+    predicted = labels.copy()
+    predicted[:2], predicted[-2:] = 1, 0
+    options = {"counts": [40, 10], "names": ["large", "small"], "before": None}
+    record = read_record(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options))
+    assert [(pair.true, pair.share) for pair in worst_pairs(record)] == [("small", 0.2), ("large", 0.05)]
+
+
+def test_reliability_is_not_split_where_no_class_is_rare(tmp_path):
+    labels = np.repeat([0, 1], 20)
+    options = {"counts": [40, 40], "names": ["a", "b"], "before": None}
+    record = read_record(write_run(tmp_path, probabilities=one_hot(labels, 2), labels=labels, **options))
+    assert [part.title for part in reliability(record)] == ["All answers"]

@@ -100,6 +100,7 @@ def test_the_policy_names_the_pages_own_script_and_style(page):
     for text, rule in ((script, "script-src"), (page.texts["style"][0], "style-src")):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
+    assert rules["img-src"] == "data:"
     assert "unsafe" not in policy
     inline = [key for _, attributes in page.elements for key in attributes if key == "style" or key.startswith("on")]
     assert inline == []
@@ -213,7 +214,15 @@ def test_attributes_have_counts_in_place_of_a_matrix(attributes):
 
 @pytest.mark.parametrize(
     "thumbnail",
-    ["", 7, "not base64!", base64.b64encode(b"<svg onload='alert(1)'>").decode(), '"><script>', "A" * 90_000],
+    [
+        "",
+        7,
+        "not base64!",
+        base64.b64encode(b"<svg onload='alert(1)'>").decode(),
+        '"><script>',
+        base64.b64encode(b"\xff\xd8\xff" + bytes(90_000)).decode(),
+    ],
+    ids=["empty", "number", "words", "svg", "markup", "huge"],
 )
 def test_what_is_no_picture_is_not_shown(tmp_path, thumbnail):
     item = {"row": 1, "name": "x.jpg", "true": "a", "predicted": "b", "probability": 0.9, "uncertainty": None}

@@ -124,13 +124,24 @@ def test_answers_that_do_not_fit_are_refused(tmp_path, name, value):
         read_record(folder)
 
 
+class Trap:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return type(self.path).touch, (self.path,)
+
+
 def test_a_pickle_is_not_opened(tmp_path):
-    folder = made_up(tmp_path, 3)
+    folder = made_up(tmp_path / "run", 3)
     with np.load(folder / "held_out.npz") as file:
         arrays = dict(file)
-    np.savez(folder / "held_out.npz", **(arrays | {"rows": np.array([{}] * 900, dtype=object)}))
+    np.savez(folder / "held_out.npz", **(arrays | {"rows": np.array([Trap(tmp_path / "ran")] * 900, dtype=object)}))
     with pytest.raises(InvalidInputError, match="damaged"):
         read_record(folder)
+    assert not (tmp_path / "ran").exists()
     (folder / "held_out.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(InvalidInputError, match="damaged"):
         read_record(folder)

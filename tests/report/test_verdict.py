@@ -126,3 +126,11 @@ def test_attributes(tmp_path):
     found = verdict(read_record(made_up_attributes(tmp_path)))
     assert found.headline.startswith("The rare attributes ")
     assert any("500 held-out samples, with 26 positives of the 2 rare attributes" in text for text in found.sentences)
+
+
+@pytest.mark.parametrize(
+    ("found", "odds"), [(46, "in 3.1% of cases"), (50, "in 0.2% of cases"), (60, "in less than 0.1%")]
+)
+def test_how_likely_chance_is_is_said(told, found, odds):
+    (sentence,) = [text for text in told((95, 95), (40, found)).sentences if "newly right" in text]
+    assert odds in sentence
