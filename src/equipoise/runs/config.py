@@ -1,0 +1,70 @@
+"""Options from a file: TOML, or the ``run.json`` of another run."""
+
+import difflib
+import json
+import types
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from equipoise.errors import InvalidInputError
+from equipoise.runs.options import TrainOptions
+
+OUT = "out"
+"""The one key beside the options: the run's folder."""
+NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Options by name, each of its right type; dashes in names count as underscores."""
+    content = _content(path)
+    if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
+        content = content["options"]
+    known = {field.name for field in fields(TrainOptions)} | {OUT}
+    types_of = get_type_hints(TrainOptions) | {OUT: str}
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}."
+            raise InvalidInputError(f"{path} has an unknown option {key!r}; {hint}")
+        found[name] = _checked(value, types_of[name], f"{path}: {key}")
+    return found
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
+    try:
+        content = json.loads(text) if path.suffix.lower() == ".json" else _toml(text)
+    except ValueError as error:  # both decoders' errors are such
+        raise InvalidInputError(f"{path} is no valid TOML or JSON ({error}); correct it.") from error
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{path} must hold options by name, got {type(content).__name__}.")
+    return content
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        raise InvalidInputError("options in TOML need Python 3.11 or later; write them as JSON instead.") from None
+    return tomllib.loads(text)
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    """The value, if it is of its option's type; a whole number is a number too."""
+    several = get_origin(kind) in (Union, types.UnionType)
+    allowed = get_args(kind) if several else (kind,)
+    if value is None and types.NoneType in allowed:
+        return None
+    wanted = next(one for one in allowed if one is not types.NoneType)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise InvalidInputError(f"{where} must be {NAMES[wanted]}, got {value!r}.")
+    return value

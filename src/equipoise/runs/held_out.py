@@ -1,0 +1,116 @@
+"""What a run keeps of the samples it was scored on: every answer, before and after the margins."""
+
+import copy
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import Scores, scores
+from equipoise.files import write_atomically
+from equipoise.runs.folder import HELD_OUT
+from equipoise.runs.model import RunModel
+from equipoise.training import Network
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One entry a sample, in the order of ``rows``.
+
+    Args:
+        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes).
+        labels: true classes by their place, (samples,), or 0 and 1, (samples, attributes).
+        predicted: likewise.
+        uncertainty: see :mod:`equipoise.runs.answers`.
+        before: what the network of the softmax stage predicted; None where there was no such stage.
+        rows: of the user's data.
+    """
+
+    probabilities: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    uncertainty: NDArray[np.float32]
+    before: NDArray[np.int64] | None
+    rows: NDArray[np.int64]
+
+    def save(self, folder: Path) -> None:
+        """Write ``held_out.npz``, without any Python object in it."""
+        arrays = {name: values for name, values in vars(self).items() if values is not None}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_atomically(folder / HELD_OUT, buffer.getvalue())
+
+
+def answer_held_out(
+    model: RunModel, inputs: Any, labels: NDArray[np.int64], rows: NDArray[Any], softmax: Path
+) -> tuple[HeldOut, NDArray[np.float32] | None]:
+    """All answers for the rows that the network takes, and the softmax stage's probabilities where it is known.
+
+    Args:
+        inputs: rows as ``model.input.rows`` gives them.
+        softmax: the weights at the end of the softmax stage; the file may not be there.
+    """
+    probabilities, uncertainty = model.answer_inputs(inputs)
+    earlier = None
+    if softmax.is_file():
+        before = model.with_network(network_before(model.network, softmax))
+        earlier = before.answer_inputs(inputs)[0]
+    held = HeldOut(
+        probabilities,
+        labels,
+        places(probabilities, model.multilabel),
+        uncertainty,
+        None if earlier is None else places(earlier, model.multilabel),
+        np.asarray(rows, dtype=np.int64),
+    )
+    return held, earlier
+
+
+def network_before(network: Network, weights: Path) -> Network:
+    """The same network with the weights of an earlier moment."""
+    earlier = copy.deepcopy(network)
+    try:
+        earlier.load_state_dict(safetensors.torch.load_file(weights))
+    except (safetensors.SafetensorError, RuntimeError, OSError) as error:
+        raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
+    return earlier
+
+
+def places(probabilities: NDArray[Any], multilabel: bool) -> NDArray[np.int64]:
+    """What is predicted, by its place among the classes; for several labels 0 and 1."""
+    found = probabilities > 0.5 if multilabel else probabilities.argmax(1)
+    return found.astype(np.int64)
+
+
+def label_places(y: NDArray[Any], classes: Iterable[Any], what: str) -> NDArray[np.int64]:
+    """Labels (samples,) by their place in ``classes``, compared as text; a matrix of 0 and 1 stays as it is."""
+    if y.ndim == 2:
+        return y.astype(np.int64)
+    known = {str(name): place for place, name in enumerate(classes)}
+    found = [known.get(str(label), -1) for label in y.tolist()]
+    unknown = sorted({str(label) for label, place in zip(y.tolist(), found, strict=True) if place < 0})
+    if unknown:
+        few = ", ".join(map(repr, unknown[:5]))
+        raise InvalidInputError(f"{what} have classes that training has not seen: {few}; leave them out.")
+    return np.asarray(found, dtype=np.int64)
+
+
+def score(
+    probabilities: NDArray[Any], labels: NDArray[np.int64], classes: Sequence[str], counts: Sequence[int]
+) -> Scores:
+    """Scores under the classes' names."""
+    several = labels.ndim == 2
+    predicted = places(probabilities, several)
+    total = probabilities.astype(np.float64)
+    if not several:
+        names = np.asarray(classes, dtype=np.str_)
+        total /= total.sum(1, keepdims=True)
+        return scores(names[labels], names[predicted], probabilities=total, classes=names, train_counts=counts)
+    return scores(labels, predicted, probabilities=total, classes=list(classes), train_counts=counts)

@@ -1,0 +1,127 @@
+"""A finished run, ready to answer: input and network built again from a folder that anyone may have written."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from equipoise.data.columns import TableEncoder
+from equipoise.errors import InvalidInputError
+from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.runs.answers import Answers
+from equipoise.runs.folder import RECORD, finished_record
+from equipoise.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
+from equipoise.saving import load_model
+from equipoise.training import Network, Recipe
+from equipoise.training.defaults import rows_at_once
+
+FORWARD_NUMBERS = 64
+"""Numbers that a network holds of a row while it answers, for each number that goes in, roughly."""
+
+Found = tuple[NDArray[np.float32], NDArray[np.float32]]  # probabilities, uncertainty
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """What a run has learnt: ``RunModel.load(folder).predict_proba(x)``.
+
+    Args:
+        input: from a data frame or images to what the network takes.
+        network: trained.
+        classes: their names, in the order of the probabilities; of the attributes where there are several.
+        multilabel: whether a sample has several labels.
+        record: ``run.json``; no path in it is opened.
+    """
+
+    input: RunInput
+    network: Network
+    classes: tuple[str, ...]
+    multilabel: bool
+    record: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "RunModel":
+        """Read a finished run; what does not fit together is refused before memory is taken for it."""
+        folder = Path(folder)
+        record = finished_record(folder)
+        prepared = _load_input(record.get("input"), folder, load_model(folder).recipe)
+        model = UncertaintyBalancedClassifier.load(folder, backbone=prepared.backbone)
+        return cls.of(prepared, model, tuple(map(str, record.get("attributes") or ())), record)
+
+    @classmethod
+    def of(
+        cls,
+        prepared: RunInput,
+        model: UncertaintyBalancedClassifier,
+        attributes: tuple[str, ...] = (),
+        record: dict[str, Any] | None = None,
+    ) -> "RunModel":
+        """Of a fitted estimator and its input."""
+        multilabel = model.network_.head.multilabel
+        names = tuple(str(label) for label in (attributes if multilabel and attributes else model.classes_))
+        if len(names) != len(model.classes_):
+            raise InvalidInputError(f"the run names {len(names)} attributes and its model has {len(model.classes_)}.")
+        return cls(prepared, model.network_, names, multilabel, record or {})
+
+    def with_network(self, network: Network) -> "RunModel":
+        """The same run with other weights."""
+        return replace(self, network=network)
+
+    def learnt(self, field: str) -> list[float] | None:
+        """A field of the record with a number for each class, or None where it holds anything else."""
+        values: Any = self.record.get(field)
+        if not isinstance(values, list) or len(values) != len(self.classes):
+            return None
+        return values if all(type(value) in (int, float) for value in values) else None
+
+    def predict_proba(self, x: Any) -> NDArray[np.float32]:
+        """Probabilities (rows, classes), or of each attribute being 1, of a data frame or of images."""
+        return self.answer(x)[0]
+
+    def uncertainty(self, x: Any) -> NDArray[np.float32]:
+        """The variance of each predicted label in closed form, see :mod:`equipoise.runs.answers`."""
+        return self.answer(x)[1]
+
+    def predict(self, x: Any) -> list[str] | NDArray[np.int64]:
+        """The most probable class of each row; for several labels 0 and 1, (rows, attributes)."""
+        probabilities = self.predict_proba(x)
+        if self.multilabel:
+            return (probabilities > 0.5).astype(np.int64)
+        return [self.classes[place] for place in probabilities.argmax(1)]
+
+    def answer(self, x: Any) -> Found:
+        """Probabilities and uncertainty together: both come from one pass."""
+        return self.answer_inputs(self.input.rows(x))
+
+    @torch.inference_mode()
+    def answer_inputs(self, rows: Any) -> Found:
+        """The same for rows as the network takes them."""
+        answers = Answers(self.network)
+        step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
+        parts = [answers(torch.tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
+        if not parts:
+            return np.zeros((0, len(self.classes)), dtype=np.float32), np.zeros(0, dtype=np.float32)
+        probabilities, uncertainty = (torch.cat(tensors).float().numpy() for tensors in zip(*parts, strict=True))
+        return probabilities, uncertainty
+
+
+def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:
+    """What a run's record says of its input, checked against the network that takes it."""
+    fields = described if isinstance(described, dict) else {}
+    if fields.get("kind") == "table":
+        encoder = TableEncoder.from_json(fields.get("encoder"))
+        if len(encoder.column_names_) != recipe.columns:
+            raise InvalidInputError(f"{folder} holds a table encoding of another network; train again.")
+        return TableInput(encoder)
+    if fields.get("kind") == "images":
+        backbone, known = load_backbone(fields.get("backbone"), folder, frozen=False, dropout=recipe.dropout)
+        return ImagesInput(backbone, known, None)
+    if fields.get("kind") != "features":
+        raise InvalidInputError(f"{folder / RECORD} has no valid field 'input'; train again.")
+    extractor, known = load_backbone(fields.get("backbone"), folder, frozen=True)
+    if extractor.out_features != recipe.columns:
+        raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
+    return FeaturesInput(extractor, known, None, cache=False)

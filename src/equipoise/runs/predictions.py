@@ -1,0 +1,192 @@
+"""Predictions for any amount of data, written as they come: CSV, Parquet or JSON lines."""
+
+import io
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidInputError
+from equipoise.files import raise_if_full
+from equipoise.runs.folder import HELD_OUT
+from equipoise.runs.held_out import places
+from equipoise.runs.inputs import TableInput
+from equipoise.runs.model import RunModel
+from equipoise.runs.sources import Part, Tell, open_parts
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+LARGEST_ARRAY = 2**31
+FIGURES, DECIMALS = 7, 9  # a float32 has no more
+
+Write = Callable[[pd.DataFrame], None]
+
+
+def predict_to(
+    model: RunModel,
+    source: str,
+    out: Path | None,
+    *,
+    kind: str,
+    threshold: float,
+    tell: Tell,
+    force: bool = False,
+) -> int:
+    """Predict for all of the source, a part at a time, and return how many samples there were.
+
+    Args:
+        out: the file, written whole or not at all; None is standard output.
+        kind: ``csv``, ``parquet`` or ``jsonl``.
+        threshold: samples that are more uncertain are for a human.
+        force: an existing file may be replaced.
+    """
+    count = 0
+    with open_parts(model, source, tell=tell) as parts, _output(out, force=force) as file, _writer(kind, file) as write:
+        for part in parts:
+            write(predictions(model, part, threshold))
+            count += len(part.names)
+    return count
+
+
+def predictions(model: RunModel, part: Part, threshold: float) -> pd.DataFrame:
+    """A row a sample: its name, class, probabilities, uncertainty, and whether a human should look at it."""
+    probabilities, uncertainty = model.answer(part.x)
+    by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
+    columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
+    found = places(probabilities, model.multilabel)
+    if model.multilabel:
+        columns |= {f"is_{name}": found[:, place] for place, name in enumerate(model.classes)}
+    else:
+        columns["class"] = np.asarray(model.classes, dtype=object)[found]
+    columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
+    return pd.DataFrame(columns | {"uncertainty": uncertainty, "human": uncertainty > threshold})
+
+
+def human_threshold(folder: Path, share: float) -> float:
+    """The uncertainty that this share of the held-out samples exceeds; they stand for what is to come."""
+    if not 0 <= share <= 1:
+        raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
+    if share in (0, 1):
+        return np.inf if share == 0 else -np.inf
+    path = folder / HELD_OUT
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo("uncertainty.npy").file_size > LARGEST_ARRAY:
+                raise ValueError("it is too large")
+        with np.load(path, allow_pickle=False) as stored:
+            known: NDArray[Any] = stored["uncertainty"]
+        if known.ndim != 1 or len(known) == 0 or not np.isfinite(known).all():
+            raise ValueError("it holds no uncertainties")
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(f"{path} cannot be read ({error}); pass --human 0, or train again.") from error
+    return float(np.quantile(known, 1 - share, method="inverted_cdf"))
+
+
+def format_of(out: Path | None, asked: str | None) -> str:
+    """By what was asked for, else by the file's ending, else CSV."""
+    kinds = sorted(set(FORMATS.values()))
+    if asked is not None and asked not in kinds:
+        raise InvalidInputError(f"--format must be one of {', '.join(kinds)}, got {asked!r}.")
+    if out is None:
+        if asked == "parquet":
+            raise InvalidInputError("Parquet cannot be printed; name a file with --out.")
+        return asked or "csv"
+    known = FORMATS.get(out.suffix.lower())
+    if asked is None and known is None:
+        raise InvalidInputError(f"{out.name} must end in {', '.join(FORMATS)}, or say --format.")
+    return asked or str(known)
+
+
+@contextmanager
+def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
+    """Standard output, or a file beside the wanted one that gets its name once it is whole."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    _check_free(out, force)
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _check_free(out, force)  # it may have come into being meanwhile
+        part.replace(out)
+    except OSError as error:
+        raise_if_full(error, out, 0)
+        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _check_free(out: Path, force: bool) -> None:
+    if out.is_dir():
+        raise InvalidInputError(f"{out} is a folder; name a file.")
+    if out.exists() and not force:
+        raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
+
+
+def _writer(kind: str, file: BinaryIO) -> AbstractContextManager[Write]:
+    return WRITERS[kind](file)
+
+
+@contextmanager
+def _csv(file: BinaryIO) -> Iterator[Write]:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    first = True
+
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal first
+        frame.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
+        first = False
+
+    try:
+        yield write
+    finally:
+        text.detach()
+
+
+@contextmanager
+def _jsonl(file: BinaryIO) -> Iterator[Write]:
+    def write(frame: pd.DataFrame) -> None:
+        text = frame.to_json(orient="records", lines=True, force_ascii=False, double_precision=DECIMALS)
+        file.write(text.encode("utf-8"))
+
+    yield write
+
+
+@contextmanager
+def _parquet(file: BinaryIO) -> Iterator[Write]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InvalidInputError("Parquet needs pyarrow; install it by `pip install 'equipoise[parquet]'`.") from None
+    writer: Any = None
+
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal writer
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        if writer is None:
+            writer = pyarrow.parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+WRITERS: dict[str, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}

@@ -1,0 +1,186 @@
+"""``equipoise train``: data in, a folder with a scored model and all that a report shows out."""
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data import Samples
+from equipoise.data.split_file import save_split
+from equipoise.data.summary import summarize
+from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.evaluation import Scores
+from equipoise.runs.division import Division, GivenSamples, divide
+from equipoise.runs.folder import (
+    BEFORE_SCORES,
+    GALLERY,
+    RECORD,
+    SCORES,
+    SOFTMAX,
+    SPLIT,
+    open_folder,
+    read_record,
+    write_json,
+)
+from equipoise.runs.gallery import gallery
+from equipoise.runs.held_out import HeldOut, answer_held_out, label_places, score
+from equipoise.runs.inputs import RunInput, make_input
+from equipoise.runs.model import RunModel
+from equipoise.runs.options import TrainOptions
+from equipoise.runs.watching import NoteTaker, Silence, Watcher
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run.
+
+    Args:
+        before: scores of the softmax stage's network; None for a method without stages.
+        class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+        report: the page that shows it all.
+        seconds: from the reading of the data to the scores, over all attempts.
+    """
+
+    folder: Path
+    classes: list[str]
+    scores: Scores
+    before: Scores | None
+    class_uncertainty: list[float | None] | None
+    margins: list[float | None] | None
+    model: UncertaintyBalancedClassifier
+    report: Path
+    seconds: float
+
+
+def train_run(
+    options: TrainOptions,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    verbose: int = 0,
+    watcher: Watcher | None = None,
+    command: str = "",
+    given: GivenSamples | None = None,
+) -> RunResult:
+    """Read the data, split, train, score on what was held out; everything is kept in the folder.
+
+    Args:
+        folder: new, or of an unfinished run of the same options when ``resume`` is set.
+        verbose: 1 shows a progress bar on a terminal.
+        command: what the user typed, for the record.
+        given: samples to use instead of reading ``options.data``.
+    """
+    started, told = time.perf_counter(), NoteTaker(watcher or Silence())
+    folder = Path(folder)
+    record = open_folder(folder, options, resume=resume)
+    division = divide(options, told, given)
+    train, test = division.train, division.test
+    told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
+    prepared = make_input(train.x, options, progress=told.progress)
+    for sentence in prepared.notes:
+        told.note(sentence)
+    write_json(folder / RECORD, record | {"command": record.get("command") or command})
+    save_split(division.split, folder / SPLIT, samples=division.total)
+    rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
+    begun = time.perf_counter()
+    estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
+    fitted = time.perf_counter() - begun
+    model = RunModel.of(prepared, estimator, train.attributes)
+    held, found, before = _tested(model, estimator, division, tested, folder)
+    record = read_record(folder) | _learnt(model, estimator, train) | {"notes": told.notes}
+    seconds = all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"])
+    record |= {"input": prepared.save(folder), "seconds": round(seconds, 3)}
+    _keep(folder, record, found, before, held)
+    write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
+    estimator.save(folder)  # last of all: a folder with a model is a finished run
+    from equipoise.report import write_report  # it draws, and predicting should not wait for matplotlib
+
+    return RunResult(
+        folder,
+        list(model.classes),
+        found,
+        before,
+        record["class_uncertainty"],
+        record["margins"],
+        estimator,
+        write_report(folder),
+        record["seconds"],
+    )
+
+
+def _tested(
+    model: RunModel,
+    estimator: UncertaintyBalancedClassifier,
+    division: Division,
+    tested: Any,
+    folder: Path,
+) -> tuple[HeldOut, Scores, Scores | None]:
+    """Answers for the test samples, and the scores of the trained and of the softmax stage's network."""
+    counts, own = _counts(division.train, estimator), division.split.test
+    labels = label_places(division.test.y, estimator.classes_, "the test samples")
+    rows = own if len(own) else np.arange(len(division.test))
+    held, earlier = answer_held_out(model, tested, labels, rows, folder / SOFTMAX)
+    found = score(held.probabilities, labels, model.classes, counts)
+    return held, found, None if earlier is None else score(earlier, labels, model.classes, counts)
+
+
+def _classifier(options: TrainOptions, prepared: RunInput, folder: Path, verbose: int) -> UncertaintyBalancedClassifier:
+    return UncertaintyBalancedClassifier(
+        options.method,
+        backbone=prepared.backbone,
+        epochs=options.epochs,
+        batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        dropout=options.dropout,
+        run_dir=folder,
+        verbose=verbose,
+        random_state=options.seed,
+    )
+
+
+def all_seconds(here: float, fitted: float, epochs: Any) -> float:
+    """Of this attempt and of those before it: the fit took as long as its epochs, whichever attempt ran them.
+
+    >>> all_seconds(10.0, 4.0, [{"seconds": 3.0}, {"seconds": 3.5}])
+    12.5
+    """
+    return here - fitted + sum(float(epoch["seconds"]) for epoch in epochs)
+
+
+def _counts(train: Samples, estimator: UncertaintyBalancedClassifier) -> list[int]:
+    """Training samples of each class, or those that have each attribute."""
+    if train.multilabel:
+        return [int(count) for count in train.y.sum(0)]
+    places = label_places(train.y, estimator.classes_, "the training samples")
+    return [int(count) for count in np.bincount(places, minlength=len(estimator.classes_))]
+
+
+def _learnt(model: RunModel, estimator: UncertaintyBalancedClassifier, train: Samples) -> dict[str, Any]:
+    """What the run found about the classes, for ``run.json``."""
+    return {
+        "classes": list(model.classes),
+        "attributes": list(train.attributes),
+        "train_counts": _counts(train, estimator),
+        "class_uncertainty": _each_class(estimator.class_uncertainty_),
+        "margins": None if estimator.class_uncertainty_ is None else _each_class(estimator.margins_),
+    }
+
+
+def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
+    """One number a class; with attributes that of their ones."""
+    if values is None:
+        return None
+    own = values[..., -1] if values.ndim == 2 else values
+    return [float(value) if math.isfinite(value) else None for value in own]
+
+
+def _keep(folder: Path, record: dict[str, Any], found: Scores, before: Scores | None, held: HeldOut) -> None:
+    write_json(folder / RECORD, record)
+    write_json(folder / SCORES, found.as_dict())
+    if before is not None:
+        write_json(folder / BEFORE_SCORES, before.as_dict())
+    held.save(folder)

@@ -1,0 +1,150 @@
+"""A run loaded again, from its own folder and from a stranger's."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.models import build_backbone
+from equipoise.runs import RunModel, TrainOptions, train_run
+from tests.runs.made import digits_frame, pictures
+
+
+def stored(folder):
+    with np.load(folder / "held_out.npz", allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def test_a_table_is_answered_as_in_training(table_run):
+    model, known = RunModel.load(table_run), stored(table_run)
+    frame = pd.read_csv(table_run.parent / "digits.csv", dtype={"half": str})
+    rows = frame.drop(columns="digit").iloc[known["rows"]]
+    np.testing.assert_allclose(model.predict_proba(rows), known["probabilities"], atol=1e-6)
+    np.testing.assert_allclose(model.uncertainty(rows), known["uncertainty"], atol=1e-6)
+    assert model.classes == tuple(f"<digit> {number}" for number in range(10))
+    assert model.predict(rows) == [model.classes[place] for place in known["predicted"]]
+    other_order = rows[list(rows.columns[::-1])]
+    np.testing.assert_array_equal(model.predict_proba(other_order), model.predict_proba(rows))
+
+
+def test_images_and_several_labels_are_answered_as_in_training(image_run, several_run):
+    from equipoise.data import open_data
+
+    images, known = RunModel.load(image_run), stored(image_run)
+    samples = open_data(image_run.parent / "photos").take(known["rows"])
+    np.testing.assert_allclose(images.predict_proba(samples.x), known["probabilities"], atol=1e-5)
+    several, known = RunModel.load(several_run), stored(several_run)
+    rows = pd.read_csv(several_run.parent / "several.csv").iloc[known["rows"]]
+    np.testing.assert_allclose(several.uncertainty(rows), known["uncertainty"], atol=1e-6)
+    np.testing.assert_array_equal(several.predict(rows), known["predicted"])
+
+
+def test_no_rows_are_no_answers(table_run):
+    probabilities, uncertainty = RunModel.load(table_run).answer(digits_frame().iloc[:0])
+    assert (probabilities.shape, uncertainty.shape) == ((0, 10), (0,))
+
+
+@pytest.fixture(scope="module")
+def features_run(tmp_path_factory):
+    """On features of a frozen backbone."""
+    folder = tmp_path_factory.mktemp("features")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQUIPOISE_CACHE", str(folder / "cache"))
+        torch.save(build_backbone("lenet").state_dict(), folder / "weights.pth")
+        photos = pictures(folder / "photos", {"night": 14, "day": 8}, side=32)
+        options = TrainOptions(
+            str(photos), epochs=3, backbone="lenet", weights=str(folder / "weights.pth"), freeze=True
+        )
+        run = train_run(options, folder / "run").folder
+    (folder / "weights.pth").unlink()
+    return run
+
+
+def test_a_frozen_backbone_comes_from_the_run_and_leaves_no_cache(features_run, tmp_path, monkeypatch):
+    from equipoise.data import open_data
+
+    samples = open_data(features_run.parent / "photos").take(stored(features_run)["rows"])
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "empty"))
+    model = RunModel.load(features_run)
+    np.testing.assert_allclose(model.predict_proba(samples.x), stored(features_run)["probabilities"], atol=1e-5)
+    assert not (tmp_path / "empty").exists()
+
+
+def changed(run, folder, change):
+    """A copy of a run whose record was changed."""
+    copy = folder / "copy"
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    record = json.loads((copy / "run.json").read_text())
+    change(record)
+    (copy / "run.json").write_text(json.dumps(record))
+    return copy
+
+
+def put(place, value):
+    def change(record):
+        inner = record
+        for name in place[:-1]:
+            inner = inner[name]
+        inner[place[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (["input"], None, r"run\.json has no valid field 'input'; train again"),
+        (["input", "kind"], "table", "this is no table encoding of format 1"),
+        (["input", "kind"], "pickle", r"run\.json has no valid field 'input'; train again"),
+        (["input", "kind"], "features", r"extractor\.safetensors cannot be read"),
+        (["input", "backbone"], None, r"run\.json describes no backbone and image size; train again"),
+        (["input", "backbone", "size"], [10**9, 10**9], "describes no backbone and image size"),
+        (["input", "backbone", "size"], [32], "describes no backbone and image size"),
+        (["input", "backbone", "channels"], 4, "describes no backbone and image size"),
+        (["input", "backbone", "name"], "resnet50", "are not those of resnet50: network/backbone.body"),
+        (["input", "backbone", "name"], "../../etc/passwd", "backbone must be one of lenet"),
+        (["input", "backbone", "name"], ["lenet"], "describes no backbone and image size"),
+    ],
+)
+def test_a_strangers_folder_is_checked_before_memory_is_taken(image_run, tmp_path, place, value, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        RunModel.load(changed(image_run, tmp_path, put(place, value)))
+
+
+def test_an_encoding_of_other_columns_is_refused(table_run, tmp_path):
+    def drop_one(record):
+        record["input"]["encoder"]["columns"].pop()
+
+    with pytest.raises(InvalidInputError, match="holds a table encoding of another network; train again"):
+        RunModel.load(changed(table_run, tmp_path, drop_one))
+
+
+def test_attributes_must_be_those_of_the_model(several_run, tmp_path):
+    with pytest.raises(InvalidInputError, match="the run names 3 attributes and its model has 2"):
+        RunModel.load(changed(several_run, tmp_path, put(["attributes"], ["a", "b", "c"])))
+
+
+def test_paths_in_the_options_are_never_opened(table_run, tmp_path):
+    def point_elsewhere(record):
+        record["options"] |= {"data": "/dev/zero", "weights": "/dev/zero", "labels": "/dev/zero", "test": "/dev/zero"}
+
+    assert RunModel.load(changed(table_run, tmp_path, point_elsewhere)).classes[0] == "<digit> 0"
+
+
+def test_fields_of_the_wrong_kind_are_not_shown(table_run, tmp_path):
+    model = RunModel.load(changed(table_run, tmp_path, put(["margins"], ["[link=x]"] * 10)))
+    assert model.learnt("margins") is None
+    assert model.learnt("train_counts") == model.record["train_counts"]
+    assert model.learnt("notes") is None
+
+
+def test_no_weights_of_another_run(table_run, image_run, tmp_path):
+    copy = changed(image_run, tmp_path, lambda _: None)
+    for name in ("model.safetensors", "model.json"):
+        shutil.copy(table_run / name, copy / name)
+    with pytest.raises(EquipoiseError, match="are not those of lenet"):
+        RunModel.load(copy)
