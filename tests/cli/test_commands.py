@@ -143,7 +143,7 @@ def test_fetching_from_a_server_without_the_file_is_one_sentence(equipoise, tmp_
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         mirror = f"http://127.0.0.1:{server.server_address[1]}/"
-        done = equipoise("data", "fetch", "mnist", "--mirror", mirror)
+        done = equipoise("data", "fetch", "mnist", "--mirror", mirror, "--out", str(tmp_path / "mnist"))
         server.shutdown()
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"error: could not fetch {mirror}train-images-idx3-ubyte.gz")

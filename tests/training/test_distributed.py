@@ -119,7 +119,7 @@ def test_one_process_writes(together):
     records = [json.loads(line) for line in together["metrics"].splitlines()]
     assert [record["epoch"] for record in records] == list(range(6))
     assert records == together["ranks"][0]["trained"]["history"]
-    assert together["files"] == ["checkpoints", "metrics.jsonl", "run.json"]
+    assert together["files"] == ["checkpoints", "metrics.jsonl", "run.json", "softmax.safetensors"]
 
 
 def test_a_balanced_order_survives_distribution(ranks, alone):
