@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from equipoise import __version__, cli
 from equipoise.cli import app
+from equipoise.cli.printing import shown
 from equipoise.errors import InvalidInputError
 
 PLAIN = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
@@ -82,3 +83,8 @@ def test_an_output_that_takes_nothing_is_one_sentence(argument, target, sentence
 def test_help_needs_neither_torch_nor_scikit_learn():
     code = "import sys, equipoise.cli; sys.exit(bool({'torch', 'sklearn'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_name_cannot_steer_the_terminal():
+    assert shown("a\x1b[2Jb\r\n[bold]c") == "a�[2Jb��\\[bold]c"
+    assert shown("grün & <i>") == "grün & <i>"

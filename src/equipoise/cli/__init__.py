@@ -7,7 +7,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperGroup
 
 from equipoise import __version__
@@ -17,6 +16,7 @@ from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
 from equipoise.cli.export import export
 from equipoise.cli.predict import predict
+from equipoise.cli.printing import shown
 from equipoise.cli.report import report
 from equipoise.cli.reproduce import reproduce
 from equipoise.cli.train import train
@@ -103,5 +103,5 @@ def _sentence(error: Exception) -> str:
 
 def _end(message: str) -> NoReturn:
     with suppress(OSError):  # standard error may be gone as well
-        Console(stderr=True).print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]error:[/red] {shown(message)}", highlight=False, soft_wrap=True)
     sys.exit(1)

@@ -20,6 +20,11 @@ MOST_CLASSES = 40
 """Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
 
 
+def shown(text: str) -> str:
+    """Text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
+    return escape("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text))
+
+
 class ConsoleWatcher:
     """What a run does, on standard error, so that standard output holds the result alone."""
 
@@ -46,7 +51,7 @@ class ConsoleWatcher:
 
     def note(self, sentence: str) -> None:
         """A sentence of its own line."""
-        self.console.print(escape(sentence), highlight=False, soft_wrap=True)
+        self.console.print(shown(sentence), highlight=False, soft_wrap=True)
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
         """The class table."""
@@ -62,7 +67,7 @@ class ConsoleWatcher:
         """A bar while images are read; it disappears at the end."""
         if self.task is None:
             self.bar.start()
-            self.task = self.bar.add_task(escape(name), total=total)
+            self.task = self.bar.add_task(shown(name), total=total)
         self.bar.update(self.task, completed=done, total=total)
         if done >= total:
             self.bar.remove_task(self.task)
@@ -83,8 +88,8 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
             table.add_row("…", "", "", "")
             continue
         group = GROUPS[row["group"]]
-        shown = f"[yellow]{group}[/yellow]" if row["group"] == "few" else group
-        table.add_row(escape(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", shown)
+        marked = f"[yellow]{group}[/yellow]" if row["group"] == "few" else group
+        table.add_row(shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked)
     console.print(table)
     balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
     console.print(f"{len(rows):,} {what}{'es' if what == 'class' else 's'}, imbalance {classes.ratio:,.1f} ({balance})")
@@ -117,7 +122,7 @@ def print_scores(
         for column in (uncertainty, margins):
             value = None if column is None else column[place]
             cells.append("–" if value is None else f"{value:.2f}")
-        table.add_row(escape(classes[place]), f"{scores.support[place]:,}", *cells)
+        table.add_row(shown(classes[place]), f"{scores.support[place]:,}", *cells)
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
