@@ -97,6 +97,12 @@ def lines() -> list[str]:
         "|---|---|---|",
         *(f"| {size} px | {rate} | {minutes(rate)} |" for size, rate in speed["images_a_second"].items()),
         "",
+        *(
+            f"On the clock: all {whole['images']:,} images at {size} px in {whole['seconds'] / 60:.1f} minutes "
+            f"with {whole['threads']} threads."
+            for size, whole in found.get("whole", {}).items()
+        ),
+        "",
         f"The usual order of channels takes {speed['channels_first / channels_last']} times as long as channels-last, "
         f"which is therefore used for prediction; bfloat16 takes {speed['bfloat16 / float32']} times as long as "
         "float32 on this processor, which has no instructions for it, and is not used.",

@@ -90,6 +90,12 @@ def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
     assert (done.code, done.out.strip()) == (0, str(table_run / "report.html"))
     assert (table_run / "report.html").read_bytes()[:200] == before[:200]
     assert equipoise("report", table_run, "--out", "page.html", "--quiet") == (0, "", "")
+    again = equipoise("report", table_run, "--out", "page.html")
+    assert (again.code, again.err) == (
+        1,
+        "error: page.html exists; pass --force to replace it, or name another file.\n",
+    )
+    assert equipoise("report", table_run, "--out", "page.html", "--force", "--quiet").code == 0
     assert (tmp_path / "page.html").is_file()
     done = equipoise("report", tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)

@@ -45,5 +45,8 @@ def predict(
         model = RunModel.load(run)
         threshold = human_threshold(run, human)
         count = predict_to(model, data, file, kind=chosen, threshold=threshold, tell=watcher.note, force=force)
+    encoder = getattr(model.input, "encoder", None)
+    for column, values in ({} if encoder is None else encoder.unread).items():
+        watcher.note(f"{column}: {values:,} value{'s' if values > 1 else ''} could not be read and counted as missing.")
     if file is not None:
         watcher.note(f"{count:,} predictions are in {file}.")

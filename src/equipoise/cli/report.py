@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from equipoise.cli.options import Quiet
+from equipoise.errors import InvalidInputError
 
 
 def report(
@@ -13,6 +14,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The file; default RUN/report.html, and comparison.html of several.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file where it exists.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a run, or compare several.
@@ -26,9 +28,9 @@ def report(
     """
     from equipoise.report import write_comparison, write_report
 
-    if len(runs) == 1:
-        path = write_report(runs[0]) if out is None else write_report(runs[0], out)
-    else:
-        path = write_comparison(runs, out or Path("comparison.html"))
+    file = Path("comparison.html") if out is None and len(runs) > 1 else out
+    if file is not None and file.exists() and not force:
+        raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")
+    path = write_report(runs[0], file) if file is None or len(runs) == 1 else write_comparison(runs, file)
     if not quiet:
         typer.echo(str(path))

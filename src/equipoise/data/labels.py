@@ -21,7 +21,9 @@ def choose_target(names: Sequence[str], target: str | Sequence[str] | None, wher
         if len(usual) == 1:
             return usual
         found = f"has the columns {', '.join(usual)}" if usual else "has no column named target, label, class or y"
-        raise InvalidInputError(f"{where} {found}; say which to learn by target=, one of: {_listed(names)}.")
+        raise InvalidInputError(
+            f"{where} {found}; say which to learn by --target (target= in Python), one of: {_listed(names)}."
+        )
     if isinstance(target, str):
         wanted = [target] if target in names else [part.strip() for part in target.split(",") if part.strip()]
     else:
@@ -31,8 +33,8 @@ def choose_target(names: Sequence[str], target: str | Sequence[str] | None, wher
     for name in wanted:
         if name not in names:
             near = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=1)
-            hint = next((f"did you mean {other!r}? " for other in names if [other.lower()] == near), "")
-            raise InvalidInputError(f"{where} has no column {name!r}; {hint}Its columns are: {_listed(names)}.")
+            hint = next((f"did you mean {other!r}? Its" for other in names if [other.lower()] == near), "its")
+            raise InvalidInputError(f"{where} has no column {name!r}; {hint} columns are: {_listed(names)}.")
     return wanted
 
 
@@ -116,4 +118,7 @@ def _odd(y: NDArray[Any], name: str) -> list[str]:
 
 
 def _listed(names: Sequence[str], *, most: int = 30) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    if len(names) <= most:
+        return ", ".join(names)
+    half = most // 2  # labels often stand last
+    return f"{', '.join(names[:half])}, … ({len(names) - most} more), {', '.join(names[-half:])}"

@@ -76,10 +76,12 @@ def metadata(model: RunModel) -> dict[str, str]:
         backbone: Any = model.input.extractor if isinstance(model.input, FeaturesInput) else model.network.backbone
         first = backbone.input
         found |= {
-            "input": "images: values from 0 to 255, (batch, channels, height, width); scaling is in the graph",
+            "input": "images: uint8 from 0 to 255, (batch, channels, height, width), RGB; scaling is in the graph",
             "channels": channels,
             "size": [height, width],
             "fit": "crop",
+            "resize": "turned as EXIF says, transparency on white; the shorter side to size by Pillow's BILINEAR "
+            "(which averages when it shrinks), then the middle cut out",
             "mean": first.mean.flatten().tolist(),
             "std": first.std.flatten().tolist(),
         }
