@@ -242,5 +242,6 @@ def test_a_form_that_is_none_of_the_kind_is_refused(values, form):
 @given(st.text(max_size=12), st.sampled_from([*NUMBERS, *DATES]))
 def test_any_text_is_read_or_not(text, form):
     found = plain(text, form)
+    assert found is None or isinstance(found, str)
     if found is not None and form in NUMBERS:
-        float(found)
+        assert isinstance(float(found), float)  # what is called a number is one

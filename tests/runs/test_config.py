@@ -76,5 +76,6 @@ def test_values_out_of_range_are_refused_wherever_they_come_from(options, senten
 
 
 def test_the_ends_of_the_ranges_are_allowed():
-    TrainOptions("t.csv", epochs=1, batch_size=1, size=8, seed=2**32 - 1)
-    TrainOptions("t.csv", seed=0)
+    least = TrainOptions("t.csv", epochs=1, batch_size=1, size=8, seed=2**32 - 1)
+    assert (least.epochs, least.batch_size, least.size, least.seed) == (1, 1, 8, 2**32 - 1)
+    assert TrainOptions("t.csv", seed=0).seed == 0
