@@ -197,7 +197,7 @@ def test_a_record_that_was_not_written_by_save_is_refused(folder, names, value, 
 
 def test_a_record_that_is_no_object_is_refused(folder):
     (folder / "model.json").write_text("[1, 2]")
-    with pytest.raises(InvalidInputError, match="must hold a JSON object, got list"):
+    with pytest.raises(InvalidInputError, match="must hold an object in braces; save"):
         UncertaintyBalancedClassifier.load(folder)
 
 

@@ -67,6 +67,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     kind : of class uncertainty, see ``class_uncertainty``.
     strength : how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
         ``"feedback"`` measures it on them.
+    held_back : share of the training samples which the first two stages leave out, to measure on them what predictions
+        still lack; the last stage trains on all. 0 corrects nothing.
     validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"`` and for
         ``early_stopping``; without these every sample trains.
     early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
@@ -108,6 +110,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         passes: int = 10,
         kind: UncertaintyKind = "unresolved",
         strength: StrengthRule = "uncertainty",
+        held_back: float = 0.1,
         validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 10,
@@ -129,6 +132,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.passes = passes
         self.kind = kind
         self.strength = strength
+        self.held_back = held_back
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
@@ -152,7 +156,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         settings = self._settings(len(rows), seed)
         recipe = self._new_recipe(x, classes, target)
         counts = class_counts(target[rows], len(classes))
-        curriculum = Curriculum(settings.epochs, kind=self.kind, strength=self.strength) if recipe.uncertain else None
+        curriculum = self._curriculum(settings.epochs) if recipe.uncertain else None
         with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
             torch.manual_seed(seed)
             network = recipe.new_network(x, counts, self.backbone)
@@ -178,6 +182,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": recipe.width}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
+
+    def _curriculum(self, epochs: int) -> Curriculum:
+        return Curriculum(epochs, kind=self.kind, strength=self.strength, held_back=self.held_back)
 
     def predict(self, X: ArrayLike | Images) -> Array:
         """The most probable label of each row; for several labels a 0/1 matrix."""
@@ -264,7 +271,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         try:
             network.load_state_dict(model.network)
         except RuntimeError as error:
-            raise InvalidInputError(f"the weights in {folder} do not fit the network: {error}.") from error
+            reason = str(error).splitlines()[-1].strip().rstrip(".")  # torch's first line names its own classes
+            raise InvalidInputError(
+                f"the weights in {folder} do not fit the network: {reason}; was it saved by another version?"
+            ) from error
         loaded._keep(network, model.uncertainty)
         return loaded
 

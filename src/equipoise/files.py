@@ -2,9 +2,31 @@
 
 import errno
 import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from equipoise.errors import EquipoiseError
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import EquipoiseError, InvalidInputError
+
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # RecursionError among them: JSON may be nested without end
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What code meets in values of a wrong type, length or size."""
 
 
 class DiskFullError(EquipoiseError, OSError):
@@ -39,3 +61,29 @@ def raise_if_full(error: OSError, path: Path, size: int) -> None:
             f"no space left for {path} ({size:,} bytes); what was written before is untouched: free some space and "
             "resume."
         ) from error
+
+
+@contextmanager
+def foreign_files(where: Path, remedy: str) -> Iterator[None]:
+    """Files that anyone may have written: what breaks on them is one sentence, its cause is kept for ``--debug``."""
+    try:
+        yield
+    except EquipoiseError:
+        raise
+    except DAMAGE as error:
+        raise InvalidInputError(f"{where} is damaged, or its parts contradict each other; {remedy}.") from error
+
+
+def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**31) -> dict[str, NDArray[Any]]:
+    """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(info.file_size for info in archive.infolist()) > most_bytes:
+                raise InvalidInputError(f"{path} holds more than {most_bytes:,} bytes; {remedy}.")
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
+            return {name: np.asarray(stored[name]) for name in stored.files}
+    except EquipoiseError:
+        raise
+    except (OSError, *DAMAGE) as error:
+        reason = getattr(error, "strerror", None) or "it is damaged, or holds something else than arrays of numbers"
+        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error

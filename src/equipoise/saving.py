@@ -89,8 +89,9 @@ def load_model(folder: Path) -> SavedModel:
         tensors = safetensors.torch.load_file(folder / TENSORS)
     except OSError as error:
         raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
-    except (ValueError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{folder} holds a damaged model ({error}); save it again.") from error
+    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidInputError(f"{folder} holds a damaged model ({reason}); save it again.") from error
     _check_record(path, record)
     if "prior" not in tensors:
         raise InvalidInputError(f"{folder / TENSORS} has no tensor 'prior'; it was not written by equipoise.")
@@ -152,7 +153,7 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
 
 def _check_record(path: Path, record: Any) -> None:
     if not isinstance(record, dict):
-        raise InvalidInputError(f"{path} must hold a JSON object, got {type(record).__name__}.")
+        raise InvalidInputError(f"{path} must hold an object in braces; save the model again.")
     for name, kind in FIELDS.items():
         if name not in record or not isinstance(record[name], kind):
             raise InvalidInputError(f"{path} has no valid field {name!r}; it was not written by equipoise.")

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -65,7 +66,41 @@ def test_predict_names_broken_images_and_goes_on(equipoise, image_run, tmp_path)
     done = equipoise("predict", image_run, "inbox", "--out", "a.csv")
     assert done.code == 0
     assert done.err.splitlines()[0].startswith("no prediction for [bold].png: ")
-    assert done.err.splitlines()[1] == "2 predictions are in a.csv."
+    assert done.err.splitlines()[1].startswith("2 predictions are in a.csv, and 1 without a class for what could not")
+    assert pd.read_csv(tmp_path / "a.csv")["human"].tolist()[0]
+    for path in inbox.rglob("*.png"):
+        path.write_bytes(b"")
+    done = equipoise("predict", image_run, "inbox")
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "error: none of the 3 images in inbox can be read, the first, [bold].png: the file is empty; check "
+        "the files.\n",
+    )
+
+
+def test_a_value_that_cannot_be_read_is_said_and_counted(equipoise, table_run, tmp_path):
+    frame = digits_frame().iloc[:10].astype({"pixel 9": object})
+    frame.loc[4, "pixel 9"] = "smudge"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    done = equipoise("predict", table_run, "new.csv", "--out", "a.csv", "--human", 0, "--json")
+    assert done.err.splitlines() == [
+        "pixel 9: 1 value could not be read and counted as missing; a human should look.",
+        "10 predictions are in a.csv.",
+    ]
+    assert json.loads(done.out) == {
+        "out": "a.csv",
+        "samples": 10,
+        "broken": 0,
+        "human": 1,
+        "unread_values": {"pixel 9": 1},
+    }
+
+
+def test_json_beside_predictions_on_standard_output_is_an_error_of_use(equipoise, table_run):
+    done = equipoise("predict", table_run, "new.csv", "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "name a file with --out" in " ".join(done.err.split())
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
@@ -78,16 +113,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
 
 def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
-    done = equipoise("export", table_run, "model.onnx")
+    done = equipoise("export", table_run, "model.onnx", "--json")
     assert done.code == 0, done.err
     assert done.err.startswith("model.onnx is written; onnxruntime and torch differ by ")
     assert (tmp_path / "model.onnx").is_file()
+    assert json.loads(done.out)["difference"] <= 1e-4
 
 
 def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
     before = (table_run / "report.html").read_bytes()
     done = equipoise("report", table_run)
-    assert (done.code, done.out.strip()) == (0, str(table_run / "report.html"))
+    assert (done.code, done.out, done.err) == (0, "", f"Open {table_run / 'report.html'} in a browser.\n")
+    found = json.loads(equipoise("report", table_run, "--json", "--quiet").out)
+    assert found == {"runs": [str(table_run)], "report": str(table_run / "report.html")}
     assert (table_run / "report.html").read_bytes()[:200] == before[:200]
     assert equipoise("report", table_run, "--out", "page.html", "--quiet") == (0, "", "")
     again = equipoise("report", table_run, "--out", "page.html")
@@ -97,6 +135,7 @@ def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
     )
     assert equipoise("report", table_run, "--out", "page.html", "--force", "--quiet").code == 0
     assert (tmp_path / "page.html").is_file()
+    assert "which is a folder; name a file in it" in equipoise("report", table_run, "--out", tmp_path).err
     done = equipoise("report", tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
 
@@ -191,6 +230,32 @@ def test_an_error_that_nobody_foresaw_is_one_sentence(equipoise, table_run, monk
         "error: something went wrong that equipoise did not foresee (RuntimeError: a tensor of the wrong size); "
         "--debug shows where.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("run.json", "[" * 100_000), ("run.json", '{"options": {}, "classes": 3}'), ("model.json", "null")],
+)
+@pytest.mark.parametrize("command", ["evaluate", "predict", "export"])
+def test_a_damaged_run_is_one_sentence(equipoise, table_run, tmp_path, command, file, content):
+    shutil.copytree(table_run, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    (tmp_path / "run" / file).write_text(content)
+    done = equipoise(command, "run", table_run.parent / "digits.csv" if command != "export" else "m.onnx")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert done.err.startswith("error: run")
+    assert "did not foresee" not in done.err
+
+
+def test_control_c_is_one_sentence_and_a_code_of_its_own(equipoise, table_run, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.runs.model.finished_record", interrupted)
+    assert equipoise("predict", table_run, "x.csv") == (130, "", "stopped before it was finished.\n")
+    (tmp_path / "t.csv").write_text("a,y\n1,no\n2,yes\n")
+    monkeypatch.setattr("equipoise.compare.compare", interrupted)
+    done = equipoise("compare", "t.csv", "--out", "fits.jsonl")
+    assert (done.code, done.err) == (130, "stopped; finished fits are kept in fits.jsonl: the same command goes on.\n")
 
 
 def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monkeypatch):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -107,7 +109,7 @@ def test_resuming_what_is_not_there(equipoise, tmp_path):
     (tmp_path / "gone" / "run.json").write_text("{}")
     done = equipoise("train", "--resume", "--out", "gone")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "run.json is damaged ('options'); train again into another folder" in done.err
+    assert "run.json is damaged (it holds no options); train again into another folder" in done.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -138,6 +140,48 @@ def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise
     assert json.loads(undisturbed.out)["before"] == json.loads(done.out)["before"]
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["command"].endswith("--epochs 25 --out run")  # as it was begun
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
+    os.mkfifo(tmp_path / "never.csv")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "equipoise", "train", "never.csv", "--target", "y"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with (tmp_path / "never.csv").open("wb"):  # returns once the program has opened it too
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "stopped before training began; nothing was written.\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("plain", "command"), [(True, "train --epochs 2 --out run"), (True, "data summary"), (False, "data summary")]
+)
+def test_no_colour_on_a_terminal_that_wants_none(weather, plain, command):
+    import pty
+
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    environment |= {"TERM": "xterm-256color", "COLUMNS": "100"} | ({"NO_COLOR": "1"} if plain else {})
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, "-m", "equipoise", *command.split(), str(weather), "--target", "summer"]
+    with subprocess.Popen(
+        arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=weather.parent
+    ) as process:
+        os.close(theirs)
+        written = b""
+        with suppress(OSError):  # the terminal's end
+            while part := os.read(ours, 65536):
+                written += part
+    os.close(ours)
+    assert process.returncode == 0, written.decode()
+    assert b"rare" in written
+    coloured = re.search(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m", written)
+    assert (coloured is None) == plain
 
 
 def test_control_c_before_training_writes_nothing(equipoise, weather, monkeypatch, tmp_path):
@@ -173,6 +217,26 @@ def test_a_folder_is_summed_up_and_trains(equipoise, tmp_path):
     assert "[bold]noon" in done.out
     again = equipoise("train", "photos", "--out", "run")
     assert (again.code, "run holds a finished run; choose another folder" in again.err) == (1, True)
+
+
+def test_images_to_test_on_may_have_labels_of_their_own(equipoise, tmp_path):
+    for part, counts in (("train", {"night": 12, "day": 6}), ("test", {"night": 3, "day": 2})):
+        root = pictures(tmp_path / f"{part}-sorted", counts)
+        (tmp_path / part).mkdir()
+        lines = ["file,label"]
+        for path in sorted(root.rglob("*.png")):
+            name = f"{part}-{path.parent.name}-{path.name}"
+            path.rename(tmp_path / part / name)
+            lines.append(f"{name},{path.parent.name}")
+        (tmp_path / f"{part}.csv").write_text("\n".join(lines))
+    arguments = ("train", "train", "--labels", "train.csv", "--test", "test", "--epochs", 1, "--out", "run", "-q")
+    done = equipoise(*arguments)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    done = equipoise(*arguments, "--test-labels", "test.csv", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["scores"]["support"] == [2, 3]
+    wrong = equipoise("train", "train", "--labels", "train.csv", "--test-labels", "test.csv")
+    assert wrong.err == "error: --test-labels is of the images of --test; give both, or leave it out.\n"
 
 
 def test_one_epoch_ends_before_there_is_an_uncertainty(equipoise, tmp_path):

@@ -1,5 +1,8 @@
 """The whole comparison on small tables."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,7 +145,7 @@ def test_probabilities_find_their_columns_where_training_lacks_a_class():
     found = run._scores(whole.y[whole.y != "rose"], truth, said)
     assert found.recall.each == (1.0, 0.0, 1.0)
     assert found.calibration.brier == pytest.approx(2 / 4)  # only the rose is wrong
-    assert found.group_recall.keys() <= {"many", "medium", "few"}
+    assert found.group_recall.keys() <= {"many", "medium", "rare"}
 
 
 def test_several_labels_are_compared():
@@ -159,12 +162,68 @@ def test_several_labels_are_compared():
 def test_a_budget_leaves_methods_out_and_says_so():
     slow = FitOptions(epochs=4, width=16, batch_size=32)
     found = compare(wine(), seeds=50, folds=5, budget_seconds=6.0, options=slow)
-    assert found.seconds < 12
+    spent = [record["seconds"] for record in found.records]
+    assert sum(spent) < 6 + 3 * max(spent)  # the first two are always run, and the last is not cut short
     compared = {place.method for place in found.ranking.places} | set(found.ranking.cannot_run)
     assert compared | set(found.left_out) == set(DEFAULT_METHODS)
     assert not compared & set(found.left_out)
-    assert found.seeds < 50
-    assert "instead of 50 seeds" in found.notes[-1]
+    assert found.rounds < 250
+    assert any(re.search("instead of (50 seeds|250 fits of each method)", note) for note in found.notes)
+
+
+def test_a_small_budget_is_spent_on_all_methods_alike():
+    told = []
+    methods = ("smote", "weighted", "uncertainty_margin", "cross_entropy")
+    found = compare(
+        wine(),
+        methods=methods,
+        seeds=20,
+        folds=3,
+        budget_seconds=1.5,
+        options=QUICK,
+        progress=lambda cell, *_: told.append(cell),
+    )
+    assert [cell.method for cell in told[:2]] == ["cross_entropy", "uncertainty_margin"]
+    fits = Counter(cell.method for cell in told)
+    compared = {place.method for place in found.ranking.places}
+    assert compared >= {"cross_entropy", "uncertainty_margin"}
+    assert max(fits[name] for name in compared) - min(fits[name] for name in compared) <= 1
+    assert {place.runs for place in found.ranking.places} == {found.rounds}
+    assert len(found.records) == found.rounds * len(compared)
+    assert compared | set(found.left_out) == set(methods)
+
+
+def test_every_method_has_its_turn_before_the_next_fold():
+    told = []
+    compare(
+        wine(),
+        methods=("weighted", "cross_entropy"),
+        seeds=2,
+        folds=2,
+        options=FitOptions(epochs=1, width=4, batch_size=64),
+        progress=lambda cell, *_: told.append((cell.seed, cell.fold, cell.method)),
+    )
+    pairs = [(seed, fold) for seed in range(2) for fold in range(2)]
+    assert told == [(*pair, name) for pair in pairs for name in ("cross_entropy", "weighted")]
+
+
+def test_a_budget_that_is_up_at_once_still_compares_two_methods():
+    found = compare(wine(), seeds=2, folds=3, budget_seconds=1e-6, options=QUICK)
+    assert {place.method for place in found.ranking.places} == {"cross_entropy", "uncertainty_margin"}
+    assert (found.rounds, found.seeds, len(found.records)) == (1, 1, 2)
+    assert set(found.left_out) == set(DEFAULT_METHODS[2:])
+    assert set(found.left_out.values()) == {"no time was left to try it"}
+    assert "1 instead of 6 fits of each method (seeds × folds), to keep within the budget." in found.notes
+    assert "One run is too few" in found.recommendation
+
+
+def test_a_round_that_was_not_finished_does_not_count(tmp_path):
+    out = tmp_path / "fits.jsonl"
+    some = {"methods": ("cross_entropy", "weighted"), "seeds": 1, "folds": 3, "options": QUICK, "out": out}
+    compare(wine(), **some)
+    out.write_text("".join(out.read_text().splitlines(keepends=True)[:4]))  # a header, a round and a half
+    found = compare(wine(), **some, budget_seconds=1e-6)
+    assert (found.rounds, len(found.records)) == (1, 2)
 
 
 def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
@@ -174,12 +233,19 @@ def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
 
 
 @pytest.mark.parametrize(
-    ("left", "jobs", "methods", "seeds"),
-    [(1000.0, 1, "abcde", 5), (90.0, 1, "abcd", 4), (90.0, 2, "abcd", 5), (3.0, 1, "ab", 1), (200.0, 1, "abcd", 5)],
+    ("left", "jobs", "methods", "rounds"),
+    [
+        (1000.0, 1, "abcde", 25),
+        (90.0, 1, "abcd", 20),
+        (90.0, 2, "abcd", 25),
+        (12.0, 1, "abcd", 4),
+        (3.0, 1, "abc", 2),
+        (-9.0, 1, "ab", 2),
+    ],
 )
-def test_a_plan_keeps_four_methods_before_all_seeds(left, jobs, methods, seeds):
+def test_a_plan_keeps_four_methods_before_all_rounds(left, jobs, methods, rounds):
     plan = choose("abcde", {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 30.0}, seeds=5, folds=5, jobs=jobs, left=left)
-    assert ("".join(plan.methods), plan.seeds) == (methods, seeds)
+    assert ("".join(plan.methods), plan.rounds) == (methods, rounds)
     assert set(plan.methods) | set(plan.left_out) == set("abcde")
 
 

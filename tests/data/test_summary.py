@@ -15,12 +15,12 @@ from equipoise.errors import InvalidInputError
 @pytest.mark.parametrize(
     ("counts", "groups"),
     [
-        ([5000, 5000, 500, 500], ["many", "many", "few", "few"]),
-        ([10, 99, 100, 101, 999, 1000, 10_000], ["few", "few", "medium", "medium", "medium", "many", "many"]),
+        ([5000, 5000, 500, 500], ["many", "many", "rare", "rare"]),
+        ([10, 99, 100, 101, 999, 1000, 10_000], ["rare", "rare", "medium", "medium", "medium", "many", "many"]),
         ([100, 149], ["many", "many"]),
-        ([100, 150], ["few", "many"]),
+        ([100, 150], ["rare", "many"]),
         ([7, 7, 7], ["many"] * 3),
-        ([0, 1, 3, 8], ["few", "few", "medium", "many"]),
+        ([0, 1, 3, 8], ["rare", "rare", "medium", "many"]),
         ([0, 0], ["many", "many"]),
         ([], []),
     ],
@@ -31,18 +31,18 @@ def test_groups_are_thirds_of_the_range_by_ratio(counts, groups):
 
 def test_the_long_tail_of_cifar_has_all_three():
     counts = [round(5000 * 100 ** (-k / 9)) for k in range(10)]
-    assert list(class_groups(counts)) == ["many"] * 3 + ["medium"] * 3 + ["few"] * 4  # 1,077 and 232 were rounded down
+    assert list(class_groups(counts)) == ["many"] * 3 + ["medium"] * 3 + ["rare"] * 4  # 1,077 and 232 were rounded down
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20), st.integers(1, 1000))
 def test_groups_follow_the_counts(counts, factor):
-    rank = {"few": 0, "medium": 1, "many": 2}
+    rank = {"rare": 0, "medium": 1, "many": 2}
     groups = class_groups(counts)
     order = [rank[groups[i]] for i in np.argsort(counts, kind="stable")]
     assert order == sorted(order), "more samples, no lower group"
     assert groups[int(np.argmax(counts))] == "many"
     if max(counts) >= 1.5 * max(min(counts), 1):
-        assert groups[int(np.argmin(counts))] == "few"
+        assert groups[int(np.argmin(counts))] == "rare"
     if min(counts) > 0:
         assert class_groups([factor * count for count in counts]) == groups, "only ratios matter"
 
@@ -59,7 +59,7 @@ def test_a_table_of_classes():
         {"name": "cat", "count": 60, "share": 0.5, "group": "many"},
         {"name": "dog", "count": 30, "share": 0.25, "group": "many"},
         {"name": "elk", "count": 24, "share": 0.2, "group": "medium"},
-        {"name": "owl", "count": 6, "share": 0.05, "group": "few"},
+        {"name": "owl", "count": 6, "share": 0.05, "group": "rare"},
     ]
     assert found.names == ("cat", "dog", "elk", "owl")
     assert (found.ratio, found.samples, found.multilabel, found.notes) == (10.0, 120, False, ())

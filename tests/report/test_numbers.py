@@ -72,7 +72,7 @@ def test_abstention_of_attributes(several):
     assert found[0].accuracy == pytest.approx(several.scores["accuracy"])
     assert found[0].balanced_accuracy == pytest.approx(several.scores["balanced_accuracy"])
     order = np.argsort(-held.uncertainty, kind="stable")
-    rare = [place for place, group in enumerate(several.groups) if group == "few"]
+    rare = [place for place, group in enumerate(several.groups) if group == "rare"]
     sent = order[: found[20].sent]
     assert found[20].sent == 100
     assert found[20].rare_sent == sum(any(held.labels[row, place] for place in rare) for row in sent)
@@ -209,7 +209,7 @@ def test_changes_of_groups(small):
 
 def test_changes_of_attributes_count_positives_alone(several):
     held, rare = several.held_out, group_changes(several)[-2]
-    places = [place for place, group in enumerate(several.groups) if group == "few"]
+    places = [place for place, group in enumerate(several.groups) if group == "rare"]
     gained, lost = (
         sum(
             bool(held.labels[row, place] and now[row, place] and not then[row, place])

@@ -17,7 +17,7 @@ def edit(path, **changes):
 def test_everything_is_read(seven):
     record = read_record(seven)
     assert len(record.classes) == 7
-    assert record.groups == ("many",) * 3 + ("medium",) * 2 + ("few",) * 2
+    assert record.groups == ("many",) * 3 + ("medium",) * 2 + ("rare",) * 2
     assert record.support.sum() == record.scores["samples"] == len(record.held_out.labels) == 900
     assert record.each("recall").shape == (7,)
     assert not np.array_equal(record.each("recall"), record.each("recall", before=True))
@@ -58,7 +58,9 @@ def test_no_finished_run(tmp_path):
         ({"train_counts": [1, 2]}, "train_counts .* one number for each of 3 classes"),
         ({"train_counts": [1, 2, -3]}, "train_counts .* must hold counts"),
         ({"train_counts": [1, 2, None]}, "train_counts .* must hold counts"),
-        ({"train_counts": "many"}, "damaged or of another version"),
+        ({"train_counts": "many"}, "train_counts .* one number for each of 3 classes"),
+        ({"classes": "abc"}, "holds no list of classes"),
+        ({"classes": [1, 2, 3]}, "holds no list of classes"),
         ({"classes": ["a", "b"]}, "names 2 classes and scores 3"),
         ({"margins": [1.0]}, "margins .* one number for each of 3 classes"),
     ],
@@ -76,7 +78,10 @@ def test_what_does_not_fit_is_refused(tmp_path, changes, message):
         ("scores.json", {"recall": {"each": [1, 2]}}, "recall .* one number for each of 3 classes"),
         ("before_scores.json", {"f1": None}, "damaged"),
         ("scores.json", {"samples": "all"}, "of no sample"),
-        ("scores.json", {"support": None}, "damaged"),
+        ("scores.json", {"support": None}, "of no sample or no class"),
+        ("scores.json", {"accuracy": "high"}, "damaged or of another version"),
+        ("scores.json", {"calibration": []}, "damaged or of another version"),
+        ("scores.json", {"confusion": [[1]]}, "damaged or of another version"),
     ],
 )
 def test_scores_that_do_not_fit_are_refused(tmp_path, file, changes, message):
@@ -91,7 +96,7 @@ def test_an_older_record_is_refused(tmp_path):
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     del about["train_counts"]
     dump(folder / "run.json", about)
-    with pytest.raises(InvalidInputError, match="of another version"):
+    with pytest.raises(InvalidInputError, match=r"train_counts .* one number for each"):
         read_record(folder)
 
 

@@ -59,6 +59,12 @@ def test_a_clear_loss_of_the_common_is_not_excused(told):
     assert told((70, 95), (40, 80)).headline.endswith("; the common one gains 25.0 points.")
 
 
+def test_no_gain_at_the_cost_of_the_common_is_no_small_thing(told):
+    assert told((95, 65), (60, 60)).headline == (
+        "The rare class rare is found as often as before (60.0%); the common one loses 30.0 points."
+    )
+
+
 def test_no_difference(told):
     found = told((90, 90), (60, 60))
     assert found.headline == (

@@ -54,7 +54,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInputError, match=r"cannot be read \(it is no UTF-8 text\); check the path"):
         read_config(tmp_path / "b.toml")
-    with pytest.raises(InvalidInputError, match="must hold options by name, got list"):
+    with pytest.raises(InvalidInputError, match="must hold options by name; write an object"):
         read_config(written(tmp_path, "[1]", "list.json"))
 
 
@@ -79,3 +79,15 @@ def test_the_ends_of_the_ranges_are_allowed():
     least = TrainOptions("t.csv", epochs=1, batch_size=1, size=8, seed=2**32 - 1)
     assert (least.epochs, least.batch_size, least.size, least.seed) == (1, 1, 8, 2**32 - 1)
     assert TrainOptions("t.csv", seed=0).seed == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
+        ({"test_labels": "t.csv"}, "--test-labels is of the images of --test; give both"),
+    ],
+)
+def test_options_that_cannot_be_are_told_at_once(options, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        TrainOptions("x.csv", **options)

@@ -16,10 +16,10 @@ from tests.runs.made import digits_frame, pictures
 
 def predict(run, source, out, *, kind="csv", threshold=0.3, force=False):
     told = []
-    count = predict_to(
+    found = predict_to(
         RunModel.load(run), str(source), out, kind=kind, threshold=threshold, tell=told.append, force=force
     )
-    return count, told
+    return found.samples, told
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
@@ -87,7 +87,7 @@ def test_nothing_on_standard_input_is_one_sentence(table_run, image_run, monkeyp
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InvalidInputError, match="standard input is empty; a table starts with a line of column names"):
         predict(table_run, "-", None)
-    with pytest.raises(InvalidInputError, match="standard input is read as a CSV, and this run is of images"):
+    with pytest.raises(InvalidInputError, match="standard input is read as a table, and this run is of images"):
         predict(image_run, "-", None)
 
 
@@ -99,14 +99,18 @@ def test_a_folder_of_images_of_any_depth(image_run, tmp_path):
     (inbox / "notes.txt").write_text("x")
     count, told = predict(image_run, inbox, tmp_path / "a.csv")
     found = pd.read_csv(tmp_path / "a.csv")
-    assert found["file"].tolist() == ["a/b/00.png", "a/b/01.png", "c/00.png", "loose.png"]
-    assert count == 4
+    assert found["file"].tolist() == ["a/b/00.png", "a/b/01.png", "broken.png", "c/00.png", "empty.jpg", "loose.png"]
+    assert count == 6
     assert [sentence.split(":")[0] for sentence in told] == [
         "no prediction for broken.png",
         "no prediction for empty.jpg",
     ]
-    assert found["p_day"][2] == found["p_day"][3]
-    assert found["class"].tolist() == ["night", "night", "day", "day"]  # by their brightness, not by their folder
+    broken = found["file"].isin(["broken.png", "empty.jpg"])
+    assert found.loc[broken, ["class", "p_day", "p_night", "uncertainty"]].isna().all(axis=None)
+    assert found.loc[broken, "human"].all()
+    good = found[~broken].reset_index()
+    assert good["p_day"][2] == good["p_day"][3]
+    assert good["class"].tolist() == ["night", "night", "day", "day"]  # by their brightness, not by their folder
 
 
 def test_one_image_an_archive_and_an_array(image_run, tmp_path):
@@ -191,7 +195,7 @@ def test_the_threshold_needs_the_held_out_samples(tmp_path):
         human_threshold(tmp_path, 0.1)
     assert human_threshold(tmp_path, 0) == np.inf
     np.savez(tmp_path / "held_out.npz", uncertainty=np.array([np.nan]))
-    with pytest.raises(InvalidInputError, match="it holds no uncertainties"):
+    with pytest.raises(InvalidInputError, match="holds no uncertainties of held-out samples; pass --human 0"):
         human_threshold(tmp_path, 0.1)
     np.savez(tmp_path / "held_out.npz", uncertainty=np.array([{}], dtype=object))
     with pytest.raises(InvalidInputError, match="cannot be read"):
@@ -212,3 +216,64 @@ def test_the_format_follows_the_name(tmp_path):
         format_of(None, "xml")
     with pytest.raises(InvalidInputError, match="Parquet cannot be printed; name a file with --out"):
         format_of(None, "parquet")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_a_broken_image_has_a_row_in_every_format(image_run, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(sources, "IMAGES_AT_ONCE", 2)  # the first part has no image that can be read
+    inbox = pictures(tmp_path / "inbox", {"x": 3})
+    for name in ("a.png", "b.png"):
+        (inbox / name).write_bytes(b"no image")
+    out = tmp_path / f"answers.{kind}"
+    predict(image_run, inbox, out, kind=kind, threshold=np.inf)
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "jsonl": lambda path: pd.read_json(path, lines=True)}
+    found = read[kind](out)
+    assert found["file"].tolist() == ["a.png", "b.png", "x/00.png", "x/01.png", "x/02.png"]
+    assert found["class"].isna().tolist() == found["human"].tolist() == [True, True, False, False, False]
+
+
+def test_a_folder_of_broken_images_is_one_sentence(image_run, tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.setattr(sources, "IMAGES_AT_ONCE", 2)
+    for place in range(5):
+        (tmp_path / f"{place}.png").write_bytes(b"no image")
+    for out in (tmp_path / "a.csv", None):
+        with pytest.raises(
+            InvalidInputError, match=r"none of the 5 images in .* can be read, the first, 0\.png: .*; che"
+        ):
+            predict(image_run, tmp_path, out)
+    assert not (tmp_path / "a.csv").exists()
+    assert capfdbinary.readouterr().out == b""
+
+
+def test_a_value_that_cannot_be_read_is_for_a_human(table_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "ROWS_AT_ONCE", 10)
+    frame = digits_frame().iloc[:30].astype({"pixel 9": object, "pixel 10": object})
+    frame.loc[3, "pixel 9"] = "smudge"
+    frame.loc[17, ["pixel 9", "pixel 10"]] = ["smudge", "blot"]
+    frame.loc[5, "pixel 10"] = None  # missing, and nothing else
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    model = RunModel.load(table_run)
+    found = predict_to(model, str(tmp_path / "new.csv"), tmp_path / "a.csv", kind="csv", threshold=np.inf, tell=print)
+    assert np.flatnonzero(pd.read_csv(tmp_path / "a.csv")["human"]).tolist() == [3, 17]
+    assert (found.samples, found.broken, found.human) == (30, 0, 2)
+    assert model.input.encoder.unread == {"pixel 9": 2, "pixel 10": 1}
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv.gz"])
+def test_standard_input_may_be_packed(table_run, tmp_path, monkeypatch, form):
+    frame, path = digits_frame().iloc[:5], tmp_path / f"t.{form}"
+    frame.to_parquet(path) if form == "parquet" else frame.to_csv(path, index=False)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert predict(table_run, "-", tmp_path / "a.csv")[0] == 5
+    assert pd.read_csv(tmp_path / "a.csv")["class"].tolist() == RunModel.load(table_run).predict(frame)
+
+
+@pytest.mark.parametrize(
+    "content", [b"PAR1 cut off", b"PK\x03\x04 cut off", b"\x1f\x8b cut off", b"\x00\xff\x00", b"a,b\n1\n"]
+)
+def test_no_name_of_ours_is_in_a_sentence(table_run, tmp_path, monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(InvalidInputError) as caught:
+        predict(table_run, "-", tmp_path / "a.csv")
+    assert "equipoise-" not in str(caught.value)
+    assert str(caught.value).count("\n") == 0

@@ -172,3 +172,24 @@ def test_a_balanced_order_of_more_rows_than_a_multinomial_takes():
     batches = EpochBatches(y.long(), 2**23, seed=0, order="balanced")
     first = torch.tensor(next(iter(batches)))
     assert float(y[first].double().mean()) == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "balanced"])
+def test_rows_held_back_take_no_part_until_they_are_given_back(order):
+    y, held = torch.arange(100) % 4, torch.arange(0, 100, 7)
+    batches = EpochBatches(y, 16, seed=0, order=order, held_back=held, given_back=2)
+    for epoch in range(4):
+        batches.epoch = epoch
+        rows = [row for batch in batches for row in batch]
+        assert len(list(batches)) == len(batches) == batches.batches_in(epoch) == (6 if epoch < 2 else 7)
+        seen = set(rows) & set(held.tolist())
+        assert bool(seen) == (epoch >= 2)
+        if order == "shuffled":
+            assert len(rows) == len(set(rows)) == (85 if epoch < 2 else 100)
+
+
+def test_an_epoch_that_holds_nothing_back_is_in_the_order_it_always_was():
+    y = torch.arange(50) % 5
+    plain, held = EpochBatches(y, 8, seed=3), EpochBatches(y, 8, seed=3, held_back=torch.arange(9), given_back=1)
+    plain.epoch = held.epoch = 1
+    assert list(plain) == list(held)

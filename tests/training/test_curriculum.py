@@ -136,6 +136,45 @@ def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
     assert float(own) == pytest.approx(float(wanted), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("options", "given_back"),
+    [
+        ({}, 6),
+        ({"held_back": 0}, 0),
+        ({"sample_level": 0}, 0),  # nobody could give them back
+        ({"class_level": 0}, 0),  # there are no margins before
+        ({"class_level": 2, "sample_level": 3}, 6),
+    ],
+)
+def test_samples_are_held_back_from_all_stages_but_the_last(options, given_back):
+    curriculum = Curriculum(9, **options)
+    assert curriculum.given_back == given_back
+    wanted = [epoch for epoch in range(9) if curriculum.wants_correction(epoch)]
+    assert wanted == ([given_back - 1] if given_back else [])
+
+
+def test_a_prediction_is_moved_by_what_held_out_samples_lack_and_no_loss_is():
+    curriculum, loss = Curriculum(9), UncertaintyMarginLoss(3, 3)
+    with pytest.raises(InvalidStateError, match="no margins to correct yet; call set_uncertainty first"):
+        curriculum.correct(loss, torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1]))
+    with torch.no_grad():
+        loss.weight.copy_(torch.eye(3))  # logits are the features themselves
+    curriculum.set_uncertainty(torch.tensor([1.0, 1.0, math.e]), loss)
+    generator = torch.Generator().manual_seed(0)
+    target = torch.arange(3).repeat(200)
+    features = torch.randn(600, 3, generator=generator) + torch.nn.functional.one_hot(target, 3)
+    features[:, 2] -= 1.5  # class 2 is found too seldom
+    before, plain = loss(features, target), loss.logits(features)
+    found = curriculum.correct(loss, features, target)
+    assert found == pytest.approx(1.5, abs=0.4)
+    torch.testing.assert_close(loss.shift, torch.tensor([0.0, 0.0, found]))
+    torch.testing.assert_close(loss.logits(features), plain + loss.shift)
+    assert loss(features, target) == before
+    assert curriculum.correct(loss, features, target) == pytest.approx(found), "it is measured without itself"
+    curriculum.start_epoch(0, loss)
+    assert loss.shift.tolist() == [0, 0, 0], "a softmax stage starts from nothing"
+
+
 def test_its_state_survives_a_checkpoint():
     loss, curriculum = UncertaintyMarginLoss(4, 3), Curriculum(9)
     curriculum.set_uncertainty(UNCERTAINTY, loss)
@@ -162,6 +201,8 @@ def test_its_state_survives_a_checkpoint():
         ({"epochs": 3, "sample_level": 5}, "the stages take 5 epochs but there are only 3"),
         ({"epochs": 3, "feedback": 0.0}, r"feedback must lie in \(0, 1\]"),
         ({"epochs": 3, "m_max": 1.0}, "m_max above 1"),
+        ({"epochs": 3, "held_back": 1.0}, r"held_back must be a share of the samples in \[0, 1\), got 1.0"),
+        ({"epochs": 3, "held_back": True}, "held_back must be a share"),
         ({"epochs": 3, "strength": "strong"}, "strength must be 'uncertainty' or 'feedback'"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
-from equipoise.training.strength import WIDEST, angular_strength, balancing_weights, lacking_shift
+from equipoise.training.strength import WIDEST, angular_strength, balancing_weights, lacking_shift, sure_shift
 
 
 def balanced_log_loss(logits, target, direction, k):
@@ -73,3 +73,69 @@ def test_an_angle_of_sixty_degrees_by_hand():
     features = torch.tensor([[2.0, 0.0]])
     logits = torch.tensor([[1.0, 0.0]])
     assert angular_strength(logits, features, torch.tensor([0]), torch.tensor([2.0, 1.0])) == pytest.approx(0.5)
+
+
+def tempered_log_loss(logits, target, direction, k, temperature):
+    """The written form of what ``sure_shift`` minimises: the balanced mean, times Kish's effective number."""
+    labels = target.tolist()
+    weight = [1 / labels.count(label) for label in labels]
+    effective = sum(weight) ** 2 / sum(w * w for w in weight)
+    scaled = (logits + k * direction) / temperature
+    return effective * balanced_log_loss(scaled, target, torch.zeros_like(direction), 0.0) / len(set(labels))
+
+
+def overconfident(seed, *, samples=(60, 20, 20), shift=1.0, temperature=2.0):
+    """Logits of classes that overlap, too large by a factor and too low along a direction."""
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.arange(3).repeat_interleave(torch.tensor(samples))
+    direction = torch.tensor([0.0, 0.5, 2.0], dtype=torch.float64)
+    clean = torch.randn(len(target), 3, generator=generator).double() + 1.2 * torch.nn.functional.one_hot(target, 3)
+    return temperature * clean - shift * direction, target, direction
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_sure_shift_is_the_slow_search_less_a_standard_error(seed):
+    logits, target, direction = overconfident(seed)
+    points = [(k / 20, t / 20) for k in range(0, 50, 2) for t in range(20, 64, 4)]
+    k, temperature = min(points, key=lambda point: tempered_log_loss(logits, target, direction, *point))
+    step = 1e-3
+    middle, low, high = (
+        tempered_log_loss(logits, target, direction, k + move, temperature) for move in (0.0, -step, step)
+    )
+    error = (step**2 / (low + high - 2 * middle)) ** 0.5
+    assert k - error > 0.1, "the case must have something to find"
+    assert sure_shift(logits, target, direction) == pytest.approx(k - error, abs=0.12)
+
+
+def test_a_shift_is_told_from_mere_overconfidence():
+    logits, target, direction = overconfident(0, samples=(400, 400, 400), shift=0.0, temperature=4.0)
+    assert sure_shift(logits, target, direction) < 0.1
+    assert sure_shift(logits - 2 * direction, target, direction) == pytest.approx(2, abs=0.2)
+
+
+def test_margins_are_never_taken_back_and_few_samples_move_nothing():
+    logits, target, direction = overconfident(0, shift=-2.0)
+    assert sure_shift(logits, target, direction) == 0
+    logits, target, direction = overconfident(1, samples=(3, 1, 1), shift=0.5)
+    assert sure_shift(logits, target, direction) == 0
+    told_apart = 20.0 * torch.nn.functional.one_hot(target, 3)
+    assert sure_shift(told_apart, target, direction) == 0
+    assert sure_shift(logits[:0], target[:0], direction) == 0
+    assert sure_shift(logits, target, torch.zeros(3)) == 0
+
+
+def test_the_sure_shift_of_several_labels_counts_each_label():
+    generator = torch.Generator().manual_seed(0)
+    target = (torch.rand(300, 4, generator=generator) < 0.5).long()
+    clean = torch.randn(300, 4, 2, generator=generator) + torch.nn.functional.one_hot(target, 2)
+    direction = torch.tensor([[0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [0.0, 0.5]])
+    before = sure_shift(clean, target, direction)
+    assert sure_shift(clean - 1.5 * direction, target, direction) == pytest.approx(before + 1.5, abs=0.15)
+
+
+def test_a_shift_is_found_where_gradients_are_switched_off():
+    logits, target, direction = overconfident(0)
+    expected = sure_shift(logits, target, direction)
+    assert expected > 0
+    with torch.no_grad():
+        assert sure_shift(logits, target, direction) == pytest.approx(expected)

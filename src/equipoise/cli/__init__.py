@@ -15,11 +15,13 @@ from equipoise.cli.data import data
 from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
 from equipoise.cli.export import export
+from equipoise.cli.faces import faces
 from equipoise.cli.predict import predict
 from equipoise.cli.printing import shown
 from equipoise.cli.report import report
 from equipoise.cli.reproduce import reproduce
 from equipoise.cli.train import train
+from equipoise.cli.verify import verify
 from equipoise.errors import EquipoiseError
 
 INTERRUPTED = 130
@@ -33,7 +35,8 @@ class Commands(TyperGroup):
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            _say(str(stop) or "stopped before it was finished.")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -66,9 +69,10 @@ def options(
     """Options of every command."""
 
 
-for command in (demo, train, evaluate, predict, report, export, compare, reproduce):
+for command in (demo, train, evaluate, predict, report, export, compare, reproduce, verify):
     app.command()(command)
 app.add_typer(data, name="data")
+app.add_typer(faces, name="faces")
 
 
 def main() -> None:
@@ -102,6 +106,10 @@ def _sentence(error: Exception) -> str:
 
 
 def _end(message: str) -> NoReturn:
-    with suppress(OSError):  # standard error may be gone as well
-        Console(stderr=True).print(f"[red]error:[/red] {shown(message)}", highlight=False, soft_wrap=True)
+    _say(message, "[red]error:[/red] ")
     sys.exit(1)
+
+
+def _say(message: str, before: str = "") -> None:
+    with suppress(OSError):  # standard error may be gone as well
+        Console(stderr=True).print(f"{before}{shown(message)}", highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.options import AsJson, Labels, Quiet, Target
-from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json
 
 if TYPE_CHECKING:
     from equipoise.compare import Comparison, Interval
@@ -28,7 +28,9 @@ def compare(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
     folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Minutes; what does not fit is left out and named.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Minutes; methods have their turns, and what does not fit is named.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
     backbone: Annotated[str | None, typer.Option(help="For images, as in training.")] = None,
@@ -62,18 +64,23 @@ def compare(
         samples = open_data(data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
         for sentence in samples.notes:
             watcher.note(sentence)
-        found = run_comparison(
-            samples,
-            methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
-            seeds=seeds,
-            folds=folds,
-            budget_seconds=None if budget is None else 60 * budget,
-            out=out,
-            jobs=jobs,
-            options=FitOptions(epochs=epochs),
-            prepare=partial(make_input, options=images),
-            progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.method}"),
-        )
+        try:
+            found = run_comparison(
+                samples,
+                methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
+                seeds=seeds,
+                folds=folds,
+                budget_seconds=None if budget is None else 60 * budget,
+                out=out,
+                jobs=jobs,
+                options=FitOptions(epochs=epochs),
+                prepare=partial(make_input, options=images),
+                progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.method}"),
+            )
+        except KeyboardInterrupt:
+            if out is None:
+                raise
+            raise Interrupted(f"stopped; finished fits are kept in {out}: the same command goes on.") from None
     for sentence in found.notes:
         watcher.note(sentence)
     if as_json:
@@ -97,6 +104,7 @@ def plain(found: "Comparison") -> dict[str, Any]:
         "notes": list(found.notes),
         "seeds": found.seeds,
         "folds": found.folds,
+        "rounds": found.rounds,
         "seconds": found.seconds,
     }
 
@@ -104,7 +112,10 @@ def plain(found: "Comparison") -> dict[str, Any]:
 def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> None:
     ranking = found.ranking
     folds, seeds = found.folds or 1, found.seeds
-    console.print(f"{ranking.metric.replace('_', ' ')}, {_counted(seeds, 'seed')} × {_counted(folds, 'fold')}")
+    runs = f"{_counted(seeds, 'seed')} × {_counted(folds, 'fold')}"
+    if found.rounds < seeds * folds:
+        runs = f"{found.rounds} of {runs}"
+    console.print(f"{ranking.metric.replace('_', ' ')}, {runs}")
     table = Table()
     baseline = labels.get(str(ranking.baseline), "the baseline")
     for heading in ("", "method", "mean", "±", "points behind the best", f"points above {baseline}"):

@@ -5,14 +5,15 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Quiet, RunFolder
-from equipoise.cli.printing import ConsoleWatcher
+from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
+from equipoise.cli.printing import ConsoleWatcher, print_json
 
 
 def export(
     run: RunFolder,
     out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, such as model.onnx.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a run as an ONNX file.
@@ -28,4 +29,6 @@ def export(
 
     model = RunModel.load(run)
     difference = export_run(model, out, force=force)
+    if as_json:
+        print_json({"run": str(run), "out": str(out), "difference": difference})
     ConsoleWatcher(quiet=quiet).note(f"{out} is written; onnxruntime and torch differ by {difference:.1g} at most.")

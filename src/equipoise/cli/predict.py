@@ -1,19 +1,20 @@
 """``equipoise predict``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Quiet, RunFolder
-from equipoise.cli.printing import ConsoleWatcher
+from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
+from equipoise.cli.printing import ConsoleWatcher, print_json
 
 
 def predict(
     run: RunFolder,
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A table or images; '-' reads a CSV from standard input."),
+        typer.Argument(metavar="DATA", help="A table or images; '-' reads a table from standard input."),
     ],
     out: Annotated[
         Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default, and '-', is standard output.")
@@ -22,13 +23,15 @@ def predict(
     human: Annotated[
         float, typer.Option(min=0, max=1, help="Share of such samples as training held out to send to a human.")
     ] = 0.1,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict for new data.
 
-    Gives the class, the probability of each, the uncertainty, and whether a human should look. Tables are read in
-    parts, so that their length does not matter. Images that cannot be read are named and left out.
+    Gives the class, the probability of each, the uncertainty, and whether a human should look: at uncertain samples,
+    and at all of which something could not be read. Such an image has a row without a class; such a value of a table
+    counts as missing. Tables are read in parts, so that their length does not matter. --json sums up, and needs --out.
 
     \b
     Examples:
@@ -40,13 +43,24 @@ def predict(
     from equipoise.runs.predictions import format_of, human_threshold, predict_to
 
     file = None if out is None or str(out) == "-" else out
+    if as_json and file is None:
+        raise typer.BadParameter(
+            "the predictions themselves go to standard output; name a file with --out, or say --format jsonl.",
+            param_hint="'--json'",
+        )
     chosen = format_of(file, kind)
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
         threshold = human_threshold(run, human)
-        count = predict_to(model, data, file, kind=chosen, threshold=threshold, tell=watcher.note, force=force)
+        found = predict_to(model, data, file, kind=chosen, threshold=threshold, tell=watcher.note, force=force)
     encoder = getattr(model.input, "encoder", None)
-    for column, values in ({} if encoder is None else encoder.unread).items():
-        watcher.note(f"{column}: {values:,} value{'s' if values > 1 else ''} could not be read and counted as missing.")
+    unread = {} if encoder is None else dict(encoder.unread)
+    for column, values in unread.items():
+        what = "value" if values == 1 else "values"
+        watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
+    if as_json:
+        print_json({"out": str(file), **asdict(found), "unread_values": unread})
     if file is not None:
-        watcher.note(f"{count:,} predictions are in {file}.")
+        what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
+        rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""
+        watcher.note(f"{found.samples - found.broken:,} {what} in {file}{rest}.")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from equipoise.data.summary import ClassSummary
     from equipoise.evaluation import Scores
 
-GROUPS = {"many": "many", "medium": "medium", "few": "rare"}
 MOST_CLASSES = 40
 """Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
 
@@ -23,6 +22,10 @@ MOST_CLASSES = 40
 def shown(text: str) -> str:
     """Text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
     return escape("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a sentence on what became of the work."""
 
 
 class ConsoleWatcher:
@@ -87,8 +90,8 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
         if row is None:
             table.add_row("…", "", "", "")
             continue
-        group = GROUPS[row["group"]]
-        marked = f"[yellow]{group}[/yellow]" if row["group"] == "few" else group
+        group = row["group"]
+        marked = f"[yellow]{group}[/yellow]" if group == "rare" else group
         table.add_row(shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked)
     console.print(table)
     balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
@@ -126,7 +129,7 @@ def print_scores(
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
-    found |= {f"recall, {GROUPS[name]}": value for name, value in scores.group_recall.items()}
+    found |= {f"recall, {name}": value for name, value in scores.group_recall.items()}
     for name, value in found.items():
         console.print(f"{name:<20}{value:7.1%}", highlight=False)
 

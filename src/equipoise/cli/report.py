@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Quiet
+from equipoise.cli.options import AsJson, Force, Quiet
+from equipoise.cli.printing import ConsoleWatcher, print_json
 from equipoise.errors import InvalidInputError
 
 
@@ -14,12 +15,13 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The file; default RUN/report.html, and comparison.html of several.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file where it exists.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a run, or compare several.
 
-    It is one HTML file that needs no network.
+    It is one HTML file that needs no network. A run's own report.html is always written anew.
 
     \b
     Examples:
@@ -29,8 +31,9 @@ def report(
     from equipoise.report import write_comparison, write_report
 
     file = Path("comparison.html") if out is None and len(runs) > 1 else out
-    if file is not None and file.exists() and not force:
+    if file is not None and file.exists() and not file.is_dir() and not force:
         raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")
     path = write_report(runs[0], file) if file is None or len(runs) == 1 else write_comparison(runs, file)
-    if not quiet:
-        typer.echo(str(path))
+    if as_json:
+        print_json({"runs": [str(run) for run in runs], "report": str(path)})
+    ConsoleWatcher(quiet=quiet).note(f"Open {path} in a browser.")

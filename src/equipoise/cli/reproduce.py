@@ -12,13 +12,16 @@ from equipoise.cli.printing import ConsoleWatcher
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="cifar10, mnist, margins, skin, attributes or expressions.")],
+    table: Annotated[
+        str, typer.Argument(help="cifar10, mnist, margins, skin, attributes, expressions or illustration.")
+    ],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
     out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
     seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     tune: Annotated[bool, typer.Option("--tune", help="Let rivals choose their knob on validation rows.")] = False,
     methods: Annotated[str | None, typer.Option(help="Only these rows, names with commas between.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the illustration.")] = 0,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -30,7 +33,11 @@ def reproduce(
     Examples:
         equipoise reproduce cifar10 --data data --jobs 2
         equipoise reproduce mnist --smoke
+        equipoise reproduce illustration
     """
+    if table == "illustration":
+        _illustrate(out, seed=seed, smoke=smoke, quiet=quiet)
+        return
     from equipoise.files import write_atomically
     from equipoise.reproduce import run_table, table_page
 
@@ -52,3 +59,22 @@ def reproduce(
     write_atomically(path, page.encode())
     Console().print(Markdown(page))
     watcher.note(f"The page is {path}.")
+
+
+def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
+    """Four pictures, their numbers as JSON, and the page; no data are needed."""
+    import json
+
+    from equipoise.compare.cells import versions
+    from equipoise.files import write_atomically
+    from equipoise.reproduce import draw_pictures, illustrate, illustration_page
+
+    found = illustrate(seed=seed, smoke=smoke)
+    figures = found.figures() | {"smoke": smoke, "versions": versions()}
+    name = f"illustration{'-smoke' if smoke else ''}"
+    out.mkdir(parents=True, exist_ok=True)
+    for picture, content in draw_pictures(found).items():
+        write_atomically(out / f"{name}-{picture}.png", content)
+    write_atomically(out / f"{name}.json", json.dumps(figures, indent=1).encode())
+    write_atomically(out / f"{name}.md", illustration_page(figures, pictures=f"{name}-").encode())
+    ConsoleWatcher(quiet=quiet).note(f"The page is {out / f'{name}.md'}.")

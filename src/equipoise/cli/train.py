@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.cli.options import AsJson, Quiet
-from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores
+from equipoise.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores
 
 if TYPE_CHECKING:
     from equipoise.runs import RunResult, TrainOptions
@@ -25,16 +25,15 @@ def train(
             metavar="DATA", help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name."
         ),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="A table of file,label for images not sorted into folders.")
-    ] = None,
+    target: Target = None,
+    labels: Labels = None,
     group: Annotated[
         str | None, typer.Option(help="Column whose equal values stay on one side of the split: a patient, a person.")
     ] = None,
     test: Annotated[str | None, typer.Option(help="Data to score on; else a part is held out.")] = None,
+    test_labels: Annotated[
+        Path | None, typer.Option(help="A table of file,label for the images of --test; default --labels.")
+    ] = None,
     test_share: Annotated[float, typer.Option(help="Share of the samples held out for scoring.")] = 0.2,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
@@ -76,7 +75,7 @@ def train(
     from equipoise.runs import new_folder, train_run
 
     values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}
-    values |= {name: str(values[name]) for name in ("labels", "weights") if values[name] is not None}
+    values |= {name: str(values[name]) for name in ("labels", "test_labels", "weights") if values[name] is not None}
     options, configured = _options(context, values, config, out if resume else None)
     folder = out or (Path(configured) if configured else new_folder(options.data))
     watcher = ConsoleWatcher(quiet=quiet)
@@ -86,8 +85,7 @@ def train(
             shown = int(not quiet)
             result = train_run(options, folder, resume=resume, verbose=shown, watcher=watcher, command=command)
     except KeyboardInterrupt:
-        _say_how_to_go_on(folder)
-        raise
+        raise Interrupted(_how_to_go_on(folder)) from None
     if as_json:
         print_json(summary_of(result))
     else:
@@ -137,16 +135,12 @@ def summary_of(result: "RunResult") -> dict[str, Any]:
     }
 
 
-def _say_how_to_go_on(folder: Path) -> None:
+def _how_to_go_on(folder: Path) -> str:
     from equipoise.runs.folder import FINISHED, RECORD
 
     if (folder / FINISHED).exists():
-        sentence = (
-            f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"
-        )
-    elif (folder / RECORD).exists():
+        return f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"
+    if (folder / RECORD).exists():
         way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
-        sentence = f"stopped; what is done is kept. Go on by: {way}"
-    else:
-        sentence = "stopped before training began; nothing was written."
-    Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+        return f"stopped; what is done is kept. Go on by: {way}"
+    return "stopped before training began; nothing was written."

@@ -60,7 +60,7 @@ def neural(head: Heads, *, late: Callable[[FitOptions, Knob], LateMargins] | Non
     return fit
 
 
-def uncertainty(form: Form, sample_level: SampleLevel) -> Fit:
+def uncertainty(form: Form, sample_level: SampleLevel, *, held_back: float = 0.1) -> Fit:
     """The paper's method under our rule."""
 
     def fit(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: FitOptions, knob: Knob) -> Predicted:
@@ -72,7 +72,7 @@ def uncertainty(form: Form, sample_level: SampleLevel) -> Fit:
             partial(UncertaintyMarginLoss, form=form, sample_level=sample_level, **knob),
             seed=seed,
             options=options,
-            curriculum=lambda epochs: Curriculum(epochs, kind=options.kind, m_max=options.m_max),
+            curriculum=lambda epochs: Curriculum(epochs, kind=options.kind, m_max=options.m_max, held_back=held_back),
         )
         return predicted(network_logits(network, x_test), classes)
 

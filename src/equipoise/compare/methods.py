@@ -134,6 +134,12 @@ METHODS: dict[str, Method] = {
     "l_softmax_uncertainty": _angle("L-Softmax", "l_softmax", uncertain=True),
     "sphereface_uncertainty": _angle("SphereFace", "sphereface", uncertain=True),
     "uncertainty_class_level": Method("class level", "uncertainty", uncertainty("additive", "none"), variant=True),
+    "uncertainty_uncorrected": Method(
+        "class + sample level, uncorrected",
+        "uncertainty",
+        uncertainty("additive", "expected", held_back=0.0),
+        variant=True,
+    ),
     "uncertainty_angular": Method(
         "angular form, our rule", "uncertainty", uncertainty("angular", "expected"), variant=True
     ),

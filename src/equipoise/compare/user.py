@@ -28,6 +28,8 @@ DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if not method.v
 MOST_FOLDS = 5
 SHARE_FOR_TRYING = 0.25
 """Of the budget, for one fit of each method: how long they take is measured, not guessed."""
+FIRST = DEFAULT_METHODS[:2]
+"""The baseline and the paper's method: whatever the budget, these are compared."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Comparison:
         notes: what was chosen or had to be changed, a sentence each.
         records: one a fit, as in the file.
         folds: None for the official test part.
+        rounds: pairs of a seed and a fold on which every method of the ranking was run.
     """
 
     ranking: Ranking
@@ -49,6 +52,7 @@ class Comparison:
     records: list[dict[str, Any]]
     seeds: int
     folds: int | None
+    rounds: int
     seconds: float
 
 
@@ -75,8 +79,9 @@ def compare(
         seeds: each shuffles the folds anew and starts from other weights.
         folds: None takes the official test part where there is one, else 5, or as many as the rarest class has
             samples, but 3 at least. Rows of one group are never divided.
-        budget_seconds: no new fit is started after it. A quarter goes into trying each method once; then the methods
-            that fit are run, with fewer seeds where even four methods would not fit.
+        budget_seconds: no new fit is started after it, but for the first of cross-entropy and of the paper's method. A
+            quarter goes into trying each method once. Then the methods that fit have their turns, one fit each for
+            every seed and fold, with fewer of these where even four methods would not fit.
         out: a file that keeps every fit; the same call goes on where a killed one stopped.
         progress: told of each finished fit.
         jobs: processes.
@@ -97,31 +102,28 @@ def compare(
     settings = {name: value for name, value in asdict(run.options).items() if name != "backbone"}
     settings |= {"folds": folds, "tune": tune}
     with CellStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
-        plan = Plan(names, seeds, {})
-        until = None
+        plan, until = Plan(names, seeds * number, {}), None
         if budget_seconds is not None:
             until = started + budget_seconds
-            tried = _cells(names, 1, 1)
-            trying = started + SHARE_FOR_TRYING * budget_seconds
-            run_cells(tried, store, run, progress=progress, until=trying)  # here: other processes take time to start
-            seconds = {cell.method: float(store[cell]["seconds"]) for cell in tried if cell in store}
+            seconds = _try_each(names, store, run, progress, started + SHARE_FOR_TRYING * budget_seconds)
             left = until - time.monotonic()
             plan = choose(names, seconds, seeds=seeds, folds=number, jobs=jobs, left=left)
-        cells = _cells(plan.methods, plan.seeds, number)
+        cells = _cells(plan.methods, plan.rounds, number)
         run_cells(cells, store, run, progress=progress, jobs=jobs, until=until)
-        records, unfinished = _finished(store, plan, number)
-    if plan.seeds < seeds:
-        notes += (f"{plan.seeds} instead of {seeds} seeds, to keep within the budget.",)
+        records, rounds = _whole_rounds(store, plan, number)
+    if rounds < seeds * number:
+        notes += (_rounds_note(rounds, seeds, number),)
     test_to_train = 0.0 if folds is None else 1 / (folds - 1)
     ranking = rank(records, metric=metric, test_to_train=test_to_train)
     return Comparison(
         ranking=ranking,
         recommendation=recommend(ranking, {name: method.label for name, method in METHODS.items()}),
-        left_out={**plan.left_out, **unfinished},
+        left_out=plan.left_out,
         notes=notes + tuple(dict.fromkeys(note for record in records for note in record.get("notes", ()))),
         records=records,
-        seeds=plan.seeds,
+        seeds=-(-rounds // number),
         folds=folds,
+        rounds=rounds,
         seconds=time.monotonic() - started,
     )
 
@@ -132,7 +134,7 @@ def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {got}.")
-    return names
+    return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 
 def _with_features(samples: Samples, prepare: Prepare) -> Samples:
@@ -170,19 +172,35 @@ def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tupl
     return chosen, tuple(notes)
 
 
-def _cells(names: Iterable[str], seeds: int, folds: int) -> list[Cell]:
-    """Method by method, so that a budget that runs out leaves whole methods."""
-    return [Cell(CASE, name, seed, fold) for name in names for seed in range(seeds) for fold in range(folds)]
+def _cells(names: Iterable[str], rounds: int, folds: int) -> list[Cell]:
+    """Round by round, so that a budget that runs out has been spent on all methods alike."""
+    methods = list(names)
+    return [Cell(CASE, name, *divmod(number, folds)) for number in range(rounds) for name in methods]
 
 
-def _finished(store: CellStore, plan: Plan, folds: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Records of the methods that are complete, and the others with a reason."""
-    records, unfinished = [], {}
-    for name in plan.methods:
-        cells = _cells([name], plan.seeds, folds)
-        done = [store[cell] for cell in cells if cell in store]
-        if len(done) == len(cells):
-            records += done
-        else:
-            unfinished[name] = f"the time was up after {len(done)} of {len(cells)} fits"
-    return records, unfinished
+def _try_each(
+    names: Sequence[str], store: CellStore, run: FoldRun, progress: Progress | None, until: float
+) -> dict[str, float]:
+    """Seconds of one fit of each method, as far as the time goes; of the first two in any case."""
+    cells = _cells(names, 1, 1)
+    first = [cell for cell in cells if cell.method in FIRST] or cells[:1]
+    run_cells(first, store, run, progress=progress)  # in this process: others take time to start
+    run_cells(cells, store, run, progress=progress, until=until)
+    return {cell.method: float(store[cell]["seconds"]) for cell in cells if cell in store}
+
+
+def _whole_rounds(store: CellStore, plan: Plan, folds: int) -> tuple[list[dict[str, Any]], int]:
+    """Records of the rounds in which every method has had its turn, and how many these are."""
+    records, rounds = [], 0
+    for number in range(plan.rounds):
+        cells = [Cell(CASE, name, *divmod(number, folds)) for name in plan.methods]
+        if all(cell in store for cell in cells):
+            records += [store[cell] for cell in cells]
+            rounds += 1
+    return records, rounds
+
+
+def _rounds_note(rounds: int, seeds: int, folds: int) -> str:
+    if rounds % folds == 0:
+        return f"{rounds // folds} instead of {seeds} seeds, to keep within the budget."
+    return f"{rounds} instead of {seeds * folds} fits of each method (seeds × folds), to keep within the budget."

@@ -139,8 +139,8 @@ def _why_none(words: list[str]) -> str:
     return f"holds numbers or dates in a form not known, such as {words[0]!r}; write 1234.5 or 2020-01-31"
 
 
-def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> int:
-    """Write one column's outputs, and say how many values were no number or date where one belongs: they count as
+def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Write one column's outputs, and say which values were no number or date where one belongs: they count as
     missing. ``out`` (rows, outputs) comes full of zeros."""
     values = without_blanks(values)
     if column.kind == "category":
@@ -154,14 +154,14 @@ def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> int:
             out[unknown & ~(gone & column.indicator), place] = 1
         if column.indicator:
             out[gone, -1] = 1
-        return 0
+        return np.zeros(len(words), dtype=np.bool_)
     numbers, unread = read_values(values, column.kind, column.form)
     _refuse_another_kind(values, unread, column)
     gone = np.isnan(numbers)
     out[:, 0] = np.where(gone, column.fill, numbers)
     if column.indicator:
         out[:, 1] = gone
-    return int(unread.sum())
+    return unread
 
 
 def _refuse_another_kind(values: Any, unread: NDArray[np.bool_], column: Column) -> None:

@@ -21,11 +21,11 @@ class TableEncoder:
     thousands; a missing or infinite one becomes the median of the training column, with a further 0/1 column that marks
     it where at least 1 % are missing. Dates become days since 1970, whether the year or, where it is clear which, the
     day or the month comes first. A word among numbers or dates (1 % of them at most) counts as missing; ``unread``
-    says, by column, how many :meth:`transform` has met. Everything else is a category: a 0/1 column a value, the rare
-    ones (beyond the 50 most frequent, or seen once) together in a column of their own, and one for missing values. A
-    value never seen in training counts as rare; where training had none, it has 0 in all columns. Columns that are
-    constant, empty or name the row are left out. ``notes`` says in a sentence each what was filled in, left out or put
-    together.
+    says, by column, how many :meth:`transform` has met, and ``unread_rows`` which rows of its last table had one.
+    Everything else is a category: a 0/1 column a value, the rare ones (beyond the 50 most frequent, or seen once)
+    together in a column of their own, and one for missing values. A value never seen in training counts as rare; where
+    training had none, it has 0 in all columns. Columns that are constant, empty or name the row are left out. ``notes``
+    says in a sentence each what was filled in, left out or put together.
 
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
@@ -39,6 +39,7 @@ class TableEncoder:
         self.columns_: list[Column] | None = None
         self.notes: list[str] = []
         self.unread: Counter[str] = Counter()
+        self.unread_rows: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
 
     def fit(self, frame: Any) -> "TableEncoder":
         """Learn from a data frame, or an array (rows, columns) of numbers."""
@@ -65,13 +66,15 @@ class TableEncoder:
                 "add them."
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=np.float32)
-        start = 0
+        rows, start = np.zeros(len(table), dtype=np.bool_), 0
         for column in columns:
             width = len(column.outputs)
             unread = encode_column(table[column.name], column, out[:, start : start + width])
-            if unread:
-                self.unread[column.name] += unread
+            if unread.any():
+                self.unread[column.name] += int(unread.sum())
+                rows |= unread
             start += width
+        self.unread_rows = rows
         return out
 
     @property

@@ -9,20 +9,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidInputError
 
-Group = Literal["many", "medium", "few"]
+Group = Literal["many", "medium", "rare"]
+GROUPS: tuple[Group, ...] = ("many", "medium", "rare")
+"""Of classes, by their training samples, see :func:`class_groups`."""
 BALANCED_RATIO = 1.5
 FEW_SAMPLES, MANY_CLASSES, NAMED_IN_A_NOTE = 5, 1000, 5
 
 
 def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
-    """Whether each class has many, a medium number of, or few samples.
+    """Whether each class has many samples, a medium number of them, or is rare.
 
     The range between the smallest and the largest count is cut into three parts of equal ratio, so that of counts
-    from 10 to 10,000 those below 100 are few and those from 1,000 on many. Classes that differ by less than a factor
+    from 10 to 10,000 those below 100 are rare and those from 1,000 on many. Classes that differ by less than a factor
     of 1.5 are all alike: many.
 
     >>> class_groups([5000, 500, 60])
-    ('many', 'medium', 'few')
+    ('many', 'medium', 'rare')
     """
     given = np.asarray(counts, dtype=np.float64)
     if given.ndim != 1 or not bool((np.isfinite(given) & (given >= 0)).all()):
@@ -31,12 +33,11 @@ def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
         return ()
     size = np.maximum(given, 1)  # a class without samples is as rare as one with a single sample
     low, ratio = size.min(), size.max() / size.min()
-    names: tuple[Group, ...] = ("few", "medium", "many")
     if ratio < BALANCED_RATIO:
-        return names[2:] * len(size)
+        return GROUPS[:1] * len(size)
     place = np.log(size / low) / np.log(ratio)  # 0 for the smallest, 1 for the largest
     edge = 1e-9  # a count on a border belongs above it, whatever the last bit of the logarithm says
-    return tuple(names[int(part)] for part in np.floor(3 * place + edge).clip(0, 2))
+    return tuple(GROUPS[2 - int(part)] for part in np.floor(3 * place + edge).clip(0, 2))
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def summarize(y: ArrayLike, *, names: Sequence[str] | None = None) -> ClassSumma
         names: of the classes in the order of their sorted labels, or of the attributes; None takes the labels.
 
     >>> summarize(["cat"] * 30 + ["owl"] * 3).rows()[1]
-    {'name': 'owl', 'count': 3, 'share': 0.09..., 'group': 'few'}
+    {'name': 'owl', 'count': 3, 'share': 0.09..., 'group': 'rare'}
     """
     labels = np.asarray(y)
     labels = np.asarray(labels.tolist()) if labels.dtype == object else labels  # a data frame's strings

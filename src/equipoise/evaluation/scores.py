@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.summary import class_groups
+from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibration import Calibration, calibration
 
@@ -53,7 +53,7 @@ class Scores:
         iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
         bca: balanced classification accuracy ½ (recall + specificity).
         recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
-        group_recall: mean recall of the classes with many, medium and few training samples.
+        group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
         confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
         calibration: of the probabilities; None without them.
     """
@@ -232,8 +232,8 @@ def _group_recall(recall: NDArray[np.float64], train_counts: ArrayLike) -> dict[
             f"train_counts must be one number for each of {len(recall)} classes, got {counts.size}."
         )
     groups = np.array(class_groups(counts))
-    means = {}
-    for name in ("many", "medium", "few"):
+    means: dict[str, float] = {}
+    for name in GROUPS:
         known = recall[(groups == name) & ~np.isnan(recall)]
         if len(known):
             means[name] = float(known.mean())

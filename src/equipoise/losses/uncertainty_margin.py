@@ -13,6 +13,7 @@ from equipoise.losses.angular import angular_logits
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.psi import Gradient
+from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.tensors import numeric_tensor, required_tensor
 from equipoise.uncertainty.samples import (
     ErrorMoments,
@@ -20,6 +21,12 @@ from equipoise.uncertainty.samples import (
     dropout_error_variance,
     strongest_rival,
 )
+
+NUMBERS_AT_ONCE = 2**18
+"""Of the sample level's probabilities that are worked out at a time: 30 samples of 8,631 classes."""
+
+LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
+"""Buffers which may be set at any time, and the least each may be."""
 
 Form = Literal["angular", "additive"]
 Placement = Literal["target", "all"]
@@ -31,12 +38,12 @@ def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor
     return logits - strength * (margins - 1)
 
 
-def expected_logits(logits: Tensor, variance: Tensor, *, kappa: Tensor | float) -> Tensor:
+def expected_logits(logits: Tensor, variance: Tensor, *, kappa: float) -> Tensor:
     """Rival logits raised by κ·σ_E²: at κ = ½ their softmax loss bounds the expected loss over f ~ N(μ, Σ).
 
     E log Σ_j exp(E_j) ≤ log Σ_j E exp(E_j) = log Σ_j exp(μ_j + σ_j²/2), by Jensen; σ² is 0 at the true class.
     """
-    return logits + kappa * variance
+    return torch.add(logits, variance, alpha=kappa)
 
 
 def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
@@ -81,7 +88,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
     Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, 1 at the start), ``strength`` (s ≥ 0, 0 at the start),
-    ``sample_strength`` (share of the sample level, 1 at the start).
+    ``sample_strength`` (share of the sample level, 1 at the start), ``shift`` (added to the logits of a prediction and
+    to no loss, 0 at the start).
 
     >>> loss = UncertaintyMarginLoss(in_features=4, classes=3)
     >>> loss.margins = torch.tensor([1.0, 1.0, 3.0])
@@ -93,6 +101,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     margins: Tensor
     strength: Tensor
     sample_strength: Tensor
+    shift: Tensor
 
     def __init__(
         self,
@@ -141,13 +150,18 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         self.register_buffer("margins", torch.ones(self.class_shape))
         self.register_buffer("strength", torch.zeros(()))
         self.register_buffer("sample_strength", torch.ones(()))
+        self.register_buffer("shift", torch.zeros(self.class_shape))
         self.margins = torch.full(self.class_shape, margin)
         self.strength = torch.tensor(strength)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("margins", "strength", "sample_strength") and name in self._buffers:
+        if name in LEAST and name in self._buffers:
             value = self._checked_buffer(name, numeric_tensor(value, name))
         super().__setattr__(name, value)
+
+    def project(self, features: Tensor) -> Tensor:
+        """w_j·f + shift_j: what a prediction is made from."""
+        return super().project(features) + self.shift.to(features.dtype)
 
     def forward(
         self,
@@ -161,8 +175,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return self.evaluate(partial(self.sample_losses, error=error), features, target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
-        vectors = self.class_vectors(features.dtype)
-        if not self.normalize:  # free vectors carry their length into every logit, which must not overflow
+        vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
+        if self.normalize:
+            vectors = unit_vectors(vectors)
+        else:  # free vectors carry their length into every logit, which must not overflow
             longest = torch.finfo(vectors.dtype).max ** 0.4
             vectors = vectors.clamp(-longest, longest)
         adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
@@ -190,38 +206,44 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             own = target + 2 * torch.arange(self.classes, device=target.device)
         return torch.ones(len(target), len(margins), device=own.device).scatter(-1, own, margins.float()[own])
 
-    @torch.no_grad()
-    def _moments(self, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None) -> ErrorMoments:
-        """μ_E and σ_E², detached: the network must not earn loss by becoming uncertain."""
+    def _with_sample_level(
+        self, adjusted: Tensor, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None
+    ) -> Tensor:
+        """σ_E² and F̂ are detached: the network must not earn loss by becoming uncertain."""
         if error is not None:
             mean, variance = given_moments(error, (len(features), *self.class_shape))
-            return ErrorMoments(mean.detach().to(features.dtype), variance.detach().to(features.dtype))
-        if self.dropout.p == 0:
+            error = ErrorMoments(mean.detach().to(features.dtype), variance.detach().to(features.dtype))
+        elif self.dropout.p == 0:
             raise InvalidStateError(
                 f"sample_level={self.sample_level!r} needs the features' variance; build the loss with dropout > 0 for "
                 "the closed form, or pass error=error_moments(logits, target) from stochastic passes."
             )
         if self.sample_level == "expected":  # needs no mean, so one product less
-            variance = dropout_error_variance(features, vectors, target, rate=self.dropout.p)
-            return ErrorMoments(torch.zeros_like(variance), variance)
-        return dropout_error_moments(features, vectors, target, rate=self.dropout.p)
-
-    def _with_sample_level(
-        self, adjusted: Tensor, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None
-    ) -> Tensor:
-        moments = self._moments(features, vectors, target, error)
-        share = self.sample_strength.to(adjusted.dtype)
-        if self.sample_level == "expected":
-            return expected_logits(adjusted, moments.variance, kappa=share * self.kappa)
-        own = target.unsqueeze(-1)
-        probability = strongest_rival(moments, target).unsqueeze(-1)  # F̂
-        true = adjusted.gather(-1, own)
+            variance = self._closed_variance(features, vectors, target) if error is None else error.variance
+            return expected_logits(adjusted, variance, kappa=self.sample_strength.item() * self.kappa)
+        found = self._closed_probability(features, vectors, target) if error is None else strongest_rival(error, target)
+        probability, own = found.unsqueeze(-1), target.unsqueeze(-1)
+        share, true = self.sample_strength.to(adjusted.dtype), adjusted.gather(-1, own)
         if self.sample_level == "complement":
             return adjusted.scatter(-1, own, complement_weight(true, share * probability))
         return adjusted.scatter(-1, own, printed_weight(true, probability, share))
 
+    @torch.no_grad()
+    def _closed_variance(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
+        return dropout_error_variance(features, vectors, target, rate=self.dropout.p)
+
+    @torch.no_grad()
+    def _closed_probability(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
+        """F̂ against the strongest rival, some samples at a time: its parts take several times the logits' memory."""
+        rows = max(1, NUMBERS_AT_ONCE // math.prod(self.class_shape))
+        parts = [
+            strongest_rival(dropout_error_moments(part, vectors, labels, rate=self.dropout.p), labels)
+            for part, labels in zip(features.split(rows), target.split(rows), strict=True)
+        ]
+        return torch.cat(parts)
+
     def _checked_buffer(self, name: str, value: Tensor) -> Tensor:
-        old, least = self._buffers[name], 1.0 if name == "margins" else 0.0
+        old, least = self._buffers[name], LEAST[name]
         assert old is not None  # registered as tensors in __init__
         value = value.detach().to(old)
         if value.shape != old.shape:

@@ -80,7 +80,7 @@ def abstention(record: Record) -> list[Abstention]:
 
 def _rare_samples(record: Record, held: HeldOut) -> NDArray[np.bool_]:
     """Samples whose true class is rare; with attributes, those that have a rare one."""
-    rare = record.in_group("few")
+    rare = record.in_group("rare")
     return rare[held.labels] if not record.multilabel else (held.labels[:, rare] == 1).any(1)
 
 

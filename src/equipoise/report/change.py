@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr
 
-from equipoise.data.summary import Group
-from equipoise.report.record import GROUP_NAMES, Record
+from equipoise.data.summary import GROUPS, Group
+from equipoise.report.record import Record
 
 CHANCE = 0.05
 
@@ -47,8 +47,8 @@ class Change:
 
 def group_changes(record: Record) -> list[Change]:
     """Of the groups that have classes, and of all classes together last."""
-    groups = [group for group in GROUP_NAMES if group in record.groups]
-    return [*(_change(record, (group,), GROUP_NAMES[group]) for group in groups), _change(record, tuple(groups), "all")]
+    groups = [group for group in GROUPS if group in record.groups]
+    return [*(_change(record, (group,), group) for group in groups), _change(record, tuple(groups), "all")]
 
 
 def sign_test(gained: int, lost: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.report.confusion import by_count
 from equipoise.report.formats import plural
-from equipoise.report.record import GROUP_NAMES, Record
+from equipoise.report.record import Record
 
 MOST_ROWS = 2000
 
@@ -23,7 +23,7 @@ def class_rows(record: Record) -> list[dict[str, Any]]:
     return [
         {
             "name": record.classes[place],
-            "group": GROUP_NAMES[record.groups[place]],
+            "group": record.groups[place],
             "count": int(record.counts[place]),
             "support": int(record.support[place]),
             **{name: float(values[place]) for name, values in metrics.items()},
@@ -34,7 +34,7 @@ def class_rows(record: Record) -> list[dict[str, Any]]:
 
 def group_note(record: Record) -> str:
     """Which classes are called rare."""
-    rare = record.in_group("few")
+    rare = record.in_group("rare")
     if not rare.any():
         return f"No {record.noun} is rare: the largest has less than 1.5 times the samples of the smallest."
     few, rest = int(record.counts[rare].max()), int(record.counts[~rare].min())

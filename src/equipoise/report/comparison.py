@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.summary import GROUPS
 from equipoise.errors import InvalidInputError
+from equipoise.files import foreign_files
 from equipoise.report.classes import MOST_ROWS
 from equipoise.report.confusion import by_count
 from equipoise.report.figures import groups_figure
 from equipoise.report.formats import percent, points
 from equipoise.report.origin import origin
 from equipoise.report.page import page_path, render, write_page
-from equipoise.report.record import GROUP_NAMES, Record, read_record
+from equipoise.report.record import REMEDY, Record, read_record
 
 DRAWS = 2000
 SCORES = ("accuracy", "balanced_accuracy", "macro F1", "G-mean")
@@ -48,7 +50,9 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     if len({record.multilabel for record in records}) > 1:
         raise InvalidInputError("runs with classes and runs with attributes cannot be compared; choose one kind.")
     path = page_path(out)
-    return write_page(render("comparison.html.j2", _content(records)), path)
+    with foreign_files(Path("one of the runs"), REMEDY):  # each alone was read before
+        page = render("comparison.html.j2", _content(records))
+    return write_page(page, path)
 
 
 def difference(one: Record, other: Record, *, seed: int = 0) -> Difference | None:
@@ -96,7 +100,7 @@ def _content(records: list[Record]) -> dict[str, Any]:
     names = _names(records)
     best = max(range(len(records)), key=lambda place: _score(records[place], "balanced_accuracy"))
     same = all(_same_samples(records[0], record) for record in records[1:])
-    groups = [group for group in GROUP_NAMES if any(group in record.groups for record in records)]
+    groups = [group for group in GROUPS if any(group in record.groups for record in records)]
     rows = [_run_row(record, name, groups) for record, name in zip(records, names, strict=True)]
     for row, record in zip(rows, records, strict=True):
         row["difference"] = None if record is records[best] else difference(records[best], record)
@@ -105,7 +109,7 @@ def _content(records: list[Record]) -> dict[str, Any]:
         "sentences": _sentences(records, same),
         "noun": records[0].noun,
         "nouns": records[0].nouns,
-        "groups": [GROUP_NAMES[group] for group in groups],
+        "groups": groups,
         "scores": SCORES,
         "rows": rows,
         "best": _best(rows),
@@ -142,7 +146,7 @@ def _run_row(record: Record, name: str, groups: list[Any]) -> dict[str, Any]:
     recall = record.each("recall")
     for group in groups:
         mine = recall[record.in_group(group) & ~np.isnan(recall)]
-        values[GROUP_NAMES[group]] = float(mine.mean()) if len(mine) else None
+        values[group] = float(mine.mean()) if len(mine) else None
     values["ECE"] = (record.scores.get("calibration") or {}).get("ece")
     known = {key: float("nan") if value is None else float(value) for key, value in values.items()}
     return {
@@ -217,7 +221,7 @@ def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": name,
-                "group": GROUP_NAMES[first.groups[place]],
+                "group": first.groups[place],
                 "count": int(first.counts[place]),
                 "values": values,
                 "best": max(known) if known else None,

@@ -7,15 +7,15 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from equipoise.data.summary import Group
 from equipoise.report.axes import counts_axis, new_axes, percent_axis, whole_percent
 from equipoise.report.formats import percent
 from equipoise.report.hardness import Hardness
 from equipoise.report.labels import label_points, short
-from equipoise.report.record import GROUP_NAMES, Floats, Record
+from equipoise.report.record import Floats, Record
 from equipoise.report.svg import COLOURS, drawing, inline_svg
 
-MARKS = {"many": "o", "medium": "s", "few": "^"}
-GROUP_COLOURS = {"many": "many", "medium": "medium", "few": "rare"}
+MARKS: dict[Group, str] = {"many": "o", "medium": "s", "rare": "^"}
 MOST_BARS = 40
 """Classes with a line of their own before and after; more are a scatter."""
 
@@ -70,7 +70,7 @@ def before_after_figure(record: Record) -> Markup | None:
         last.set_gid("after")
         axes.set_yticks(rows, [f"{short(record.classes[which])}  ({record.counts[which]:,})" for which in order])
         for text, which in zip(axes.get_yticklabels(), order, strict=True):
-            text.set_color(COLOURS[GROUP_COLOURS[record.groups[which]]])
+            text.set_color(COLOURS[record.groups[which]])
         axes.set_ylim(len(order) - 0.4, -0.6)
         percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel(f"recall: share of the {record.noun}'s held-out samples found")
@@ -153,7 +153,7 @@ def _group_scatter(
             rows &= np.zeros(len(y), bool) == open_ if hollow is None else hollow == open_
             if not rows.any():
                 continue
-            colour = COLOURS[GROUP_COLOURS[group]]
+            colour = COLOURS[group]
             area = (24.0 if many else 52.0) if sizes is None else sizes[rows]
             fill = {"facecolor": "none", "lw": 1.5} if open_ else {"facecolor": colour, "lw": 0.5}
             marks = axes.scatter(
@@ -167,7 +167,7 @@ def _group_scatter(
                 **fill,
             )
             marks.set_gid(f"{group}-{'open' if open_ else 'full'}")
-            marks.set_label("" if open_ else GROUP_NAMES[group])  # type: ignore[index]
+            marks.set_label("" if open_ else group)
             drawn[marks.get_gid()] = [tips[which] for which in np.flatnonzero(rows).tolist()]
     return drawn
 
@@ -208,18 +208,18 @@ def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
     with drawing():
         axes = new_axes(90 + 28 * len(records))
         rows = np.arange(len(records))
-        drawn = {}
+        drawn: dict[str, list[str]] = {}
         for group, mark in MARKS.items():
             values = np.full(len(records), np.nan)
             for place, record in enumerate(records):
-                mine = record.each("recall")[record.in_group(group)]  # type: ignore[arg-type]
+                mine = record.each("recall")[record.in_group(group)]
                 values[place] = np.nan if np.isnan(mine).all() else np.nanmean(mine)
             known = ~np.isnan(values)
             if known.any():
-                colour = COLOURS[GROUP_COLOURS[group]]
+                colour = COLOURS[group]
                 marks = axes.scatter(values[known], rows[known], s=58, marker=mark, color=colour, zorder=3)
                 marks.set_gid(group)
-                marks.set_label(GROUP_NAMES[group])  # type: ignore[index]
+                marks.set_label(group)
                 drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
         axes.set_yticks(rows, [short(name, 28) for name in names])
         axes.set_ylim(len(records) - 0.4, -0.6)

@@ -44,15 +44,15 @@ def hardness(record: Record) -> Hardness:
     missed = 1 - record.each("recall")
     known = missed[~np.isnan(missed)]
     often = max(LEAST_MISSED, float(known.mean()) if len(known) else 0.0)
-    rare = record.in_group("few")
+    rare = record.in_group("rare")
     kinds: list[Kind] = []
-    for share, few, tested in zip(missed.tolist(), rare.tolist(), record.support.tolist(), strict=True):
+    for share, scarce, tested in zip(missed.tolist(), rare.tolist(), record.support.tolist(), strict=True):
         if tested < LEAST_TESTED:
             kinds.append("unclear")
         elif share > often:
-            kinds.append("needs data" if few else "overlaps")
+            kinds.append("needs data" if scarce else "overlaps")
         else:
-            kinds.append("distinct" if few else "learnt")
+            kinds.append("distinct" if scarce else "learnt")
     taken = rivals(record)
     return Hardness(
         missed=missed,
@@ -65,5 +65,5 @@ def hardness(record: Record) -> Hardness:
 
 def _border(record: Record) -> float:
     """Between the largest rare and the smallest other class, on the logarithmic axis."""
-    rare, counts = record.in_group("few"), np.maximum(record.counts, 1)
+    rare, counts = record.in_group("rare"), np.maximum(record.counts, 1)
     return float(np.sqrt(counts[rare].max() * counts[~rare].min()))

@@ -4,7 +4,20 @@ from typing import Any
 
 from equipoise.report.record import Record, shown
 
-TELLING = ("data", "target", "labels", "group", "test", "method", "backbone", "weights", "freeze", "epochs", "seed")
+TELLING = (
+    "data",
+    "target",
+    "labels",
+    "group",
+    "test",
+    "test_labels",
+    "method",
+    "backbone",
+    "weights",
+    "freeze",
+    "epochs",
+    "seed",
+)
 
 
 def origin(record: Record) -> dict[str, Any]:

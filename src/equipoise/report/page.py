@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from equipoise.errors import InvalidInputError
-from equipoise.files import write_atomically
+from equipoise.files import foreign_files, write_atomically
 from equipoise.report.abstention import abstention
 from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, worst_pairs
@@ -22,7 +22,7 @@ from equipoise.report.formats import number, percent, points
 from equipoise.report.gallery import gallery
 from equipoise.report.hardness import KINDS, hardness
 from equipoise.report.origin import origin
-from equipoise.report.record import GROUP_NAMES, Record, read_record
+from equipoise.report.record import REMEDY, Record, read_record
 from equipoise.report.reliability import reliability
 from equipoise.report.verdict import verdict
 
@@ -39,7 +39,9 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
     """
     record = read_record(run)
     path = page_path(record.folder / REPORT if out is None else out)
-    return write_page(render("report.html.j2", _content(record)), path)
+    with foreign_files(record.folder, REMEDY):
+        page = render("report.html.j2", _content(record))
+    return write_page(page, path)
 
 
 def page_path(out: str | Path) -> Path:
@@ -89,7 +91,6 @@ def _content(record: Record) -> dict[str, Any]:
     rows = class_rows(record)
     return {
         "record": record,
-        "groups": GROUP_NAMES,
         "verdict": verdict(record),
         "rows": rows,
         "left_out": len(record.classes) - len(rows),

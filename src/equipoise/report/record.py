@@ -1,7 +1,6 @@
 """What a run's folder holds, read and checked; files of a stranger are data only, nothing in them is executed."""
 
 import json
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ from numpy.typing import NDArray
 
 from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
+from equipoise.files import foreign_files, load_arrays
 
 Floats = NDArray[np.float64]
-GROUP_NAMES: dict[Group, str] = {"many": "many", "medium": "medium", "few": "rare"}
+REMEDY = "train anew"
+MOST_EPOCHS = 10**6
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,8 @@ def read_record(folder: str | Path) -> Record:
             f"{folder} must be the folder of a finished run, with run.json and scores.json; make one with "
             "'equipoise train'."
         )
-    about, scores = _json(folder / "run.json"), _json(folder / "scores.json")
-    try:
-        return _assemble(folder, about, scores)
-    except (KeyError, TypeError, ValueError, IndexError, OSError, zipfile.BadZipFile) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(
-            f"the record in {folder} is damaged or of another version ({type(error).__name__}: {error}); train anew."
-        ) from error
+    with foreign_files(folder, REMEDY):
+        return _assemble(folder, _json(folder / "run.json"), _json(folder / "scores.json"))
 
 
 def shown(text: Any, longest: int = 200) -> str:
@@ -107,14 +101,20 @@ def shown(text: Any, longest: int = 200) -> str:
 
 
 def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Record:
-    multilabel = bool(scores["multilabel"])
-    names = (about.get("attributes") if multilabel else None) or about["classes"]
+    _check_scores(scores, folder / "scores.json")
+    multilabel = scores["multilabel"]
+    names = (about.get("attributes") if multilabel else None) or about.get("classes")
     size = len(scores["support"])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidInputError(f"{folder / 'run.json'} holds no list of classes; train anew.")
     if len(names) != size:
         raise InvalidInputError(f"{folder} names {len(names)} classes and scores {size}; train anew.")
-    counts = _integers(about["train_counts"], size, "train_counts", folder)
-    before = folder / "before_scores.json"
+    counts = _integers(about.get("train_counts"), size, "train_counts", folder)
+    before, earlier = folder / "before_scores.json", None
     gallery = folder / "gallery.json"
+    if before.is_file():
+        earlier = _json(before)
+        _check_scores(earlier, before)
     record = Record(
         folder=folder,
         classes=tuple(shown(name) for name in names),
@@ -123,10 +123,10 @@ def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Re
         groups=class_groups(counts),
         support=_integers(scores["support"], size, "support", folder),
         scores=scores,
-        before=_json(before) if before.is_file() else None,
+        before=earlier,
         uncertainty=_optional(about.get("class_uncertainty"), size, "class_uncertainty", folder),
         margins=_optional(about.get("margins"), size, "margins", folder),
-        held_out=_held_out(folder / "held_out.npz", size, multilabel),
+        held_out=_held_out(folder / "held_out.npz", size, multilabel, scores["samples"]),
         epochs=_epochs(folder / "metrics.jsonl"),
         gallery=_json(gallery) if gallery.is_file() else {},
         about=about,
@@ -134,39 +134,65 @@ def _assemble(folder: Path, about: dict[str, Any], scores: dict[str, Any]) -> Re
     for metric in ("recall", "precision", "f1"):
         for early in (True, False):
             record.each(metric, before=early)  # raises where it is missing or of another length
-    if not isinstance(scores["samples"], int) or len(record.classes) == 0:
-        raise InvalidInputError(f"the scores in {folder} are of no sample or no class; train anew.")
     return record
+
+
+def _check_scores(scores: dict[str, Any], path: Path) -> None:
+    """What the pages rely on without looking again."""
+    support, samples = scores.get("support"), scores.get("samples")
+    if type(samples) is not int or samples < 1 or not isinstance(support, list) or not support:
+        raise InvalidInputError(f"the scores in {path} are of no sample or no class; train anew.")
+    size, several = len(support), scores.get("multilabel")
+    means = [scores.get(name) for name in ("recall", "precision", "f1", "g_mean")]
+    table, calibration = scores.get("confusion"), scores.get("calibration")
+    right = (
+        isinstance(several, bool)
+        and all(isinstance(mean, dict) and _is_number(mean.get("mean")) for mean in means)
+        and all(_is_number(scores.get(name)) for name in ("accuracy", "balanced_accuracy"))
+        and (table is None or np.asarray(table, np.int64).shape == ((size, 2, 2) if several else (size, size)))
+        and (calibration is None or (isinstance(calibration, dict) and _is_number(calibration.get("ece"))))
+    )
+    if not right:
+        raise InvalidInputError(f"the scores in {path} are damaged or of another version; train anew.")
+
+
+def _is_number(value: Any) -> bool:
+    """JSON's null stands for a score that is not defined."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path} cannot be read ({error}); train anew.") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidInputError(f"{path} cannot be read ({reason}); train anew.") from error
     if not isinstance(value, dict):
-        raise InvalidInputError(f"{path} must hold an object, got {type(value).__name__}; train anew.")
+        raise InvalidInputError(f"{path} must hold an object in braces; train anew.")
     return value
 
 
 def _epochs(path: Path) -> list[dict[str, Any]]:
-    """One record an epoch; a last line that was cut off is left out."""
+    """One record an epoch; lines that were cut off are left out, but one at least must be whole."""
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and isinstance(record.get("epoch"), int) and "stage" in record:
+        if isinstance(record, dict) and type(record.get("epoch")) is int and isinstance(record.get("stage"), str):
             found.append(record)
+    found = [record for record in found if 0 <= record["epoch"] < MOST_EPOCHS]
+    if any(map(str.strip, lines)) and not found:
+        raise InvalidInputError(f"no line of {path} is of an epoch; delete it for a report without training curves.")
     return found
 
 
-def _held_out(path: Path, size: int, multilabel: bool) -> HeldOut | None:
+def _held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldOut | None:
     if not path.is_file():
         return None
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        stored = {name: np.asarray(file[name]) for name in file.files}
+    stored = load_arrays(path, remedy=REMEDY)
     before = stored.get("before")
     found = HeldOut(
         probabilities=stored["probabilities"],
@@ -179,17 +205,21 @@ def _held_out(path: Path, size: int, multilabel: bool) -> HeldOut | None:
     samples = len(found.labels)
     labels_shape = (samples, size) if multilabel else (samples,)
     labels = [found.labels, found.predicted, *([] if found.before is None else [found.before])]
-    fits = found.probabilities.shape == (samples, size) and found.uncertainty.shape == (samples,) == found.rows.shape
+    fits = found.probabilities.dtype.kind == "f" and found.probabilities.shape == (samples, size)
+    fits &= found.uncertainty.shape == (samples,) == found.rows.shape
     highest = 1 if multilabel else size - 1
     fits &= all(part.shape == labels_shape and bool(((part >= 0) & (part <= highest)).all()) for part in labels)
     if not fits or samples == 0:
         raise InvalidInputError(f"the arrays of {path} do not fit each other or the {size} classes; train anew.")
+    if samples != scored:
+        raise InvalidInputError(f"{path} holds {samples} samples, and scores.json is of {scored}; train anew.")
     return found
 
 
 def _floats(values: Any, size: int, what: str, folder: Path) -> Floats:
-    found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    if found.shape != (size,):
+    given = values if isinstance(values, list) else []
+    found = np.array([np.nan if value is None else float(value) for value in given if _is_number(value)])
+    if found.shape != (size,) or len(given) != size:
         raise InvalidInputError(f"{what} in {folder} must hold one number for each of {size} classes; train anew.")
     return np.where(np.isfinite(found), found, np.nan)
 

@@ -56,7 +56,7 @@ def reliability(record: Record) -> list[Reliability]:
     confidence, named = confidence.ravel().astype(np.float64).clip(0, 1), named.ravel()
     right = (held.predicted == held.labels).ravel()
     found = [_of("All answers", confidence, right)]
-    groups: dict[str, Group] = {"rare": "few", "common": "many"}
+    groups: dict[str, Group] = {"rare": "rare", "common": "many"}
     for name, group in groups.items():
         rows = record.in_group(group)[named]
         if rows.any() and not rows.all():

@@ -9,6 +9,7 @@ from equipoise.report.origin import origin
 from equipoise.report.record import Record
 
 NAMED, FEW_SAMPLES = 5, 100
+NOTHING = ": it made no difference"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ def verdict(record: Record) -> Verdict:
         none = f"No {record.noun} is rare here" if rare is None else f"No rare {record.noun} could be tested"
         headline = f"{none}; all {record.nouns} together {_moved(total, one=False)}."
     else:
-        headline = f"{_subject(record, rare)} {_moved(rare, one=len(rare.classes) == 1)}{_of_common(common)}."
+        said = _moved(rare, one=len(rare.classes) == 1)
+        if common is not None and abs(common.difference) >= SAME:  # it did, elsewhere
+            said = said.removesuffix(NOTHING)
+        headline = f"{_subject(record, rare)} {said}{_of_common(common)}."
     sentences = [*_behind(record, total), *_precision(record, rare), *_paired(record, rare)]
     return Verdict(headline, [*sentences, *rests, *_caveats(record, total)], shown)
 
@@ -46,7 +50,7 @@ def _moved(change: Change, *, one: bool) -> str:
     """The rest of the sentence."""
     both = f"recall {percent(change.before)} before, {percent(change.after)} after"
     if abs(change.difference) < SAME:
-        return f"{'is' if one else 'are'} found as often as before ({percent(change.after)}): it made no difference"
+        return f"{'is' if one else 'are'} found as often as before ({percent(change.after)}){NOTHING}"
     if not change.clear:
         return f"{'shows' if one else 'show'} no clear difference: {both}, which may be chance with so few samples"
     word = "more" if change.difference > 0 else "less"

@@ -103,14 +103,14 @@ def run_table(
     if unknown:
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
     cases = TABLES[name](data, smoke, reading)
-    if methods is not None:
+    checksums = {key: case.material.checksum for key, case in cases.items()}
+    options = {key: {k: v for k, v in asdict(case.options).items() if k != "backbone"} for key, case in cases.items()}
+    settings = {"smoke": smoke, "tune": tune, "options": json.dumps(options, sort_keys=True)}
+    if methods is not None:  # the file is the whole table's all the same, so that its rows may come one by one
         wanted = {key: tuple(own for own in case.methods if own in methods) for key, case in cases.items()}
         cases = {key: replace(case, methods=wanted[key]) for key, case in cases.items() if wanted[key]}
         if not cases:
             raise InvalidInputError(f"none of {', '.join(methods)} is a row of the table {name}; see its page.")
-    checksums = {key: case.material.checksum for key, case in cases.items()}
-    options = {key: {k: v for k, v in asdict(case.options).items() if k != "backbone"} for key, case in cases.items()}
-    settings = {"smoke": smoke, "tune": tune, "options": json.dumps(options, sort_keys=True)}
     cells = [
         Cell(key, method, seed, fold)
         for seed in range(seeds)

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import sys
 import types
 from dataclasses import fields
 from pathlib import Path
@@ -41,18 +42,19 @@ def _content(path: Path) -> dict[str, Any]:
         raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
     try:
         content = json.loads(text) if path.suffix.lower() == ".json" else _toml(text)
-    except ValueError as error:  # both decoders' errors are such
-        raise InvalidInputError(f"{path} is no valid TOML or JSON ({error}); correct it.") from error
+    except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidInputError(f"{path} is no valid TOML or JSON ({reason}); correct it.") from error
     if not isinstance(content, dict):
-        raise InvalidInputError(f"{path} must hold options by name, got {type(content).__name__}.")
+        raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
     return content
 
 
 def _toml(text: str) -> dict[str, Any]:
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        raise InvalidInputError("options in TOML need Python 3.11 or later; write them as JSON instead.") from None
+    else:
+        import tomli as tomllib
     return tomllib.loads(text)
 
 

@@ -75,10 +75,11 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: Watcher) -> Di
         rows = np.flatnonzero(samples.partition == "train")
         told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
     train = samples.take(rows)
+    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # nothing is divided there
     if isinstance(train.x, Images):  # read as the network will take them
-        test = _read(str(options.test), options, told, size=train.x.size, channels=train.x.channels)
+        test = _read(str(options.test), asked, told, size=train.x.size, channels=train.x.channels)
     else:
-        test = _read(str(options.test), options, told)
+        test = _read(str(options.test), asked, told)
     if test.partition is not None and "test" in test.partition:
         test = test.part("test")
     return Division(train, test, Split(rows, [], []), len(samples))

@@ -58,14 +58,16 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InvalidInputError(f"{folder} holds no run; give a folder that `equipoise train` has written.")
     try:
-        if path.stat().st_size > LARGEST_RECORD:
-            raise ValueError(f"{path.stat().st_size:,} bytes")
-        record = dict(json.loads(path.read_text(encoding="utf-8")))
-        record["options"] = dict(record["options"])
+        size = path.stat().st_size
+        record = json.loads(path.read_text(encoding="utf-8")) if size <= LARGEST_RECORD else None
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({error.strerror}); check the folder.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidStateError(f"{path} is damaged ({error}); train again into another folder.") from error
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidStateError(f"{path} is damaged ({reason}); train again into another folder.") from error
+    if not isinstance(record, dict) or not isinstance(record.get("options"), dict):
+        reason = "it holds no options" if size <= LARGEST_RECORD else f"{size:,} bytes"
+        raise InvalidStateError(f"{path} is damaged ({reason}); train again into another folder.")
     return record
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from equipoise.data.columns import TableEncoder
 from equipoise.errors import InvalidInputError
 from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.files import foreign_files
 from equipoise.runs.answers import Answers
 from equipoise.runs.folder import RECORD, finished_record
 from equipoise.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
@@ -47,9 +48,13 @@ class RunModel:
         """Read a finished run; what does not fit together is refused before memory is taken for it."""
         folder = Path(folder)
         record = finished_record(folder)
-        prepared = _load_input(record.get("input"), folder, load_model(folder).recipe)
-        model = UncertaintyBalancedClassifier.load(folder, backbone=prepared.backbone)
-        return cls.of(prepared, model, tuple(map(str, record.get("attributes") or ())), record)
+        with foreign_files(folder, "train again"):
+            prepared = _load_input(record.get("input"), folder, load_model(folder).recipe)
+            model = UncertaintyBalancedClassifier.load(folder, backbone=prepared.backbone)
+            found = cls.of(prepared, model, tuple(map(str, record.get("attributes") or ())), record)
+            if record.get("classes") != list(found.classes):
+                raise InvalidInputError(f"{folder / RECORD} names other classes than the model has; train again.")
+        return found
 
     @classmethod
     def of(

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES
 
 LARGEST_SEED = 2**32 - 1
 
@@ -18,6 +19,7 @@ class TrainOptions:
         labels: a table of ``file,label`` for a folder of images that are not sorted into classes.
         group: the column whose equal values must stay on one side of the split, a patient or a person.
         test: data to score on; None holds out ``test_share`` of the samples, or takes the official test part.
+        test_labels: as ``labels``, for the images of ``test``; None takes ``labels``.
         backbone: for images, a name of ``equipoise.models.BACKBONES`` or ``timm:NAME``.
         weights: a file of pretrained weights for it.
         freeze: use the backbone as it is and train two layers on its features; None does so for VGG16 with weights.
@@ -30,6 +32,7 @@ class TrainOptions:
     labels: str | None = None
     group: str | None = None
     test: str | None = None
+    test_labels: str | None = None
     test_share: float = 0.2
     method: str = "uncertainty_margin"
     backbone: str | None = None
@@ -51,6 +54,10 @@ class TrainOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}.")
+        if self.method not in LOSSES:
+            raise InvalidInputError(f"--method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        if self.test_labels is not None and self.test is None:
+            raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
         if not 0 <= self.seed <= LARGEST_SEED:
             raise InvalidInputError(f"--seed must lie between 0 and {LARGEST_SEED}, got {self.seed}.")
 

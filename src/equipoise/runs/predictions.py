@@ -3,9 +3,9 @@
 import io
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,18 +14,27 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
-from equipoise.files import raise_if_full
+from equipoise.files import load_arrays, raise_if_full
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.held_out import places
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
-from equipoise.runs.sources import Part, Tell, open_parts
+from equipoise.runs.sources import Part, open_parts
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-LARGEST_ARRAY = 2**31
 FIGURES, DECIMALS = 7, 9  # a float32 has no more
 
 Write = Callable[[pd.DataFrame], None]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How many samples there were, how many of them could not be read, and how many a human should look at."""
+
+    samples: int
+    broken: int
+    human: int
 
 
 def predict_to(
@@ -37,35 +46,78 @@ def predict_to(
     threshold: float,
     tell: Tell,
     force: bool = False,
-) -> int:
-    """Predict for all of the source, a part at a time, and return how many samples there were.
+) -> Predicted:
+    """Predict for all of the source, a part at a time.
 
     Args:
         out: the file, written whole or not at all; None is standard output.
         kind: ``csv``, ``parquet`` or ``jsonl``.
         threshold: samples that are more uncertain are for a human.
+        tell: told, in a sentence each, of samples that cannot be read.
         force: an existing file may be replaced.
     """
-    count = 0
-    with open_parts(model, source, tell=tell) as parts, _output(out, force=force) as file, _writer(kind, file) as write:
-        for part in parts:
-            write(predictions(model, part, threshold))
-            count += len(part.names)
-    return count
+    samples = broken = human = 0
+    with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file) as write:
+        for part in _from_the_first_good(parts, source):
+            for place, reason in part.broken.items():
+                tell(f"no prediction for {part.names[place]}: {reason}.")
+            rows = predictions(model, part, threshold)
+            write(rows)
+            samples, broken = samples + len(rows), broken + len(part.broken)
+            human += int(rows["human"].sum())
+    return Predicted(samples, broken, human)
+
+
+def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
+    """The parts as they are; an error where not one sample can be read, before anything is written."""
+    waiting: list[Part] = []
+    for part in parts:
+        waiting.append(part)
+        if len(part.broken) < len(part.names) or len(part.names) == 0:
+            break
+    else:
+        if waiting:
+            first = waiting[0]
+            raise InvalidInputError(
+                f"none of the {sum(len(part.names) for part in waiting)} images in {source} can be read, the first, "
+                f"{first.names[0]}: {first.broken[0]}; check the files."
+            )
+    yield from waiting
+    yield from parts
 
 
 def predictions(model: RunModel, part: Part, threshold: float) -> pd.DataFrame:
-    """A row a sample: its name, class, probabilities, uncertainty, and whether a human should look at it."""
-    probabilities, uncertainty = model.answer(part.x)
+    """A row a sample: its name, class, probabilities, uncertainty, and whether a human should look at it.
+
+    A human should look at what is more uncertain than the threshold, and at every sample of which something could not
+    be read: a value of a table, which counts as missing, or an image, which has no class then.
+    """
+    known = np.ones(len(part.names), dtype=np.bool_)
+    known[list(part.broken)] = False
+    probabilities = np.full((len(known), len(model.classes)), np.nan, dtype=np.float32)
+    uncertainty = np.full(len(known), np.nan, dtype=np.float32)
+    if known.any():
+        probabilities[known], uncertainty[known] = model.answer(part.x)
+    unread = ~known
+    if isinstance(model.input, TableInput) and known.any():
+        unread |= model.input.encoder.unread_rows
     by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
     columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
-    found = places(probabilities, model.multilabel)
-    if model.multilabel:
-        columns |= {f"is_{name}": found[:, place] for place, name in enumerate(model.classes)}
-    else:
-        columns["class"] = np.asarray(model.classes, dtype=object)[found]
+    columns |= _answers(model, places(probabilities, model.multilabel), known)
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
-    return pd.DataFrame(columns | {"uncertainty": uncertainty, "human": uncertainty > threshold})
+    return pd.DataFrame(columns | {"uncertainty": uncertainty, "human": (uncertainty > threshold) | unread})
+
+
+def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
+    """The class of each sample, or 0 and 1 for each attribute; nothing for samples that could not be read."""
+    if not model.multilabel:
+        names = [model.classes[place] for place in found.tolist()]
+        columns = {"class": pd.array(names, dtype="string")}
+    else:
+        columns = {f"is_{name}": pd.array(found[:, place], dtype="Int64") for place, name in enumerate(model.classes)}
+    for values in columns.values():
+        values[~known] = pd.NA
+    return columns
 
 
 def human_threshold(folder: Path, share: float) -> float:
@@ -74,17 +126,10 @@ def human_threshold(folder: Path, share: float) -> float:
         raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
     if share in (0, 1):
         return np.inf if share == 0 else -np.inf
-    path = folder / HELD_OUT
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if archive.getinfo("uncertainty.npy").file_size > LARGEST_ARRAY:
-                raise ValueError("it is too large")
-        with np.load(path, allow_pickle=False) as stored:
-            known: NDArray[Any] = stored["uncertainty"]
-        if known.ndim != 1 or len(known) == 0 or not np.isfinite(known).all():
-            raise ValueError("it holds no uncertainties")
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(f"{path} cannot be read ({error}); pass --human 0, or train again.") from error
+    path, remedy = folder / HELD_OUT, "pass --human 0, or train again"
+    known = load_arrays(path, remedy=remedy).get("uncertainty", np.zeros(0))
+    if known.ndim != 1 or len(known) == 0 or known.dtype.kind != "f" or not np.isfinite(known).all():
+        raise InvalidInputError(f"{path} holds no uncertainties of held-out samples; {remedy}.")
     return float(np.quantile(known, 1 - share, method="inverted_cdf"))
 
 

@@ -4,12 +4,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from equipoise.data.sets import DATASETS
 from equipoise.data.tables import iterate_table
 from equipoise.data.unpacking import is_archive, unpack
 from equipoise.errors import InvalidInputError
+from equipoise.files import DAMAGE
 from equipoise.runs.gallery import printable
 from equipoise.runs.inputs import TableInput, as_frame
 from equipoise.runs.model import RunModel
@@ -28,8 +29,8 @@ from equipoise.runs.model import RunModel
 STANDARD_INPUT = "-"
 ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
 ARRAYS = ("X", "x", "features", "images", "data")
-
-Tell = Callable[[str], None]
+SUFFIX_OF = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+"""How a file that is no plain text begins, and how its name would end."""
 
 
 @dataclass(frozen=True)
@@ -38,45 +39,66 @@ class Part:
 
     Args:
         names: files' names, or numbers of rows from 0.
-        x: a data frame, or images (samples, channels, height, width).
+        x: a data frame, or images (samples, channels, height, width), of all that could be read.
+        broken: why a sample could not be read, by its place in ``names``.
     """
 
     names: Sequence[Any]
     x: Any
+    broken: Mapping[int, str] = field(default_factory=dict)
 
 
 @contextmanager
-def open_parts(model: RunModel, source: str, *, tell: Tell) -> Iterator[Iterator[Part]]:
+def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
     """The samples that ``source`` names, as the run's model takes them.
 
     Args:
-        source: a table (CSV, Parquet, npz) or ``-``, a CSV from standard input; for images a file, a folder of any
+        source: a table (CSV, Parquet, npz) or ``-``, a table from standard input; for images a file, a folder of any
             depth, an archive of one, npz, or the name of a known set.
-        tell: told, in a sentence each, of files that cannot be read; these are left out.
     """
     if source == STANDARD_INPUT:
-        if not isinstance(model.input, TableInput):
-            raise InvalidInputError("standard input is read as a CSV, and this run is of images; give their folder.")
-        with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-            path = Path(folder) / "standard input"
-            with path.open("wb") as file:  # its first rows are looked at before all of them are read
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            yield _rows(model.input, path)
+        with _standard_input(model) as parts:
+            yield parts
         return
     path = Path(source).expanduser()
     if not path.exists() and source not in DATASETS:
         raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
     if isinstance(model.input, TableInput):
-        yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _rows(model.input, path)
+        yield _table(model, path)
     elif not path.exists():
         yield _slices(model, open_data(source, size=image_shape(model)[1:]).x, source)
     else:
-        yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _images(model, path, tell)
+        yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _images(model, path)
 
 
-def _rows(prepared: TableInput, path: Path) -> Iterator[Part]:
+@contextmanager
+def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
+    """Kept in a file first: its first rows are looked at before the others, and a Parquet is read from its end."""
+    if not isinstance(model.input, TableInput):
+        raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
+    with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
+        stream: BinaryIO = sys.stdin.buffer
+        begin = stream.read(max(map(len, SUFFIX_OF)))
+        ending = next((suffix for start, suffix in SUFFIX_OF.items() if begin.startswith(start)), "")
+        path = Path(folder) / f"standard input{ending}"
+        with path.open("wb") as file:
+            file.write(begin)
+            shutil.copyfileobj(stream, file)
+        try:
+            yield _table(model, path)
+        except InvalidInputError as error:  # a name of ours says nothing to a user
+            raise InvalidInputError(str(error).replace(str(path), "standard input")) from error
+
+
+def _table(model: RunModel, path: Path) -> Iterator[Part]:
+    assert isinstance(model.input, TableInput)
+    if path.suffix.lower() == ".npz":
+        yield from _array_parts(model, path)
+        return
     start = 0
-    for frame in iterate_table(path, rows=ROWS_AT_ONCE, text=prepared.encoder.text_columns):
+    for frame in iterate_table(path, rows=ROWS_AT_ONCE, text=model.input.encoder.text_columns):
         yield Part(range(start, start + len(frame)), frame)
         start += len(frame)
 
@@ -84,13 +106,15 @@ def _rows(prepared: TableInput, path: Path) -> Iterator[Part]:
 def _array_parts(model: RunModel, path: Path) -> Iterator[Part]:
     """The array X of a ``.npz`` file."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             names = [name for name in ARRAYS if name in archive.files] or archive.files
             if len(names) == 0:
                 raise InvalidInputError(f"{path} must hold an array X, got none.")
             values: NDArray[Any] = archive[names[0]]
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidInputError(f"{path} is no .npz file of numbers ({error}); write it by numpy.savez.") from error
+    except (OSError, *DAMAGE) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{path} is no .npz file of numbers, or damaged; write it by numpy.savez.") from error
     if isinstance(model.input, TableInput) and values.ndim != 2:
         raise InvalidInputError(f"{path} must hold rows and columns, got an array of shape {values.shape}.")
     if not isinstance(model.input, TableInput) and values.ndim == 3:
@@ -126,8 +150,8 @@ def image_shape(model: RunModel) -> tuple[int, int, int]:
     return int(described["channels"]), int(height), int(width)
 
 
-def _images(model: RunModel, path: Path, tell: Tell) -> Iterator[Part]:
-    """Image files in batches; one that cannot be read is told of and left out."""
+def _images(model: RunModel, path: Path) -> Iterator[Part]:
+    """Image files in batches."""
     root, names = _files(path)
     channels, height, width = image_shape(model)
 
@@ -140,13 +164,11 @@ def _images(model: RunModel, path: Path, tell: Tell) -> Iterator[Part]:
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for start in range(0, len(names), IMAGES_AT_ONCE):
             batch = names[start : start + IMAGES_AT_ONCE]
-            found = list(zip(batch, pool.map(decoded, batch), strict=True))
-            for name, pixels in found:
-                if isinstance(pixels, str):
-                    tell(f"no prediction for {printable(name)}: {pixels}.")
-            good = [(printable(name), pixels) for name, pixels in found if not isinstance(pixels, str)]
-            if good:
-                yield Part([name for name, _ in good], np.stack([pixels for _, pixels in good]))
+            found = list(pool.map(decoded, batch))
+            broken = {place: pixels for place, pixels in enumerate(found) if isinstance(pixels, str)}
+            good = [pixels for pixels in found if not isinstance(pixels, str)]
+            x = np.stack(good) if good else np.zeros((0, channels, height, width), dtype=np.uint8)
+            yield Part([printable(name) for name in batch], x, broken)
 
 
 def _files(path: Path) -> tuple[Path, list[str]]:

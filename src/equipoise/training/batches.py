@@ -75,9 +75,21 @@ class EpochBatches(BatchSampler):
 
     ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
     its share of each batch, so that the balance survives distribution.
+
+    Args:
+        held_back: rows that take no part before the epoch ``given_back``.
     """
 
-    def __init__(self, y: Tensor, batch_size: int, *, seed: int, order: Order = "shuffled") -> None:
+    def __init__(
+        self,
+        y: Tensor,
+        batch_size: int,
+        *,
+        seed: int,
+        order: Order = "shuffled",
+        held_back: Tensor | None = None,
+        given_back: int = 0,
+    ) -> None:
         if order not in ("shuffled", "balanced"):
             raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
         if order == "balanced" and y.ndim != 1:
@@ -85,9 +97,18 @@ class EpochBatches(BatchSampler):
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
         self.y, self.seed, self.order = y, seed, order
         self.epoch, self.start = 0, 0
+        self.given_back = 0 if held_back is None else given_back
+        kept = torch.ones(len(y), dtype=torch.bool)
+        if held_back is not None:
+            kept[held_back] = False
+        self.kept = kept.nonzero().squeeze(-1)
 
     def __len__(self) -> int:
-        full, rest = divmod(len(self.y), self.batch_size)
+        return self.batches_in(self.epoch)
+
+    def batches_in(self, epoch: int) -> int:
+        """How many batches an epoch has."""
+        full, rest = divmod(len(self.kept if epoch < self.given_back else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -97,14 +118,16 @@ class EpochBatches(BatchSampler):
 
     def _rows(self) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        rows = self.kept if self.epoch < self.given_back else torch.arange(len(self.y))
         if self.order == "shuffled":
-            return torch.randperm(len(self.y), generator=generator)
+            return rows[torch.randperm(len(rows), generator=generator)]
         # a class first, then one of its rows
-        by_class, counts = torch.argsort(self.y), torch.bincount(self.y)
+        labels = self.y[rows]
+        by_class, counts = torch.argsort(labels), torch.bincount(labels)
         present = counts.nonzero().squeeze(-1)
-        drawn = present[torch.randint(len(present), (len(self.y),), generator=generator)]
-        place = (torch.rand(len(self.y), generator=generator, dtype=torch.float64) * counts[drawn]).long()
-        return by_class[(counts.cumsum(0) - counts)[drawn] + place]
+        drawn = present[torch.randint(len(present), (len(rows),), generator=generator)]
+        place = (torch.rand(len(rows), generator=generator, dtype=torch.float64) * counts[drawn]).long()
+        return rows[by_class[(counts.cumsum(0) - counts)[drawn] + place]]
 
 
 def capped_sample(y: Tensor, cap: int, *, seed: int) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training.network import head_logits
 from equipoise.training.prepare import is_number, is_whole
-from equipoise.training.strength import angular_strength, lacking_shift
+from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
 
@@ -24,6 +24,11 @@ class Curriculum:
     effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
     is held back by log(u_c / min u), reached over the first sixth of what follows the softmax stage.
 
+    Margins do nothing more where a network knows its training samples by heart, and just there a rare class is still
+    found too seldom. So the first two stages leave a tenth of the samples out; at the end of the class stage these tell
+    what they still lack along log(u / min u), predictions are moved by that from then on, and the sample stage has all
+    samples.
+
     In a loop of your own::
 
         curriculum = Curriculum(epochs=30)
@@ -35,6 +40,8 @@ class Curriculum:
                 curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), loss)
             if curriculum.wants_features(epoch, loss):
                 curriculum.adapt(loss, features, target)           # of a sample, from the model in eval mode
+            if curriculum.wants_correction(epoch):
+                curriculum.correct(loss, features, target)         # of samples that no epoch has seen so far
 
     Args:
         epochs: how many there are in all.
@@ -44,6 +51,8 @@ class Curriculum:
             ``margins_from_uncertainty``.
         strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
             stage on, ``feedback`` times the shift that held-out samples still lack is added.
+        held_back: share of the samples, class by class, which the first two stages leave out; 0 corrects nothing, and
+            so do stages of which one is empty.
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class Curriculum:
         rule: MarginRule = "log",
         strength: StrengthRule = "uncertainty",
         feedback: float = 0.5,
+        held_back: float = 0.1,
     ) -> None:
         if not is_whole(epochs) or epochs < 1:
             raise InvalidInputError(f"epochs must be a whole number of at least 1, got {epochs!r}.")
@@ -68,7 +78,9 @@ class Curriculum:
         if not 0 < feedback <= 1 or not m_max > 1:
             raise InvalidInputError(f"feedback must lie in (0, 1] and m_max above 1, got {feedback} and {m_max}.")
         self.epochs, self.kind, self.m_max, self.rule = epochs, kind, m_max, rule
-        self.strength, self.feedback = strength, feedback
+        if not is_number(held_back) or not 0 <= held_back < 1:
+            raise InvalidInputError(f"held_back must be a share of the samples in [0, 1), got {held_back!r}.")
+        self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
         self.class_start, self.sample_start = _boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
         self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
@@ -83,7 +95,7 @@ class Curriculum:
         """Set the strength of the class level and of the sample level for this epoch."""
         stage = self.stage(epoch)
         if stage == "softmax":
-            loss.strength = torch.zeros(())
+            loss.strength, loss.shift = torch.zeros(()), torch.zeros_like(loss.shift)
         elif self.uncertainty is None:
             raise InvalidStateError(
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
@@ -107,6 +119,31 @@ class Curriculum:
         """Whether :meth:`adapt` has anything to do after this epoch."""
         in_time = self.class_start - 1 <= epoch < self.epochs - 1
         return in_time and (self.strength == "feedback" or loss.form == "angular")
+
+    @property
+    def given_back(self) -> int:
+        """The epoch from which the samples held back take part: that of the sample level, 0 if none are held back."""
+        three_stages = self.class_start < self.sample_start < self.epochs
+        return self.sample_start if self.held_back > 0 and three_stages else 0
+
+    def wants_correction(self, epoch: int) -> bool:
+        """Whether the epoch that just ended is the last before the samples held back take part."""
+        return epoch == self.given_back - 1
+
+    def correct(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
+        """Move predictions by what samples that were not trained on still lack, and tell by how many log(u / min u).
+
+        Args:
+            features: (batch, D), of the model in eval mode.
+        """
+        if self.uncertainty is None:
+            raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
+        direction = log_steps(self.uncertainty).to(features.device)
+        with torch.no_grad():
+            logits = head_logits(loss, features) - loss.shift
+        lacking = sure_shift(logits, target, direction)
+        loss.shift = lacking * direction
+        return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
         """Keep the class uncertainty and give the loss its margins."""

@@ -12,6 +12,7 @@ from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.curriculum import Curriculum
+from equipoise.training.defaults import hold_out
 from equipoise.training.identity import run_identity
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.network import Network, head_logits
@@ -51,8 +52,9 @@ def train(
     accelerator = make_accelerator(settings, folder, tracker)
     watcher = watcher or Silence()
     torch.manual_seed(settings.seed + accelerator.process_index)
-    loader, batches = make_loader(data, settings, accelerator)
-    steps = settings.epochs * math.ceil(len(batches) / settings.accumulate)
+    back = _held_back(data, settings, curriculum)
+    loader, batches = make_loader(data, settings, accelerator, held_back=back, given_back=_given_back(curriculum))
+    steps = sum(math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs))
     optimizer, scheduler = make_optimizer(network, settings, steps)
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
     counts = class_counts(data.y, network.head.classes)
@@ -83,7 +85,7 @@ def train(
             record = {"epoch": epoch, "stage": stage, "loss": _over_processes(accelerator, position.mean_loss())}
             if curriculum is not None and curriculum.wants_uncertainty(epoch):
                 run.keep_weights("softmax")
-            record |= _end_epoch(trainee, data, settings, held_out, epoch)
+            record |= _correction(trainee, data, back, epoch) | _end_epoch(trainee, data, settings, held_out, epoch)
             _remember_best(trainee, position, record, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
             position.end_epoch(record)
@@ -117,6 +119,30 @@ def _check_together(
         raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
     if curriculum.strength == "feedback" and validation is None:
         raise InvalidInputError("strength='feedback' is measured on held-out samples; hold some out.")
+
+
+def _given_back(curriculum: Curriculum | None) -> int:
+    return 0 if curriculum is None else curriculum.given_back
+
+
+def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | None) -> Tensor | None:
+    """Rows which the first two stages leave out, the same on every process and after every resume."""
+    if curriculum is None or curriculum.given_back == 0:
+        return None
+    held = hold_out(data.y, curriculum.held_back, seed=settings.seed)[1]
+    return held if len(held) else None
+
+
+def _correction(trainee: Trainee, data: ArrayData, back: Tensor | None, epoch: int) -> dict[str, float]:
+    """What the samples held back still lack, before the first epoch that trains on them."""
+    head, curriculum = trainee.network.head, trainee.curriculum
+    if curriculum is None or back is None or not isinstance(head, UncertaintyMarginLoss):
+        return {}
+    if not curriculum.wants_correction(epoch):
+        return {}
+    held_back = data.subset(back)
+    features = gathered_features(trainee.accelerator, trainee.network, held_back)
+    return {"shift": curriculum.correct(head, features, held_back.y.to(features.device))}
 
 
 def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:

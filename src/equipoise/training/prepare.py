@@ -121,11 +121,20 @@ def _has_accelerator() -> bool:
     return device is not None and device.type != "mps"
 
 
-def make_loader(data: ArrayData, settings: Settings, accelerator: Accelerator) -> tuple[DataLoader[Any], EpochBatches]:
+def make_loader(
+    data: ArrayData,
+    settings: Settings,
+    accelerator: Accelerator,
+    *,
+    held_back: Tensor | None = None,
+    given_back: int = 0,
+) -> tuple[DataLoader[Any], EpochBatches]:
     """Batches of all processes together, rounded up so that every process gets as much of each."""
     processes = int(accelerator.num_processes)
     size = math.ceil(settings.batch_size / processes) * processes
-    batches = EpochBatches(data.y, size, seed=settings.seed, order=settings.order)
+    batches = EpochBatches(
+        data.y, size, seed=settings.seed, order=settings.order, held_back=held_back, given_back=given_back
+    )
     # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
     workers = _workers(data, processes)
     loader = DataLoader(

@@ -6,9 +6,15 @@ lacks on held-out samples is the shift k along the same direction that minimises
 .. math:: L(k) = \sum_c \frac{1}{n_c} \sum_{i: y_i = c} -\log \mathrm{softmax}(z_i + k\,(m - 1))_{c},
 
 which is convex in k. The curriculum's ``strength="feedback"`` adds half of it to s after every epoch.
+
+A network that has learnt its training samples by heart meets any margin there, and held-out samples lack a shift all
+the same. :func:`sure_shift` tells how much of it is beyond chance, and a prediction is moved by that.
 """
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
@@ -19,6 +25,9 @@ from equipoise.training.measure import count_labels
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
+
+WARMEST = 5.0
+"""Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
 
 SMALLEST_SHIFT = 1e-3
 """Angles that move the logits by less on average have collapsed, and set no scale."""
@@ -55,6 +64,50 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iteratio
         else:
             high = middle
     return (low + high) / 2 / steepest
+
+
+def sure_shift(logits: Tensor, target: Tensor, direction: Tensor) -> float:
+    r"""The shift along a direction that held-out samples lack, less one standard error, and never below 0.
+
+    k is sought together with a temperature, as a network that is too sure of itself would want a larger one:
+
+    .. math:: \min_{k, T} \; n_e \sum_c \frac{1}{C n_c} \sum_{i: y_i = c} -\log\mathrm{softmax}((z_i + k d)/T)_c
+
+    where n_e is Kish's effective number of the samples so weighed. The curvature in k gives the standard error, so
+    that a few held-out samples move nothing. Margins are only ever added to, never taken back.
+
+    Args:
+        logits, target, direction: as in :func:`lacking_shift`; with several labels each label counts as a sample.
+    """
+    if len(logits) == 0 or not bool((direction != 0).any()):
+        return 0.0
+    weight = balancing_weights(target, logits.shape[-1]).flatten()
+    weight = weight * weight.sum() / weight.square().sum()  # adds up to n_e
+    rows = logits.double().flatten(0, -2)
+    along = direction.double().expand_as(logits).flatten(0, -2)
+    k, temperature = _fit_shift(rows, along, target.flatten(), weight)
+    chance = torch.softmax((rows + k * along) / temperature, -1)
+    variance = (chance * along.square()).sum(-1) - (chance * along).sum(-1).square()
+    curvature = float((weight * variance).sum()) / temperature**2
+    return max(0.0, min(k, WIDEST) - curvature**-0.5) if curvature > 0 else 0.0
+
+
+@torch.enable_grad()
+def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> tuple[float, float]:
+    """k and T of the least weighed log loss of (rows + k·along)/T: all of shape (samples, classes) but the last two."""
+    values = torch.zeros(2, dtype=torch.float64, device=rows.device, requires_grad=True)  # k and log T
+    optimizer = torch.optim.LBFGS([values], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        temperature = values[1].clamp(-WARMEST, WARMEST).exp()
+        found = (weight * F.cross_entropy((rows + values[0] * along) / temperature, target, reduction="none")).sum()
+        found.backward()
+        return found
+
+    optimizer.step(loss)
+    k, log_temperature = values.detach().tolist()
+    return k, math.exp(min(WARMEST, max(-WARMEST, log_temperature)))
 
 
 def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: Tensor) -> float:

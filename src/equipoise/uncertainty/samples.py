@@ -14,6 +14,9 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.tensors import class_labels, required_tensor
 
+NUMBERS_AT_ONCE = 2**19
+"""Of class vectors whose squares are held at a time: 2 MB in float32, 1,024 classes of 512 features."""
+
 
 class ErrorMoments(NamedTuple):
     """Mean μ_E and variance σ_E² of the error against every class; both 0 at the true class itself."""
@@ -91,7 +94,8 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
     """
     features, vectors, target = _checked(features, vectors, target, rate)
     variance = _closed_variance(features, vectors, target, rate)
-    mean = (features @ vectors.flatten(0, -2).T).unflatten(-1, vectors.shape[:-1])
+    parts = vectors.flatten(0, -2).split(_rows_at_once(vectors))
+    mean = torch.cat([features @ _bounded(part).T for part in parts], dim=-1).unflatten(-1, vectors.shape[:-1])
     return ErrorMoments(mean - mean.gather(-1, target.unsqueeze(-1)), variance)
 
 
@@ -104,25 +108,44 @@ def _closed_variance(features: Tensor, vectors: Tensor, target: Tensor, rate: fl
     largest = torch.finfo(features.dtype).max ** 0.8  # so that a batch of variances has a finite sum
     spread = features.square() * (rate / (1 - rate))  # Var[f_d] under dropout, (batch, D)
     if vectors.ndim == 3:  # a pair of class vectors an attribute: one rival, one difference
-        own = (spread @ (vectors[:, 1] - vectors[:, 0]).square().T).clamp_max_(largest)  # (batch, attributes)
+        pairs = _bounded(vectors)
+        own = (spread @ (pairs[:, 1] - pairs[:, 0]).square().T).clamp_max_(largest)  # (batch, attributes)
         return torch.stack((own * target, own * (1 - target)), dim=-1)
-    true = vectors[target]  # w_y, (batch, D)
-    variance = spread @ vectors.square().T  # Σ w_j² v
-    variance.addmm_(spread * true, vectors.T, alpha=-2).add_((spread * true.square()).sum(-1, keepdim=True))
+    true = _bounded(vectors[target])  # w_y, (batch, D)
+    across = spread * true
+    # Thousands of class vectors are squared a part at a time: their squares alone would be as large as the head.
+    parts = [_part(spread, across, _bounded(part)) for part in vectors.split(_rows_at_once(vectors))]
+    variance = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+    variance = variance.add_((spread * true.square()).sum(-1, keepdim=True))
     return variance.clamp_(0, largest).scatter_(-1, target.unsqueeze(-1), 0.0)
 
 
+def _part(spread: Tensor, across: Tensor, vectors: Tensor) -> Tensor:
+    """Σ_d w_j² v − 2 Σ_d w_j w_y v for some of the classes."""
+    return (spread @ vectors.square().T).addmm_(across, vectors.T, alpha=-2)
+
+
+def _bounded(vectors: Tensor) -> Tensor:
+    """Entries so small that no square or sum of them overflows: 6·10⁵ at most in float32."""
+    longest = torch.finfo(vectors.dtype).max ** 0.15
+    return vectors.clamp(-longest, longest)
+
+
+def _rows_at_once(vectors: Tensor) -> int:
+    return max(1, NUMBERS_AT_ONCE // max(1, vectors.shape[-1]))
+
+
 def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The three after every check, at least float32, and so small that no sum over D features overflows."""
+    """The three after every check, at least float32; features so small that no sum over D of them overflows."""
     if not 0 <= rate < 1:
         raise InvalidInputError(f"rate is the share of features dropped and must lie in [0, 1), got {rate}.")
     _check_features(features, vectors, target)
     labels = class_labels(target, vectors.shape[-2])
     dtype = torch.promote_types(torch.promote_types(features.dtype, vectors.dtype), torch.float32)
     most, odds = torch.finfo(dtype).max, max(1.0, rate / (1 - rate))
-    longest = most**0.15  # of a class vector's entry: 6·10⁵ in float32
-    farthest = (most**0.7 / (16 * max(1, features.shape[1]) * odds)) ** 0.5  # of a feature: D·odds·f²·(2w)² ≤ most/4
-    return features.to(dtype).clamp(-farthest, farthest), vectors.to(dtype).clamp(-longest, longest), labels
+    # of a feature: D·odds·f²·(2w)² ≤ most/4, for vectors within _bounded
+    farthest = (most**0.7 / (16 * max(1, features.shape[1]) * odds)) ** 0.5
+    return features.to(dtype).clamp(-farthest, farthest), vectors.to(dtype), labels
 
 
 def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:

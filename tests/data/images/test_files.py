@@ -137,7 +137,7 @@ def test_a_folder_around_the_class_folders_is_stepped_into(tmp_path):
 
 def test_images_without_class_folders_say_what_is_expected(tmp_path):
     write(tmp_path / "1.png")
-    with pytest.raises(InvalidInputError, match=r"1 images but no folder a class; move them into .* or pass labels="):
+    with pytest.raises(InvalidInputError, match=r"1 images but no folder a class; .* or give a CSV .*--labels"):
         read_images(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_no_image_one_class_or_no_folder_are_errors(tmp_path):
         read_images(tmp_path)
     with pytest.raises(InvalidInputError, match="is no folder; give the folder that holds the images"):
         read_images(tmp_path / "none")
-    with pytest.raises(InvalidInputError, match="columns of a CSV; pass labels="):
+    with pytest.raises(InvalidInputError, match="columns of a CSV; give it"):
         read_images(tmp_path, target="dx")
 
 

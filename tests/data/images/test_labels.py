@@ -109,7 +109,7 @@ def test_a_split_column_of_another_meaning_is_no_partition(photos):
     assert read(photos, "file,label,set\na,x,3\nb,y,4\n").partition is None
 
 
-def test_rows_without_a_file_are_noted_up_to_one_in_a_hundred(photos):
+def test_a_few_rows_without_a_file_are_noted_and_more_are_an_error(photos):
     for number in range(100):
         write(photos / f"n{number}.png", number, height=2, width=2)
     rows = [f"n{number},{'xy'[number % 2]}" for number in range(100)]
@@ -119,9 +119,9 @@ def test_rows_without_a_file_are_noted_up_to_one_in_a_hundred(photos):
         "1 of 100 rows of the labels name files that are not in" in n and "'gone.png'" in n for n in samples.notes
     )
     with pytest.raises(
-        InvalidInputError, match=r"2 of 100 rows .* more than the 1 %.*the first 'gone\.png'; check the"
+        InvalidInputError, match=r"4 of 100 rows .* more than the 3 that may.*the first 'gone\.png'; check the"
     ):
-        read(photos, "\n".join(["file,label", *rows[:98], "gone.png,x", "lost.png,y"]))
+        read(photos, "\n".join(["file,label", *rows[:96], "gone.png,x", "lost.png,y", "no.png,y", "none.png,x"]))
 
 
 def test_files_without_a_row_double_rows_and_empty_labels_are_noted(photos):

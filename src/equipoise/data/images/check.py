@@ -22,6 +22,8 @@ from equipoise.data.images.verified import DIGEST_BYTES, FORMAT, Finding, Verifi
 from equipoise.errors import InvalidInputError
 
 TOLERATED = 0.01
+ALWAYS, AT_MOST = 3, 0.1
+"""Of fewer files than 1 % would allow, this many may be bad, but no larger a share than this."""
 FILES_AT_ONCE = 64
 FEW_FILES = 256  # not worth the start of processes
 
@@ -101,12 +103,16 @@ def _is_mac() -> bool:
 
 
 def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | None:
-    """A note on a few bad ones among many; past 1 % an error, for then something larger is wrong."""
+    """A note on a few bad ones among many; past 1 % an error, for then something larger is wrong.
+
+    Of less than 300 three may be bad, but no more than a tenth: one broken photo among 40 stops nobody.
+    """
     if not bad:
         return None
-    if len(bad) > TOLERATED * total:
+    allowed = int(max(TOLERATED * total, min(ALWAYS, AT_MOST * total)))
+    if len(bad) > allowed:
         raise InvalidInputError(
-            f"{len(bad)} of {total} {what}, more than the 1 % that may be left out, the first {bad[0]}; {remedy}."
+            f"{len(bad)} of {total} {what}, more than the {allowed} that may be left out, the first {bad[0]}; {remedy}."
         )
     return f"{len(bad)} of {total} {what}; left out: {', '.join(bad[:3])}{', …' if len(bad) > 3 else ''}."
 

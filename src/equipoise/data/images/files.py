@@ -54,7 +54,7 @@ def read_images(
         progress: called with the files checked so far and all of them.
     """
     if labels is None and (file_column is not None or target is not None or group is not None):
-        raise InvalidInputError("file_column, target and group are columns of a CSV; pass labels= that CSV.")
+        raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
     root = unpack(folder) if is_archive(folder) and Path(folder).is_file() else Path(folder)
     found = scan(root)
     if not found.images:

@@ -40,7 +40,7 @@ def class_folders(found: Scan) -> Labelled:
     if not tops:
         raise InvalidInputError(
             f"{str(found.root)!r} holds {len(found.images)} images but no folder a class; move them into folders such "
-            "as cat/1.jpg and dog/2.jpg, or pass labels= a CSV of file and label."
+            "as cat/1.jpg and dog/2.jpg, or give a CSV of file and label (--labels, labels=)."
         )
     divided = {PARTS.get(top.lower()) for top in tops} >= {"train"} and all(top.lower() in PARTS for top in tops)
     level = 1 if divided and any(len(steps) > 2 for steps in inside.values()) else 0

@@ -1,0 +1,95 @@
+"""``equipoise verify``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from equipoise.cli.options import AsJson, Quiet, RunFolder
+from equipoise.cli.printing import ConsoleWatcher, print_json
+
+if TYPE_CHECKING:
+    from equipoise.faces.verify import Verified
+
+
+def verify(
+    run: RunFolder,
+    pairs: Annotated[
+        Path, typer.Option(help="The list of pairs, or a .bin file; with --protocol folder the list to write.")
+    ],
+    images: Annotated[Path | None, typer.Option(help="The folder, or an archive, of the faces.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="lfw, ytf, list, bin or folder; default by the file.")] = None,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out pairs whose images are not there.")
+    ] = False,
+    frames: Annotated[
+        int | None, typer.Option(min=1, help="Frames of a video at most, spread evenly; default all.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=20, help="Pairs to draw with --protocol folder.")] = 6000,
+    seed: Annotated[int, typer.Option(min=0, help="Of that draw.")] = 0,
+    layer: Annotated[str, typer.Option(help="Features: 'pooled', as in the paper, or 'last', before the classes.")] = (
+        "pooled"
+    ),
+    flip: Annotated[bool, typer.Option(help="Average with the features of the mirror image.")] = True,
+    roc: Annotated[Path | None, typer.Option(help="Write the ROC into a .csv, .png or .svg file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the ROC's file if it exists.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell whether two faces are of one person.
+
+    The similarity of a pair is the cosine of the run's features; a fold is scored at the threshold that suits the
+    other folds best. Reads LFW's pairs.txt, the splits.txt of YouTube Faces, plain lists of `path path 0/1 [fold]`
+    and the .bin files of AgeDB-30, CFP-FP and others; or draws pairs from a folder of people and writes them down.
+
+    \b
+    Examples:
+        equipoise verify runs/faces --pairs pairs.txt --images lfw-aligned/
+        equipoise verify runs/faces --pairs agedb_30.bin --roc roc.png
+        equipoise verify runs/faces --pairs splits.txt --images ytf-aligned/ --frames 100
+        equipoise verify runs/faces --pairs my-pairs.txt --images people/ --protocol folder
+    """
+    from equipoise.faces.verify import PairOptions, roc_file, verify_run, write_roc
+    from equipoise.runs import RunModel
+
+    if roc is not None:
+        roc_file(roc, force=force)
+    options = PairOptions(pairs, images, cast(Any, protocol), skip_missing, frames, count, seed)
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        model = RunModel.load(run)
+        wanted = cast(Literal["pooled", "last"], layer)
+        verified = verify_run(model, options, layer=wanted, flip=flip, tell=watcher.note, progress=watcher.progress)
+    if roc is not None:
+        write_roc(verified.found.roc, roc, force=force)
+    if as_json:
+        about = {"run": str(run), "pairs_file": str(pairs), "protocol": verified.protocol, "layer": layer, "flip": flip}
+        print_json(about | verified.found.as_dict())
+    else:
+        _print(verified)
+    if verified.protocol == "folder":
+        watcher.note(f"The pairs are in {pairs}; --protocol list uses them again.")
+    if roc is not None:
+        watcher.note(f"The ROC is in {roc}.")
+
+
+def _print(verified: "Verified") -> None:
+    from equipoise.evaluation.verification import FALSE_ACCEPTS
+
+    found, console = verified.found, Console()
+    different = found.pairs - found.same
+    console.print(f"{found.pairs:,} pairs, {found.same:,} of one person and {different:,} of two", highlight=False)
+    table = Table()
+    for heading in ("fold", "pairs", "threshold", "accuracy"):
+        table.add_column(heading, justify="right")
+    for fold in found.folds:
+        table.add_row(str(fold.name), f"{fold.pairs:,}", f"{fold.threshold:.4f}", f"{fold.accuracy:.2%}")
+    console.print(table)
+    lines = {"accuracy": f"{found.accuracy:.2%} ± {found.deviation:.2%} over the folds"}
+    lines["area under the ROC"] = f"{found.roc.area:.4f}"
+    for far, tar in found.tar.items():
+        few = f"– (needs {FALSE_ACCEPTS / far:,.0f} pairs of two people, there are {different:,})"
+        lines[f"TAR at FAR {far:g}"] = few if tar is None else f"{tar:.2%}"
+    for name, text in lines.items():
+        console.print(f"{name:<20}{text}", highlight=False, soft_wrap=True)

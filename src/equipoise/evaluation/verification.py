@@ -1,0 +1,235 @@
+"""Whether two faces are of one person: from similarities of pairs to accuracy by folds, ROC and TAR at a FAR."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidInputError
+
+FARS = (1e-2, 1e-3, 1e-4)
+FALSE_ACCEPTS = 10
+"""Different pairs that a rate of false accepts must let through before the rate says anything: 10 / FAR are needed."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Roc:
+    """One point for each distinct similarity, the strictest threshold first; a pair passes at its threshold or above.
+
+    Args:
+        far: share of the different pairs that pass.
+        tar: share of the pairs of one person that pass.
+        threshold: infinite at the first point, where none passes.
+    """
+
+    far: Floats
+    tar: Floats
+    threshold: Floats
+
+    @property
+    def area(self) -> float:
+        """Under the curve: how often a pair of one person is more alike than a pair of two, ties counted by half."""
+        return float(np.sum(np.diff(self.far) * (self.tar[1:] + self.tar[:-1])) / 2)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A fold's accuracy at the threshold that was best on all others."""
+
+    name: int
+    pairs: int
+    threshold: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What similarities of pairs are worth.
+
+    Args:
+        pairs: how many there are.
+        same: how many of them are of one person.
+        accuracy: the mean over the folds.
+        deviation: the folds' standard deviation (n − 1); 0 would be folds that are all alike.
+        folds: each by itself.
+        roc: over all pairs.
+        tar: the share of accepted pairs of one person at each FAR; None where the different pairs are too few.
+    """
+
+    pairs: int
+    same: int
+    accuracy: float
+    deviation: float
+    folds: tuple[Fold, ...]
+    roc: Roc
+    tar: dict[float, float | None]
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean over the folds, as LFW's own tables have it."""
+        return self.deviation / math.sqrt(len(self.folds))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, without the curve."""
+        return {
+            "pairs": self.pairs,
+            "same": self.same,
+            "accuracy": self.accuracy,
+            "deviation": self.deviation,
+            "standard_error": self.standard_error,
+            "auc": self.roc.area,
+            "tar_at_far": {f"{far:g}": tar for far, tar in self.tar.items()},
+            "folds": [vars(fold) for fold in self.folds],
+        }
+
+
+def verification(
+    similarity: ArrayLike, same: ArrayLike, fold: ArrayLike, *, fars: Iterable[float] = FARS
+) -> Verification:
+    """The protocol of LFW: each fold is scored at the threshold that suits all other folds best.
+
+    Args:
+        similarity: of each pair, the larger the more alike.
+        same: whether a pair is of one person.
+        fold: which fold a pair belongs to, a whole number; two folds at least.
+        fars: rates of false accepts to tell the rate of true accepts at.
+    """
+    values, truth, folds = _checked(similarity, same, fold)
+    scored = tuple(_scored_fold(values, truth, folds == name, int(name)) for name in np.unique(folds))
+    accuracies = np.array([each.accuracy for each in scored])
+    curve = roc(values, truth)
+    different = int((~truth).sum())
+    return Verification(
+        pairs=len(values),
+        same=int(truth.sum()),
+        accuracy=float(accuracies.mean()),
+        deviation=float(accuracies.std(ddof=1)),
+        folds=scored,
+        roc=curve,
+        tar={far: tar_at_far(curve, far) if resolves(different, far) else None for far in fars},
+    )
+
+
+def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
+    """The threshold with the most right answers, where a pair at it or above is taken for one person.
+
+    Equal similarities are never told apart: thresholds lie halfway between two different ones. Of several that are
+    equally good it is the one in the widest gap, and of equal gaps the lowest; to accept all pairs, or none, is the
+    last resort.
+
+    >>> best_threshold([0.1, 0.2, 0.6, 0.8], [False, False, True, True])
+    0.4
+    """
+    values, truth = np.asarray(similarity, dtype=np.float64), np.asarray(same, dtype=bool)
+    levels, place = np.unique(values, return_inverse=True)
+    positive = np.bincount(place, weights=truth, minlength=len(levels))
+    negative = np.bincount(place, weights=~truth, minlength=len(levels))
+    # right[k]: the k lowest levels are refused, the others accepted
+    right = np.concatenate(([0.0], np.cumsum(negative - positive))) + positive.sum()
+    gaps = np.concatenate(([0.0], np.diff(levels), [0.0]))
+    best = np.flatnonzero(right == right.max())
+    chosen = int(best[np.argmax(gaps[best])])
+    if chosen == 0:
+        return float(levels[0])
+    if chosen == len(levels):
+        return float(np.nextafter(levels[-1], np.inf))
+    low, high = float(levels[chosen - 1]), float(levels[chosen])
+    middle = low + (high - low) / 2
+    return middle if low < middle < high else high  # neighbouring floats have none between them
+
+
+def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
+    """The curve over all thresholds, no point left out.
+
+    >>> curve = roc([0.9, 0.8, 0.3, 0.3], [True, False, True, False])
+    >>> curve.far.tolist(), curve.tar.tolist(), curve.area
+    ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0], 0.625)
+    """
+    values, truth = np.asarray(similarity, dtype=np.float64), np.asarray(same, dtype=bool)
+    if not truth.any() or truth.all():
+        raise InvalidInputError(
+            f"a ROC needs pairs of one person and pairs of two, got {int(truth.sum())} and {int((~truth).sum())}."
+        )
+    levels, place = np.unique(-values, return_inverse=True)  # the most alike first
+    accepted = [np.cumsum(np.bincount(place, weights=kind, minlength=len(levels))) for kind in (~truth, truth)]
+    far, tar = (np.concatenate(([0.0], counts / counts[-1])) for counts in accepted)
+    return Roc(far, tar, np.concatenate(([np.inf], -levels)))
+
+
+def tar_at_far(curve: Roc, far: float) -> float:
+    """The largest share of true accepts among the thresholds whose false accepts do not exceed ``far``."""
+    if not 0 <= far <= 1:
+        raise InvalidInputError(f"far is a share of the different pairs, from 0 to 1, got {far}.")
+    return float(curve.tar[curve.far <= far].max())
+
+
+def resolves(different: int, far: float) -> bool:
+    """Whether so many different pairs are enough for that rate of false accepts.
+
+    >>> resolves(3_000, 1e-2), resolves(3_000, 1e-3)
+    (True, False)
+    """
+    return different * far >= FALSE_ACCEPTS * (1 - 1e-9)
+
+
+def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
+    """Cosine of the angle between two features, row by row, both (pairs, D); 0 for a feature that is all zeros."""
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.ndim != 2 or a.shape != b.shape:
+        raise InvalidInputError(f"features must be (pairs, D), both alike, got the shapes {a.shape} and {b.shape}.")
+    found: Floats = (_unit(a) * _unit(b)).sum(1)
+    return found.clip(-1, 1)
+
+
+def averaged(features: ArrayLike, group: ArrayLike, groups: int) -> Floats:
+    """The mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video."""
+    rows, places = np.asarray(features, dtype=np.float64), np.asarray(group, dtype=np.intp)
+    counts = np.bincount(places, minlength=groups)
+    if len(counts) > groups or not counts.all():
+        raise InvalidInputError(f"each of the {groups} groups must have a feature, got {len(rows)} features for them.")
+    sums = np.zeros((groups, rows.shape[1]))
+    np.add.at(sums, places, rows)
+    return sums / counts[:, None]
+
+
+def _unit(rows: Floats) -> Floats:
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+    scaled = rows / np.where(largest > 0, largest, 1)  # squares of tiny and of huge features must not leave the range
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    unit: Floats = scaled / np.where(length > 0, length, 1)
+    return unit
+
+
+def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool_], name: int) -> Fold:
+    others = truth[~mine]
+    if not others.any() or others.all():
+        raise InvalidInputError(
+            f"fold {name} holds every pair of {'one person' if not others.any() else 'two people'}, so that no "
+            "threshold can be chosen without it; deal both kinds of pairs to several folds."
+        )
+    threshold = best_threshold(values[~mine], others)
+    right = (values[mine] >= threshold) == truth[mine]
+    return Fold(name, int(mine.sum()), threshold, float(right.mean()))
+
+
+def _checked(
+    similarity: ArrayLike, same: ArrayLike, fold: ArrayLike
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.int64]]:
+    values, truth, folds = np.asarray(similarity, dtype=np.float64), np.asarray(same), np.asarray(fold)
+    if values.ndim != 1 or truth.shape != values.shape or folds.shape != values.shape or len(values) == 0:
+        raise InvalidInputError(
+            "similarity, same and fold must hold one value for each pair, got the shapes "
+            f"{values.shape}, {truth.shape} and {folds.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise InvalidInputError("similarities must be finite, got NaN or infinity; look at the features.")
+    if not np.isin(truth, (0, 1)).all():
+        raise InvalidInputError("same must hold truth values, or 0 and 1.")
+    if len(np.unique(folds)) < 2:
+        raise InvalidInputError("there must be two folds at least, so that a threshold can be chosen on the others.")
+    return values, truth.astype(bool), folds.astype(np.int64)
