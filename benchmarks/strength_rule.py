@@ -35,14 +35,21 @@ CONTESTANTS: dict[str, dict[str, object]] = {
     "cross-entropy": {"method": "cross_entropy"},
     "logit adjustment": {"method": "logit_adjustment"},
     "logit adjustment, τ = 1.3": {"method": "logit_adjustment_1.3"},
+    "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
-    "class level": {"sample_level": "none"},
-    "class + sample level, expected": {"sample_level": "expected"},
-    "class + sample level, complement": {"sample_level": "complement"},
-    "angular, class level": {"form": "angular", "sample_level": "none"},
-    "angular, class + sample level, complement": {"form": "angular", "sample_level": "complement"},
-    "relative variance": {"kind": "relative", "sample_level": "none"},
-    "relative variance, fed back": {"kind": "relative", "strength": "feedback", "sample_level": "none"},
+    "class level": {"sample_level": "none", "held_back": 0.0},
+    "class + sample level, expected": {"sample_level": "expected", "held_back": 0.0},
+    "default: corrected": {},
+    "class + sample level, complement": {"sample_level": "complement", "held_back": 0.0},
+    "angular, class level": {"form": "angular", "sample_level": "none", "held_back": 0.0},
+    "angular, class + sample level, complement": {"form": "angular", "sample_level": "complement", "held_back": 0.0},
+    "relative variance": {"kind": "relative", "sample_level": "none", "held_back": 0.0},
+    "relative variance, fed back": {
+        "kind": "relative",
+        "strength": "feedback",
+        "sample_level": "none",
+        "held_back": 0.0,
+    },
 }
 
 
@@ -140,6 +147,9 @@ def run(case: tuple[Callable, Callable], options: dict[str, object], seed: int) 
     counts = np.unique(y[kept], return_counts=True)[1]
     rare = counts < np.sqrt(counts.min() * counts.max())
     found = {"accuracy": float(recall.mean()), "g_mean": float(np.exp(np.log(np.maximum(recall, 1e-3)).mean()))}
+    shift = [record["shift"] for record in model.history_["epochs"] if "shift" in record]
+    if shift:
+        found["shift"] = shift[0]
     if rare.any() and not rare.all():
         found |= {"rare": float(recall[rare].mean()), "common": float(recall[~rare].mean())}
     return {name: round(value, 5) for name, value in found.items()}

@@ -51,6 +51,8 @@ def test_missing_images_are_one_line_or_counted(equipoise, image_run, people, tm
     done = equipoise(*asked, "--skip-missing")
     assert done.code == 0
     assert done.err.splitlines()[0] == "1 of 9 pairs are left out: 'gone.png' is not there."
+    quiet = equipoise(*asked, "--skip-missing", "--json", "--quiet")
+    assert json.loads(quiet.out)["notes"][0] == "1 of 9 pairs are left out: 'gone.png' is not there."
 
 
 def test_a_curve_that_cannot_be_written_is_said_before_anything_is_done(equipoise, image_run, people, tmp_path):

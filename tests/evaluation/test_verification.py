@@ -186,6 +186,8 @@ def test_figures_are_plain_json():
         ([0.1, 0.2], [0, 2], [1, 2], "0 and 1"),
         ([0.1], [0, 1], [1, 2], "one value for each pair"),
         ([], [], [], "one value for each pair"),
+        ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], [1, 1, 2, 2], "pairs of one person and pairs of two, got 4 and 0"),
+        ([0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0], [1, 1, 2, 2], "pairs of one person and pairs of two, got 0 and 4"),
         ([0.1, 0.2, 0.3, 0.4], [0, 1, 1, 1], [1, 2, 2, 2], "fold 1 holds every pair of two people"),
         ([0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0], [1, 2, 2, 2], "fold 1 holds every pair of one person"),
     ],

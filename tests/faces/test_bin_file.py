@@ -160,6 +160,17 @@ def test_a_file_cannot_ask_for_memory(tmp_path):
         tracemalloc.stop()
 
 
+def test_one_image_referred_to_very_often_is_refused_before_it_is_copied(tmp_path, monkeypatch):
+    image = bytearray(2**16)
+    path = written(tmp_path, pickle.dumps(([image] * 400, [True] * 200), protocol=5))
+    monkeypatch.setattr(bin_file, "LIMIT_BYTES", 2**20)
+    tracemalloc.start()
+    with pytest.raises(InvalidInputError, match="its images have more than 1,048,576 bytes"):
+        read_bin_pairs(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**21
+    tracemalloc.stop()
+
+
 def test_sizes_are_bounded(tmp_path, monkeypatch):
     path = written(tmp_path, pickle.dumps((IMAGES, SAME)))
     monkeypatch.setattr(bin_file, "MOST_OPCODES", 5)

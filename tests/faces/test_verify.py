@@ -145,7 +145,8 @@ def test_people_who_were_trained_on_are_named(model, tmp_path):
     root = write_faces(tmp_path / "faces", ["night/1.png", "night/2.png", "noon/1.png"])
     lines = ["night/1.png night/2.png 1", "night/1.png noon/1.png 0"] * 2
     told = []
-    verify_run(model, PairOptions(write_list(tmp_path / "list.txt", *lines), root), tell=told.append)
+    verified = verify_run(model, PairOptions(write_list(tmp_path / "list.txt", *lines), root), tell=told.append)
+    assert list(verified.notes) == told
     assert told == [
         "1 of the 2 people in the pairs were trained on ('night'): the figures are not those of unknown people."
     ]
@@ -188,6 +189,7 @@ def test_every_protocol_is_read(tmp_path):
         ),
         ({"pairs": "x.bin", "images": "."}, r"a \.bin file holds its own images"),
         ({"pairs": "list.txt", "images": ".", "frames": 3}, "--frames is for videos"),
+        ({"pairs": "x.bin", "frames": 3}, "--frames is for videos, and the protocol is bin"),
         ({"pairs": "list.txt", "images": ".", "protocol": "folder"}, r"list\.txt exists; name a new file"),
     ],
 )
@@ -227,5 +229,5 @@ def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
     write_roc(curve, tmp_path / "roc.csv", force=True)
     with pytest.raises(InvalidInputError, match=r"must end in \.csv, \.png or \.svg"):
         roc_file(tmp_path / "roc.txt")
-    with pytest.raises(InvalidInputError, match="cannot be written"):
-        write_roc(curve, tmp_path / "gone" / "roc.csv")
+    with pytest.raises(InvalidInputError, match="there is no folder '.*gone'; make it first"):
+        roc_file(tmp_path / "gone" / "roc.csv")

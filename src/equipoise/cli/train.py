@@ -73,11 +73,13 @@ def train(
         equipoise train --resume --out runs/photos
     """
     from equipoise.runs import new_folder, train_run
+    from equipoise.runs.processes import is_main
 
     values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}
     values |= {name: str(values[name]) for name in ("labels", "test_labels", "weights") if values[name] is not None}
     options, configured = _options(context, values, config, out if resume else None)
     folder = out or (Path(configured) if configured else new_folder(options.data))
+    quiet = quiet or not is_main()
     watcher = ConsoleWatcher(quiet=quiet)
     command = shlex.join(["equipoise", *sys.argv[1:]])
     try:
@@ -86,6 +88,8 @@ def train(
             result = train_run(options, folder, resume=resume, verbose=shown, watcher=watcher, command=command)
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(folder)) from None
+    if not is_main():
+        return
     if as_json:
         print_json(summary_of(result))
     else:

@@ -65,7 +65,7 @@ def verify(
         write_roc(verified.found.roc, roc, force=force)
     if as_json:
         about = {"run": str(run), "pairs_file": str(pairs), "protocol": verified.protocol, "layer": layer, "flip": flip}
-        print_json(about | verified.found.as_dict())
+        print_json(about | verified.found.as_dict() | {"notes": list(verified.notes)})
     else:
         _print(verified)
     if verified.protocol == "folder":

@@ -151,10 +151,7 @@ def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0], 0.625)
     """
     values, truth = np.asarray(similarity, dtype=np.float64), np.asarray(same, dtype=bool)
-    if not truth.any() or truth.all():
-        raise InvalidInputError(
-            f"a ROC needs pairs of one person and pairs of two, got {int(truth.sum())} and {int((~truth).sum())}."
-        )
+    _check_kinds(truth)
     levels, place = np.unique(-values, return_inverse=True)  # the most alike first
     accepted = [np.cumsum(np.bincount(place, weights=kind, minlength=len(levels))) for kind in (~truth, truth)]
     far, tar = (np.concatenate(([0.0], counts / counts[-1])) for counts in accepted)
@@ -217,6 +214,14 @@ def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool
     return Fold(name, int(mine.sum()), threshold, float(right.mean()))
 
 
+def _check_kinds(truth: NDArray[np.bool_]) -> None:
+    if not truth.any() or truth.all():
+        raise InvalidInputError(
+            "there must be pairs of one person and pairs of two, got "
+            f"{int(truth.sum()):,} and {int((~truth).sum()):,}; add some of the other kind."
+        )
+
+
 def _checked(
     similarity: ArrayLike, same: ArrayLike, fold: ArrayLike
 ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.int64]]:
@@ -230,6 +235,7 @@ def _checked(
         raise InvalidInputError("similarities must be finite, got NaN or infinity; look at the features.")
     if not np.isin(truth, (0, 1)).all():
         raise InvalidInputError("same must hold truth values, or 0 and 1.")
+    _check_kinds(truth.astype(bool))
     if len(np.unique(folds)) < 2:
         raise InvalidInputError("there must be two folds at least, so that a threshold can be chosen on the others.")
     return values, truth.astype(bool), folds.astype(np.int64)

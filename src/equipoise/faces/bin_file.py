@@ -204,7 +204,18 @@ def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:
     truth = list(_array(same, TRUTH_TYPES)) if isinstance(same, _Call) else same
     if not isinstance(truth, list):
         raise TypeError("the truth values are no list")
-    return [_encoded(image) for image in images], [_truth(value) for value in truth]
+    return _bounded(images), [_truth(value) for value in truth]
+
+
+def _bounded(images: list[Any]) -> list[bytes]:
+    """The bytes of each image. A file may refer to one object millions of times, and each of them may become a copy."""
+    found, total = list[bytes](), 0
+    for image in images:
+        found.append(_encoded(image))
+        total += len(found[-1])
+        if total > LIMIT_BYTES:
+            raise _HostileError(f"its images have more than {LIMIT_BYTES:,} bytes")
+    return found
 
 
 def _encoded(image: Any) -> bytes:

@@ -53,12 +53,17 @@ class PairOptions:
 
 @dataclass(frozen=True)
 class Verified:
-    """Pairs with the similarity that a run gives each."""
+    """Pairs with the similarity that a run gives each.
+
+    Args:
+        notes: what was left out, and who was trained on, a sentence each.
+    """
 
     protocol: Protocol
     pairs: Pairs
     similarity: NDArray[np.float64]
     found: Verification
+    notes: tuple[str, ...] = ()
 
 
 def verify_run(
@@ -79,12 +84,13 @@ def verify_run(
     """
     embedding(model, layer=layer, flip=flip)  # what is wrong with the run is said before pairs are drawn
     protocol, pairs = read_pairs(options)
-    for sentence in (*pairs.notes, *_known_people(model, pairs)):
+    notes = (*pairs.notes, *_known_people(model, pairs))
+    for sentence in notes:
         tell(sentence)
     features = face_features(model, pairs, layer=layer, flip=flip, progress=progress)
     similarity = cosines(features[pairs.first], features[pairs.second])
     found = verification(similarity, pairs.same, pairs.fold)
-    return Verified(protocol, pairs, similarity, found)
+    return Verified(protocol, pairs, similarity, found, notes)
 
 
 def read_pairs(options: PairOptions) -> tuple[Protocol, Pairs]:
@@ -92,14 +98,14 @@ def read_pairs(options: PairOptions) -> tuple[Protocol, Pairs]:
     protocol = options.protocol or guessed_protocol(options.pairs)
     if protocol not in get_args(Protocol):
         raise InvalidInputError(f"--protocol must be one of {', '.join(get_args(Protocol))}, got {protocol!r}.")
+    if options.frames is not None and protocol != "ytf":
+        raise InvalidInputError(f"--frames is for videos, and the protocol is {protocol}; leave it out.")
     if protocol == "bin":
         if options.images is not None:
             raise InvalidInputError("a .bin file holds its own images; leave --images out.")
         return protocol, read_bin_pairs(options.pairs)
     if options.images is None:
         raise InvalidInputError(f"--protocol {protocol} needs --images, the folder of the faces.")
-    if options.frames is not None and protocol != "ytf":
-        raise InvalidInputError(f"--frames is for videos, and the protocol is {protocol}; leave it out.")
     if protocol == "folder":
         if Path(options.pairs).expanduser().exists():
             raise InvalidInputError(
@@ -140,6 +146,8 @@ def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".csv", ".png", ".svg"):
         raise InvalidInputError(f"{file.name} must end in .csv, .png or .svg.")
+    if not file.parent.is_dir():
+        raise InvalidInputError(f"{file} cannot be written: there is no folder {str(file.parent)!r}; make it first.")
     if file.is_dir() or (file.exists() and not force):
         raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")
     return file

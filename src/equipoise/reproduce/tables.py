@@ -34,7 +34,7 @@ RESAMPLED = (
 SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}
 """Height and width at which a set's images are read for VGG16: what two cores bear."""
 SMOKE = FitOptions(epochs=3, batch_size=16, width=32)
-FEW = 30
+FEW = 12
 """Samples of a class and part in a smoke test."""
 
 

@@ -31,6 +31,7 @@ from equipoise.runs.held_out import HeldOut, answer_held_out, label_places, scor
 from equipoise.runs.inputs import RunInput, make_input
 from equipoise.runs.model import RunModel
 from equipoise.runs.options import TrainOptions
+from equipoise.runs.processes import is_main, wait_for_all
 from equipoise.runs.watching import NoteTaker, Silence, Watcher
 
 
@@ -68,48 +69,57 @@ def train_run(
 ) -> RunResult:
     """Read the data, split, train, score on what was held out; everything is kept in the folder.
 
+    Of several processes that train together each gets the result, and the first one alone writes and tells the watcher.
+
     Args:
         folder: new, or of an unfinished run of the same options when ``resume`` is set.
         verbose: 1 shows a progress bar on a terminal.
         command: what the user typed, for the record.
         given: samples to use instead of reading ``options.data``.
     """
-    started, told = time.perf_counter(), NoteTaker(watcher or Silence())
+    started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else Silence())
     folder = Path(folder)
     record = open_folder(folder, options, resume=resume)
+    wait_for_all()  # a later process would find what an earlier one has begun, and refuse the folder
     division = divide(options, told, given)
     train, test = division.train, division.test
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
     prepared = make_input(train.x, options, progress=told.progress)
     for sentence in prepared.notes:
         told.note(sentence)
-    write_json(folder / RECORD, record | {"command": record.get("command") or command})
-    save_split(division.split, folder / SPLIT, samples=division.total)
+    if is_main():
+        write_json(folder / RECORD, record | {"command": record.get("command") or command})
+        save_split(division.split, folder / SPLIT, samples=division.total)
     rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
     begun = time.perf_counter()
     estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, estimator, train.attributes)
     held, found, before = _tested(model, estimator, division, tested, folder)
-    record = read_record(folder) | _learnt(model, estimator, train) | {"notes": told.notes}
-    seconds = all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"])
-    record |= {"input": prepared.save(folder), "seconds": round(seconds, 3)}
-    _keep(folder, record, found, before, held)
-    write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
-    estimator.save(folder)  # last of all: a folder with a model is a finished run
-    from equipoise.report import write_report  # it draws, and predicting should not wait for matplotlib
-
+    learnt = _learnt(model, estimator, train)
+    seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
+    if is_main():
+        _keep(folder, learnt | {"notes": told.notes, "seconds": seconds}, prepared, found, before, held)
+        write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
+        estimator.save(folder)  # last of all: a folder with a model is a finished run
     return RunResult(
         folder,
         list(model.classes),
         found,
         before,
-        record["class_uncertainty"],
-        record["margins"],
+        learnt["class_uncertainty"],
+        learnt["margins"],
         estimator,
-        write_report(folder),
-        record["seconds"],
+        _report(folder),
+        seconds,
     )
+
+
+def _report(folder: Path) -> Path:
+    from equipoise.report import write_report  # it draws, and predicting should not wait for matplotlib
+    from equipoise.report.page import REPORT
+
+    return write_report(folder) if is_main() else folder / REPORT
 
 
 def _tested(
@@ -178,8 +188,10 @@ def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
     return [float(value) if math.isfinite(value) else None for value in own]
 
 
-def _keep(folder: Path, record: dict[str, Any], found: Scores, before: Scores | None, held: HeldOut) -> None:
-    write_json(folder / RECORD, record)
+def _keep(
+    folder: Path, learnt: dict[str, Any], prepared: RunInput, found: Scores, before: Scores | None, held: HeldOut
+) -> None:
+    write_json(folder / RECORD, read_record(folder) | learnt | {"input": prepared.save(folder)})
     write_json(folder / SCORES, found.as_dict())
     if before is not None:
         write_json(folder / BEFORE_SCORES, before.as_dict())

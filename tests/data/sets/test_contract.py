@@ -147,11 +147,12 @@ def test_image_files_come_at_the_size_asked_for_and_arrays_do_not(name, tmp_path
 
 
 @pytest.mark.parametrize("name", ["ham10000", "orl", "celeba", "vggface2", "dermofit", "lfw_people"])
-def test_many_broken_files_are_an_error_and_few_a_note(name, tmp_path):
+def test_more_than_a_tenth_of_broken_files_is_an_error(name, tmp_path):
     LAYOUTS[name](tmp_path)
-    victim = load_set(name, tmp_path).x.paths[0]
-    victim.write_bytes(b"")
-    with pytest.raises(InvalidInputError, match=r"1 of \d+ image files cannot be read.*\(the file is empty\)"):
+    paths = load_set(name, tmp_path).x.paths
+    for victim in paths[: len(paths) // 10 + 1]:
+        victim.write_bytes(b"")
+    with pytest.raises(InvalidInputError, match=r"\d of \d+ image files cannot be read.*\(the file is empty\)"):
         load_set(name, tmp_path)
 
 
