@@ -30,7 +30,7 @@ from equipoise.training.defaults import (
     rows_at_once,
     suitable_threads,
 )
-from equipoise.training.prepare import class_counts
+from equipoise.training.prepare import Precision, class_counts
 from equipoise.training.targets import encode_labels
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
@@ -73,6 +73,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         ``early_stopping``; without these every sample trains.
     early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
         and keep the best epoch's weights.
+    precision : ``"bf16"`` or ``"fp16"`` trains in mixed precision, for a GPU; the head stays in float32.
     warm_start : start from the weights of the last fit.
     run_dir : a folder for ``metrics.jsonl`` and checkpoints; a fit that was interrupted there goes on.
     verbose : 1 shows a progress bar on a terminal.
@@ -114,6 +115,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 10,
+        precision: Precision = "no",
         warm_start: bool = False,
         run_dir: str | Path | None = None,
         verbose: int = 0,
@@ -136,6 +138,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
+        self.precision = precision
         self.warm_start = warm_start
         self.run_dir = run_dir
         self.verbose = verbose
@@ -335,6 +338,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             seed=seed,
             passes=self.passes,
             patience=self.patience if self.early_stopping else None,
+            precision=self.precision,
         )
 
     def _new_recipe(self, x: Array | Images, classes: Array, target: Tensor) -> Recipe:

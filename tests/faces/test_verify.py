@@ -229,5 +229,5 @@ def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
     write_roc(curve, tmp_path / "roc.csv", force=True)
     with pytest.raises(InvalidInputError, match=r"must end in \.csv, \.png or \.svg"):
         roc_file(tmp_path / "roc.txt")
-    with pytest.raises(InvalidInputError, match="there is no folder '.*gone'; make it first"):
+    with pytest.raises(InvalidInputError, match=r"there is no folder '.*gone'; make it first"):
         roc_file(tmp_path / "gone" / "roc.csv")

@@ -84,6 +84,7 @@ def test_the_ends_of_the_ranges_are_allowed():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"precision": "fp8"}, r"--precision must be no, fp16, bf16, got 'fp8'\."),
         ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
         ({"test_labels": "t.csv"}, "--test-labels is of the images of --test; give both"),
     ],

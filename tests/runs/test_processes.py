@@ -35,14 +35,14 @@ def test_one_process_speaks(monkeypatch, variables, main):
 
 @pytest.mark.slow
 def test_two_processes_of_the_command_write_one_run_and_print_it_once(tmp_path):
-    made.write_table(tmp_path / "rows.csv")
+    made.digits_frame().to_csv(tmp_path / "rows.csv", index=False)
     launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    command = ("-m", "equipoise", "train", "rows.csv", "--target", "label", "--epochs", "3", "--json")
+    command = ("-m", "equipoise", "train", "rows.csv", "--target", "digit", "--epochs", "3", "--json")
     done = subprocess.run(
         [*launch, *command], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.out if hasattr(done, "out") else done.stdout)  # one object, not two
+    found = json.loads(done.stdout)  # one object, not two
     assert found["run"] == "runs/rows"
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["rows"]
     assert (tmp_path / found["report"]).is_file()

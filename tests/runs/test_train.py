@@ -269,3 +269,13 @@ def test_features_of_another_split_are_found_again(tmp_path):
         options = TrainOptions(str(photos), epochs=1, size=16, backbone="vgg16", weights=weights, seed=seed)
         train_run(options, tmp_path / f"run {seed}")
     assert len(list((tmp_path / "cache" / "features").glob("*.npy"))) == 1
+
+
+def test_a_run_in_mixed_precision_is_near_one_in_full(table, tmp_path):
+    options = {"data": str(table), "target": "digit", "epochs": 6}
+    full = train_run(TrainOptions(**options), tmp_path / "full")
+    mixed = train_run(TrainOptions(**options, precision="bf16"), tmp_path / "mixed")
+    assert mixed.model.precision == "bf16"
+    weights = [run.model.network_.head.weight for run in (full, mixed)]
+    assert not weights[0].equal(weights[1])
+    assert abs(full.scores.balanced_accuracy - mixed.scores.balanced_accuracy) < 0.1

@@ -56,6 +56,7 @@ def train(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
     learning_rate: Annotated[float, typer.Option(help="At the start; it decays to 0.")] = 1e-3,
     dropout: Annotated[float, typer.Option(help="Share dropped; the uncertainty comes from it.")] = 0.5,
+    precision: Annotated[str, typer.Option(help="no, or bf16 or fp16 for mixed precision on a GPU.")] = "no",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The split and every other random choice.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,

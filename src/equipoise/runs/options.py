@@ -1,10 +1,11 @@
 """What a training command can be told; plain values, so that ``run.json`` holds them as they are."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
+from equipoise.training.prepare import Precision
 
 LARGEST_SEED = 2**32 - 1
 
@@ -24,6 +25,7 @@ class TrainOptions:
         weights: a file of pretrained weights for it.
         freeze: use the backbone as it is and train two layers on its features; None does so for VGG16 with weights.
         size: the side of the square that images are brought to.
+        precision: ``bf16`` or ``fp16`` for mixed precision on a GPU.
         augment: vary images at random while training: crop and colour, and a flip of colour images.
     """
 
@@ -44,6 +46,7 @@ class TrainOptions:
     batch_size: int | None = None
     learning_rate: float = 1e-3
     dropout: float = 0.5
+    precision: str = "no"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,6 +59,8 @@ class TrainOptions:
                 raise InvalidInputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}.")
         if self.method not in LOSSES:
             raise InvalidInputError(f"--method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        if self.precision not in get_args(Precision):
+            raise InvalidInputError(f"--precision must be {', '.join(get_args(Precision))}, got {self.precision!r}.")
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
         if not 0 <= self.seed <= LARGEST_SEED:

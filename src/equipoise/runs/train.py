@@ -4,7 +4,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from equipoise.runs.model import RunModel
 from equipoise.runs.options import TrainOptions
 from equipoise.runs.processes import is_main, wait_for_all
 from equipoise.runs.watching import NoteTaker, Silence, Watcher
+from equipoise.training.prepare import Precision
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def _classifier(options: TrainOptions, prepared: RunInput, folder: Path, verbose
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,
         dropout=options.dropout,
+        precision=cast(Precision, options.precision),
         run_dir=folder,
         verbose=verbose,
         random_state=options.seed,
