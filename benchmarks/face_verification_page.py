@@ -91,8 +91,8 @@ def lines() -> list[str]:
         f"{dropout['ArcFace']:g}, as published. Nothing else was tuned, for no method: another "
         "scale, margin or rate may suit ArcFace better, and a trial of this size does not rank the methods for large "
         "ones. The intervals are over seeds; all seeds are asked the same pairs. Softmax has free class vectors and "
-        "the full method unit ones, so the gain over softmax is that of the whole head, not of the uncertainty alone. It "
-        "holds no samples back (`held_back=0`): these would correct logits, and pairs are compared by features.",
+        "the full method unit ones, so the gain over softmax is that of the whole head, not of the uncertainty alone. "
+        "It holds no samples back (`held_back=0`): these would correct logits, and pairs are compared by features.",
         "",
         "Processor seconds of a fit: " + ", ".join(f"{name} {spent:.0f}" for name, spent in seconds.items()) + ".",
         "",
