@@ -35,7 +35,6 @@ def test_align_says_what_it_did_and_goes_on(equipoise, tmp_path):
     [
         (("photos", "photos/out"), "lies inside 'photos'"),
         (("photos", "out", "--weights", "elsewhere"), "'elsewhere' must hold pnet.pt, rnet.pt, onet.pt"),
-        (("photos", "out", "--min-face", 30), "from 0 to 1; got 30"),
         (("nowhere", "out"), "'nowhere' is no folder or archive"),
     ],
 )
@@ -60,3 +59,10 @@ def test_help_shows_an_example(equipoise):
     done = equipoise("faces", "align", "--help")
     assert done.code == 0
     assert "equipoise faces align photos/ aligned/ --weights mtcnn/" in done.out
+
+
+@pytest.mark.parametrize("option", [("--workers", "0"), ("--min-face", "30"), ("--choose", "nose"), ("--size", "1")])
+def test_a_wrong_option_is_a_matter_of_usage(equipoise, option):
+    done = equipoise("faces", "align", "in", "out", *option)
+    assert done.code == 2
+    assert f"Invalid value for '{option[0]}'" in done.err

@@ -68,3 +68,10 @@ def test_a_curve_that_cannot_be_written_is_said_before_anything_is_done(equipois
 def test_help_has_examples(equipoise):
     done = equipoise("verify", "--help")
     assert "equipoise verify runs/faces --pairs pairs.txt --images lfw-aligned/" in done.out
+
+
+@pytest.mark.parametrize("option", [("--protocol", "magic"), ("--layer", "first"), ("--frames", "0")])
+def test_a_wrong_option_is_a_matter_of_usage(equipoise, option):
+    done = equipoise("verify", "run", "--pairs", "pairs.txt", *option)
+    assert done.code == 2
+    assert f"Invalid value for '{option[0]}'" in done.err

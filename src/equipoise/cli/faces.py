@@ -37,13 +37,14 @@ def align(
         ),
     ] = None,
     min_face: Annotated[
-        float, typer.Option(help="Smallest face looked for, as a share of the image's shorter side.")
+        float,
+        typer.Option(min=0.001, max=1.0, help="Smallest face looked for, as a share of the image's shorter side."),
     ] = 0.1,
     choose: Annotated[
         Chosen, typer.Option(help="Which of several faces: the largest near the centre, or the largest.")
     ] = Chosen.centre,
-    size: Annotated[int, typer.Option(help="Side of the aligned faces in pixels.")] = 112,
-    workers: Annotated[int | None, typer.Option(help="Processes; default one a core, at most 8.")] = None,
+    size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core, at most 8.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

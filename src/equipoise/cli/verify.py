@@ -1,7 +1,8 @@
 """``equipoise verify``."""
 
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,13 +15,30 @@ if TYPE_CHECKING:
     from equipoise.faces.verify import Verified
 
 
+class Protocol(str, Enum):
+    """How pairs are written."""
+
+    lfw = "lfw"
+    ytf = "ytf"
+    list = "list"
+    bin = "bin"
+    folder = "folder"
+
+
+class Layer(str, Enum):
+    """Where features are taken."""
+
+    pooled = "pooled"
+    last = "last"
+
+
 def verify(
     run: RunFolder,
     pairs: Annotated[
         Path, typer.Option(help="The list of pairs, or a .bin file; with --protocol folder the list to write.")
     ],
     images: Annotated[Path | None, typer.Option(help="The folder, or an archive, of the faces.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="lfw, ytf, list, bin or folder; default by the file.")] = None,
+    protocol: Annotated[Protocol | None, typer.Option(help="How the pairs are written; default by the file.")] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out pairs whose images are not there.")
     ] = False,
@@ -29,9 +47,9 @@ def verify(
     ] = None,
     count: Annotated[int, typer.Option(min=20, help="Pairs to draw with --protocol folder.")] = 6000,
     seed: Annotated[int, typer.Option(min=0, help="Of that draw.")] = 0,
-    layer: Annotated[str, typer.Option(help="Features: 'pooled', as in the paper, or 'last', before the classes.")] = (
-        "pooled"
-    ),
+    layer: Annotated[
+        Layer, typer.Option(help="Features after the pooling, as in the paper, or the last before the classes.")
+    ] = Layer.pooled,
     flip: Annotated[bool, typer.Option(help="Average with the features of the mirror image.")] = True,
     roc: Annotated[Path | None, typer.Option(help="Write the ROC into a .csv, .png or .svg file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the ROC's file if it exists.")] = False,
@@ -56,15 +74,22 @@ def verify(
 
     if roc is not None:
         roc_file(roc, force=force)
-    options = PairOptions(pairs, images, cast(Any, protocol), skip_missing, frames, count, seed)
+    options = PairOptions(pairs, images, protocol.value if protocol else None, skip_missing, frames, count, seed)
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
-        wanted = cast(Literal["pooled", "last"], layer)
-        verified = verify_run(model, options, layer=wanted, flip=flip, tell=watcher.note, progress=watcher.progress)
+        verified = verify_run(
+            model, options, layer=layer.value, flip=flip, tell=watcher.note, progress=watcher.progress
+        )
     if roc is not None:
         write_roc(verified.found.roc, roc, force=force)
     if as_json:
-        about = {"run": str(run), "pairs_file": str(pairs), "protocol": verified.protocol, "layer": layer, "flip": flip}
+        about = {
+            "run": str(run),
+            "pairs_file": str(pairs),
+            "protocol": verified.protocol,
+            "layer": layer.value,
+            "flip": flip,
+        }
         print_json(about | verified.found.as_dict() | {"notes": list(verified.notes)})
     else:
         _print(verified)
