@@ -6,6 +6,7 @@ import torch
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
+from equipoise.training.loop import _held_back
 from equipoise.training.progress import Silence
 from equipoise.uncertainty.classes import log_steps
 
@@ -65,3 +66,17 @@ def test_held_back_samples_are_trained_on_in_the_last_stage_only():
     assert {batches for epoch, stage, batches in steps if stage != "sample"} == {15}
     assert {batches for epoch, stage, batches in steps if stage == "sample"} == {20}
     assert len(steps) == 4 * 15 + 2 * 20
+
+
+def test_a_class_too_small_to_spare_a_sample_gives_none():
+    y = torch.cat([torch.zeros(40), torch.ones(10), torch.full((9,), 2.0)]).long()
+    held = _held_back(ArrayData(torch.zeros(59, 2), y), Settings(epochs=3, batch_size=8), Curriculum(3))
+    assert torch.bincount(y[held], minlength=3).tolist() == [4, 1, 0]
+    few = ArrayData(torch.zeros(9, 2), y[-9:] - 2)
+    assert _held_back(few, Settings(epochs=3, batch_size=8), Curriculum(3)) is None
+
+
+def test_samples_of_several_labels_are_held_back_alike():
+    y = (torch.arange(40)[:, None] % torch.tensor([2, 5]) == 0).long()
+    held = _held_back(ArrayData(torch.zeros(40, 2), y), Settings(epochs=3, batch_size=8), Curriculum(3))
+    assert len(held) == 4

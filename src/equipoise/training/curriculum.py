@@ -51,8 +51,8 @@ class Curriculum:
             ``margins_from_uncertainty``.
         strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
             stage on, ``feedback`` times the shift that held-out samples still lack is added.
-        held_back: share of the samples, class by class, which the first two stages leave out; 0 corrects nothing, and
-            so do stages of which one is empty.
+        held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
+            a sample give none. 0 corrects nothing, and so do stages of which one is empty.
     """
 
     def __init__(

@@ -130,6 +130,8 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
     if curriculum is None or curriculum.given_back == 0:
         return None
     held = hold_out(data.y, curriculum.held_back, seed=settings.seed)[1]
+    if data.y.ndim == 1:  # a class gives its share and no more: of three samples none can be spared
+        held = held[torch.bincount(data.y)[data.y[held]] * curriculum.held_back >= 1]
     return held if len(held) else None
 
 
