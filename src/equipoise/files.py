@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ DAMAGE = (
     LookupError,
     MemoryError,
     RuntimeError,  # RecursionError among them: JSON may be nested without end
+    SyntaxError,  # numpy reads an array's header as Python
     TypeError,
     ValueError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

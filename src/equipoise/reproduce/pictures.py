@@ -90,13 +90,7 @@ def draw_pictures(found: Illustration) -> dict[str, bytes]:
 
 def illustration_page(figures: dict[str, Any], *, pictures: str) -> str:
     """The page, from the numbers; ``pictures`` is where the PNG files lie, as seen from the page."""
-    crossing, widths, rarity = figures["boundaries"], figures["regression"], figures["rarity"]
-    last = figures["theorem"][-1]
-    rows = [
-        f"| 1:{each['ratio']} | {each['expected']:.2f} | {each['median']:.2f} | {100 * each['smaller']:.0f} % | "
-        f"{100 * each['recall']:.0f} % |"
-        for each in figures["theorem"]
-    ]
+    versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
     return "\n".join(
         [
             "# The paper's figures",
@@ -107,47 +101,75 @@ def illustration_page(figures: dict[str, Any], *, pictures: str) -> str:
             f"equipoise reproduce illustration --seed {figures['seed']}",
             "```",
             "",
-            "## A biased and a balanced boundary",
-            "",
-            f"![Two Gaussians and three boundaries]({pictures}boundaries.png)",
-            "",
-            "Two Gaussians, their means two standard deviations apart, 50 samples of the common class for one of",
-            "the rare. The boundary that is best for the true distributions is x = 0. On the horizontal axis the",
-            f"boundary of cross-entropy lies at {crossing['biased']:.2f}, that of the default at "
-            f"{crossing['balanced']:.2f}.",
-            "",
-            "## Theorem 1",
-            "",
-            f"![The boundary over the imbalance]({pictures}theorem.png)",
-            "",
-            "The expected empirical loss is least at x = ½ log(τ_A/τ_B), so the rare class keeps the region beyond",
-            f"that. Over {figures['draws']:,} draws of {figures['samples']:,} samples, the boundary with the fewest",
-            "mistakes:",
-            "",
-            "| imbalance | expected boundary | median boundary | rare region too small in | recall of the rare class |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            f"At the best boundary the recall is 84 %; at 1:{last['ratio']} it is {100 * last['recall']:.0f} %.",
-            "",
-            "## An interval that widens",
-            "",
-            f"![Gaussian-process regression]({pictures}regression.png)",
-            "",
-            "Gaussian-process regression, its kernel by maximum likelihood: the mean deviation is "
-            f"{widths['many']:.2f} where 40",
-            f"observations lie and {widths['few']:.2f} where 4 do.",
-            "",
-            "## Uncertainty against frequency",
-            "",
-            f"![Class uncertainty over class frequency]({pictures}rarity.png)",
-            "",
-            "Digits of scikit-learn, the most frequent class 20 times as frequent as the rarest: the rank correlation",
-            f"of class uncertainty with the number of samples is {rarity['rank_correlation']:.2f}.",
-            "",
-            f"Seed {figures['seed']}. Versions: "
-            + ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
-            + ".",
+            *_boundaries_section(figures["boundaries"], pictures),
+            *_theorem_section(figures, pictures),
+            *_regression_section(figures["regression"], pictures),
+            *_rarity_section(figures["rarity"], pictures),
+            f"Seed {figures['seed']}. Versions: {versions}.",
             "",
         ]
     )
+
+
+def _boundaries_section(crossing: dict[str, float], pictures: str) -> list[str]:
+    return [
+        "## A biased and a balanced boundary",
+        "",
+        f"![Two Gaussians and three boundaries]({pictures}boundaries.png)",
+        "",
+        "Two Gaussians, their means two standard deviations apart, 50 samples of the common class for one of",
+        "the rare. The boundary that is best for the true distributions is x = 0. On the horizontal axis the",
+        f"boundary of cross-entropy lies at {crossing['biased']:.2f}, that of the default at "
+        f"{crossing['balanced']:.2f}.",
+        "",
+    ]
+
+
+def _theorem_section(figures: dict[str, Any], pictures: str) -> list[str]:
+    last = figures["theorem"][-1]
+    rows = [
+        f"| 1:{each['ratio']} | {each['expected']:.2f} | {each['median']:.2f} | {100 * each['smaller']:.0f} % | "
+        f"{100 * each['recall']:.0f} % |"
+        for each in figures["theorem"]
+    ]
+    return [
+        "## Theorem 1",
+        "",
+        f"![The boundary over the imbalance]({pictures}theorem.png)",
+        "",
+        "The expected empirical loss is least at x = ½ log(τ_A/τ_B), so the rare class keeps the region beyond",
+        f"that. Over {figures['draws']:,} draws of {figures['samples']:,} samples, the boundary with the fewest",
+        "mistakes:",
+        "",
+        "| imbalance | expected boundary | median boundary | rare region too small in | recall of the rare class |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        f"At the best boundary the recall is 84 %; at 1:{last['ratio']} it is {100 * last['recall']:.0f} %.",
+        "",
+    ]
+
+
+def _regression_section(widths: dict[str, float], pictures: str) -> list[str]:
+    return [
+        "## An interval that widens",
+        "",
+        f"![Gaussian-process regression]({pictures}regression.png)",
+        "",
+        "Gaussian-process regression, its kernel by maximum likelihood: the mean deviation is "
+        f"{widths['many']:.2f} where 40",
+        f"observations lie and {widths['few']:.2f} where 4 do.",
+        "",
+    ]
+
+
+def _rarity_section(rarity: dict[str, Any], pictures: str) -> list[str]:
+    return [
+        "## Uncertainty against frequency",
+        "",
+        f"![Class uncertainty over class frequency]({pictures}rarity.png)",
+        "",
+        "Digits of scikit-learn, the most frequent class 20 times as frequent as the rarest: the rank correlation",
+        f"of class uncertainty with the number of samples is {rarity['rank_correlation']:.2f}.",
+        "",
+    ]
