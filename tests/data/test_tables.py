@@ -8,6 +8,7 @@ import lzma
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.data import tables
+from equipoise.data.arrays import read_npz
 from equipoise.data.columns import TableEncoder
 from equipoise.data.delimited import sniff_delimiter
 from equipoise.data.tables import iterate_table, read_table
@@ -599,3 +601,12 @@ def test_the_skin_lesions_metadata():
     assert samples.x["lesion_id"].nunique() == 5879
     assert samples.x["age"].dtype == np.float32
     assert samples.notes == ()
+
+
+def test_an_array_whose_header_breaks_off_is_damaged(tmp_path):
+    header = b"{'descr': ((((("
+    with zipfile.ZipFile(tmp_path / "broken.npz", "w") as archive:
+        for name in ("X.npy", "y.npy"):
+            archive.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(InvalidInputError, match=r"broken.npz is no .npz file or is damaged; write it by numpy.savez"):
+        read_npz(tmp_path / "broken.npz")

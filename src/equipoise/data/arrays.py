@@ -1,5 +1,6 @@
 """Arrays as they are: a pair in memory, or a ``.npz`` file. Nothing in a file is executed."""
 
+import tokenize
 import zipfile
 import zlib
 from dataclasses import replace
@@ -38,7 +39,14 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
             found = {part: (archive[x], archive[y]) for part, (x, y) in pairs.items()}
     except InvalidInputError:
         raise
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError):
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        SyntaxError,
+        tokenize.TokenError,
+    ):  # the last two: headers
         raise InvalidInputError(damaged) from None
     except ValueError:
         raise InvalidInputError(
