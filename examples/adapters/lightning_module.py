@@ -1,0 +1,125 @@
+"""The loss and the curriculum in Lightning: a module with the loss in it, and a callback that moves the stages.
+
+    pip install lightning && python examples/adapters/lightning_module.py
+
+The margins, their strength and the correction are buffers of the loss, and the callback's state goes into Lightning's
+checkpoints: a fit that is resumed goes on in its stage.
+"""
+
+import lightning
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from equipoise.data.imbalance import step
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.training import Curriculum, Network
+from equipoise.uncertainty import class_uncertainty, mc_dropout
+
+
+class Classifier(lightning.LightningModule):
+    """A backbone, x -> features (batch, D), under the paper's loss."""
+
+    def __init__(self, backbone: nn.Module, features: int, classes: int) -> None:
+        super().__init__()
+        loss = UncertaintyMarginLoss(features, classes, dropout=0.5, sample_level="expected")
+        self.network = Network(backbone, loss)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x)  # logits
+
+    def training_step(self, batch: list[Tensor], _: int) -> Tensor:
+        loss = self.network(*batch)
+        self.log("train_loss", loss)
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+class CurriculumCallback(lightning.Callback):
+    """Softmax, then the class level, then the sample level.
+
+    Args:
+        samples: some thousand training samples, from which the class uncertainty is estimated.
+        held_out: samples and labels that are never trained on, for the correction at the end of the class stage; a
+            curriculum with ``held_back=0`` leaves it out.
+    """
+
+    def __init__(self, curriculum: Curriculum, samples: Tensor, held_out: tuple[Tensor, Tensor] | None = None) -> None:
+        self.curriculum, self.samples, self.held_out = curriculum, samples, held_out
+        self.seen: list[tuple[str, float]] = []  # stage and strength of each epoch
+
+    def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: Classifier) -> None:
+        loss = pl_module.network.head
+        stage = self.curriculum.start_epoch(trainer.current_epoch, loss)
+        self.seen.append((stage, float(loss.strength)))
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: Classifier) -> None:
+        epoch, network, curriculum = trainer.current_epoch, pl_module.network, self.curriculum
+        if curriculum.wants_uncertainty(epoch):
+            outputs = mc_dropout(network, self.samples.to(pl_module.device)).softmax(-1)
+            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), network.head)
+        if self.held_out is not None and curriculum.wants_correction(epoch):
+            x, y = (tensor.to(pl_module.device) for tensor in self.held_out)
+            network.eval()
+            with torch.no_grad():
+                curriculum.correct(network.head, network.backbone(x), y)
+            network.train()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.curriculum.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
+        self.curriculum.load_state_dict(state_dict)
+
+
+def make_module() -> Classifier:
+    """Two hidden layers with dropout; any backbone that gives 256 features would do."""
+    backbone = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
+    return Classifier(backbone, features=256, classes=10)
+
+
+def digits() -> list[tuple[Tensor, Tensor]]:
+    """Imbalanced digits to train on, some to hold out, and balanced ones to test on."""
+    x, y = load_digits(return_X_y=True)
+    x, x_test, y, y_test = train_test_split(x / 16, y, test_size=0.4, stratify=y, random_state=0)
+    kept = step(y, rng=0)
+    x, x_held, y, y_held = train_test_split(x[kept], y[kept], test_size=0.1, stratify=y[kept], random_state=0)
+    pairs = ((x, y), (x_held, y_held), (x_test, y_test))
+    return [(torch.as_tensor(each, dtype=torch.float32), torch.as_tensor(labels)) for each, labels in pairs]
+
+
+def make_trainer(callback: CurriculumCallback, *, epochs: int) -> lightning.Trainer:
+    """On a CPU and silent, for this example; nothing here is the recipe's."""
+    return lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def main(epochs: int = 15) -> tuple[Classifier, CurriculumCallback, Tensor]:
+    """Fit imbalanced digits; the module, the callback, and the recall of each digit in a balanced test set."""
+    torch.manual_seed(0)
+    train, held_out, (x_test, y_test) = digits()
+    module = make_module()
+    callback = CurriculumCallback(Curriculum(epochs), train[0], held_out)
+    make_trainer(callback, epochs=epochs).fit(module, DataLoader(TensorDataset(*train), batch_size=32, shuffle=True))
+    with torch.no_grad():
+        right = module.eval()(x_test).argmax(-1) == y_test
+    return module, callback, torch.stack([right[y_test == digit].double().mean() for digit in range(10)])
+
+
+if __name__ == "__main__":
+    module, callback, recall = main()
+    for epoch, (stage, strength) in enumerate(callback.seen, 1):
+        print(f"epoch {epoch:2}: {stage:8} strength {strength:.2f}")
+    for digit, found in enumerate(recall):
+        print(f"digit {digit}: margin {module.network.head.margins[digit]:.2f}, {found:.0%} found")

@@ -1,0 +1,102 @@
+"""The loss and the curriculum in skorch: a scikit-learn estimator around a backbone of yours.
+
+    pip install skorch && python examples/adapters/skorch_net.py
+
+skorch calls ``criterion_(module_(X), y)`` and gives the optimiser the parameters of both. So the module is the
+backbone, x -> features, and the criterion is the loss with its class vectors; a callback moves the curriculum.
+"""
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from sklearn.metrics import recall_score
+from sklearn.model_selection import train_test_split
+from skorch import NeuralNetClassifier
+from skorch.callbacks import Callback
+from torch import nn
+
+from equipoise.data.imbalance import step
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.training import Curriculum, Network
+from equipoise.uncertainty import class_uncertainty, mc_dropout
+
+
+class UncertaintyNet(NeuralNetClassifier):
+    """A classifier whose criterion holds the class vectors, so that it turns features into logits as well."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities (rows, classes)."""
+        features = self.forward(X)
+        self.criterion_.eval()
+        with torch.no_grad():
+            return self.criterion_.logits(features.to(self.device)).softmax(-1).cpu().numpy()
+
+
+class CurriculumCallback(Callback):
+    """Softmax, then the class level, then the sample level.
+
+    Args:
+        held_out: samples and labels that are never trained on, for the correction at the end of the class stage; None
+            leaves it out.
+    """
+
+    def __init__(self, held_out: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+        self.held_out = held_out
+
+    def on_train_begin(self, net: UncertaintyNet, X: np.ndarray, **_: object) -> None:
+        self.curriculum_ = Curriculum(net.max_epochs, held_back=0.0 if self.held_out is None else 0.1)
+        self.samples_ = torch.as_tensor(X, device=net.device)  # some thousands of a larger set are enough
+
+    def on_epoch_begin(self, net: UncertaintyNet, **_: object) -> None:
+        net.history.record("stage", self.curriculum_.start_epoch(len(net.history) - 1, net.criterion_))
+        net.history.record("strength", float(net.criterion_.strength))
+
+    def on_epoch_end(self, net: UncertaintyNet, **_: object) -> None:
+        epoch, curriculum = len(net.history) - 1, self.curriculum_
+        if curriculum.wants_uncertainty(epoch):
+            outputs = mc_dropout(Network(net.module_, net.criterion_), self.samples_).softmax(-1)
+            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), net.criterion_)
+        if self.held_out is not None and curriculum.wants_correction(epoch):
+            x, y = self.held_out
+            curriculum.correct(net.criterion_, net.forward(x).to(net.device), torch.as_tensor(y, device=net.device))
+
+
+def make_net(columns: int, classes: int, *, epochs: int, callback: CurriculumCallback) -> UncertaintyNet:
+    """Two hidden layers with dropout under the loss; any backbone that gives 256 features would do."""
+    backbone = nn.Sequential(nn.Linear(columns, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
+    return UncertaintyNet(
+        backbone,
+        criterion=UncertaintyMarginLoss,
+        criterion__in_features=256,
+        criterion__classes=classes,
+        criterion__dropout=0.5,
+        criterion__sample_level="expected",
+        optimizer=torch.optim.AdamW,
+        lr=1e-3,
+        batch_size=32,
+        max_epochs=epochs,
+        iterator_train__shuffle=True,
+        train_split=None,
+        callbacks=[("curriculum", callback)],
+        verbose=0,
+    )
+
+
+def main(epochs: int = 15) -> tuple[UncertaintyNet, np.ndarray]:
+    """Fit imbalanced digits; the net and its recall of each digit in a balanced test set."""
+    torch.manual_seed(0)
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    x, x_test, y, y_test = train_test_split(x, y, test_size=0.4, stratify=y, random_state=0)
+    kept = step(y, rng=0)
+    x, x_held, y, y_held = train_test_split(x[kept], y[kept], test_size=0.1, stratify=y[kept], random_state=0)
+    net = make_net(64, 10, epochs=epochs, callback=CurriculumCallback(held_out=(x_held, y_held))).fit(x, y)
+    return net, recall_score(y_test, net.predict(x_test), average=None)
+
+
+if __name__ == "__main__":
+    net, recall = main()
+    for record in net.history:
+        print(f"epoch {record['epoch']:2}: {record['stage']:8} strength {record['strength']:.2f}")
+    for digit, found in enumerate(recall):
+        print(f"digit {digit}: margin {net.criterion_.margins[digit]:.2f}, {found:.0%} found")

@@ -1,0 +1,112 @@
+"""A training loop of your own, with everything the estimator does, and what happens in each stage.
+
+    python examples/plot_custom_loop.py [FOLDER]           # writes custom_loop.png there, or here
+
+The loop below holds a tenth of the samples back for the correction, estimates the class uncertainty at the end of the
+softmax stage, and lets the curriculum set margins and strength. The picture shows the recall of rare and of common
+digits after every epoch, on a test set that the loop never trains on, and the strength of the margins below it.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+
+from equipoise.data.imbalance import step
+from equipoise.losses import UncertaintyMarginLoss
+from equipoise.training import Curriculum, Network
+from equipoise.uncertainty import class_uncertainty, mc_dropout
+
+COMMON, RARE, INK = "#4477aa", "#cc6677", "#333333"
+SHADE = {"softmax": "#f4f4f4", "class": "#e3eee6", "sample": "#cfe3d5"}
+EPOCHS, BATCH = 30, 32
+
+
+def samples() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Imbalanced digits to train on, balanced ones to test on."""
+    x, y = load_digits(return_X_y=True)
+    x_train, x_test, y_train, y_test = train_test_split(x / 16, y, test_size=0.4, stratify=y, random_state=0)
+    kept = step(y_train, rng=0)
+    pairs = (
+        (x_train[kept], torch.float32),
+        (y_train[kept], torch.int64),
+        (x_test, torch.float32),
+        (y_test, torch.int64),
+    )
+    x_train, y_train, x_test, y_test = (torch.as_tensor(values, dtype=kind) for values, kind in pairs)
+    return x_train, y_train, x_test, y_test
+
+
+def train(x: Tensor, y: Tensor, after_epoch) -> Network:
+    """The loop; ``after_epoch(epoch, stage, network)`` looks on."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU()]
+    loss = UncertaintyMarginLoss(in_features=256, classes=10, dropout=0.5, sample_level="expected")
+    network = Network(nn.Sequential(*layers), loss)  # network(x) gives logits, network(x, y) the loss
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.5)
+    curriculum = Curriculum(EPOCHS)
+    # every tenth sample of a class is held back; a class of fewer than ten gives none
+    back = torch.cat([(y == label).nonzero().flatten()[9::10] for label in range(10)])
+    kept = torch.ones(len(y), dtype=torch.bool)
+    kept[back] = False
+
+    for epoch in range(EPOCHS):
+        stage = curriculum.start_epoch(epoch, loss)
+        rows = torch.arange(len(y)) if epoch >= curriculum.given_back else kept.nonzero().flatten()
+        network.train()
+        for batch in rows[torch.randperm(len(rows))].split(BATCH):
+            optimizer.zero_grad()
+            network(x[batch], y[batch]).backward()
+            optimizer.step()
+        network.eval()
+        if curriculum.wants_uncertainty(epoch):  # once, at the end of the softmax stage
+            outputs = mc_dropout(network, x[kept], passes=10).softmax(-1)
+            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), loss)
+        if curriculum.wants_correction(epoch):  # once, at the end of the class stage
+            with torch.no_grad():
+                curriculum.correct(loss, network.backbone(x[back]), y[back])
+        after_epoch(epoch, stage, network)
+    return network
+
+
+def main(folder: Path) -> dict[str, float]:
+    """Draw the picture; the mean recall of the rare digits at the end of each stage is returned."""
+    x, y, x_test, y_test = samples()
+    counts = y.bincount()
+    rare = counts < counts.max() / 2
+    seen: list[tuple[str, float, float, float]] = []  # stage, recall of the rare, of the common, strength
+
+    def look(_: int, stage: str, network: Network) -> None:
+        with torch.no_grad():
+            right = (network(x_test).argmax(-1) == y_test).double()
+        recall = torch.stack([right[y_test == label].mean() for label in range(10)])
+        seen.append((stage, float(recall[rare].mean()), float(recall[~rare].mean()), float(network.head.strength)))
+
+    train(x, y, look)
+    stages, recall_rare, recall_common, strength = zip(*seen, strict=True)
+    figure = Figure(figsize=(8.5, 5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    number = range(1, EPOCHS + 1)
+    upper.plot(number, recall_common, color=COMMON, linewidth=2, label="common digits")
+    upper.plot(number, recall_rare, color=RARE, linewidth=2, label="rare digits")
+    lower.step(number, strength, where="mid", color=INK)
+    for name, shade in SHADE.items():
+        first, last = stages.index(name) + 0.5, EPOCHS - stages[::-1].index(name) + 0.5
+        for axes in (upper, lower):
+            axes.axvspan(first, last, color=shade, linewidth=0, zorder=0)
+        upper.text((first + last) / 2, 0.55, f"{name} stage", ha="center")
+    upper.set(ylabel="share found", ylim=(0, 1.02), title="Rare digits are found once the margins set in")
+    upper.legend(loc="lower right")
+    lower.set(ylabel="strength", xlabel="epoch", xlim=(0.5, EPOCHS + 0.5))
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(folder / "custom_loop.png", dpi=110)
+    return {name: recall_rare[EPOCHS - 1 - stages[::-1].index(name)] for name in SHADE}
+
+
+if __name__ == "__main__":
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))

@@ -1,0 +1,140 @@
+"""What is installed is what was meant: the wheel, its metadata, and how long it takes to import."""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+import equipoise
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "equipoise").rglob("*.py")}
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    """A command's output; what it said goes into the failure."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Built from the repository, as pip builds it."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
+    return folder / run(sys.executable, "-c", build, folder, cwd=ROOT).split()[-1]
+
+
+@pytest.fixture(scope="module")
+def clean_python(wheel, tmp_path_factory) -> Path:
+    """A Python that has the wheel and its dependencies, and has never heard of the repository.
+
+    Dependencies are those of the environment the tests run in: its folder is on the path, but the file in it that
+    makes an editable install visible is not read there.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel, cwd=folder)
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return python
+
+
+def test_the_wheel_holds_every_module_the_page_and_the_type_marker_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        headers = HeaderParser().parsestr(archive.read(metadata).decode("utf-8"))
+        licence = [name for name in archive.namelist() if name.endswith("/LICENSE")]
+    assert names >= SOURCES | {"equipoise/py.typed"}
+    other = names - SOURCES - {"equipoise/py.typed"}
+    assert other
+    assert {Path(name).parent.as_posix() for name in other} == {"equipoise/report/templates"}
+    assert len(licence) == 1
+    assert headers["Version"] == equipoise.__version__
+    assert headers["License-Expression"] == "MIT"
+    assert "Typing :: Typed" in headers.get_all("Classifier")
+    assert headers.get_all("Project-URL") is None  # no address is promised that is not ours
+
+
+def test_the_source_archive_holds_what_building_and_testing_need(tmp_path):
+    pytest.importorskip("hatchling", reason="hatchling is not installed")
+    build = "from hatchling.build import build_sdist; import sys; print(build_sdist(sys.argv[1]))"
+    file = tmp_path / run(sys.executable, "-c", build, tmp_path, cwd=ROOT).split()[-1]
+    with tarfile.open(file) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {f"src/{name}" for name in SOURCES} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "constraints.txt"} <= names
+    assert {"tests/test_package.py", "examples/plot_digits.py", "src/equipoise/py.typed"} <= names
+    assert not [name for name in names if name.endswith((".pyc", ".npz", ".safetensors"))]
+
+
+def test_the_installed_command_is_that_of_the_wheel(clean_python, tmp_path):
+    where = run(clean_python, "-c", "import equipoise; print(equipoise.__file__)", cwd=tmp_path).strip()
+    assert Path(where).is_relative_to(clean_python.parent.parent)
+    said = run(clean_python.parent / "equipoise", "--version", cwd=tmp_path)
+    assert said == f"equipoise {equipoise.__version__}\n"
+
+
+@pytest.mark.slow
+def test_the_demo_runs_from_the_wheel(clean_python, tmp_path):
+    said = run(clean_python.parent / "equipoise", "demo", "--quiet", cwd=tmp_path, OMP_NUM_THREADS="1")
+    rare, common = (re.search(rf"{group}, mean.*?([+-][\d.]+)%", said) for group in ("rare", "common"))
+    assert float(rare[1]) > 5
+    assert float(common[1]) > -10
+    assert (tmp_path / "runs" / "demo" / "report.html").stat().st_size > 10_000
+
+
+def seconds(*modules: str, repeats: int) -> float:
+    """Processor time of a process that imports them, the middle one of several; a busy machine hardly stretches it."""
+    program = "import time\n" + "".join(f"import {module}\n" for module in modules) + "print(time.process_time())"
+    taken = [float(run(sys.executable, "-c", program, cwd=ROOT)) for _ in range(repeats)]
+    return statistics.median(taken)
+
+
+def test_importing_equipoise_costs_next_to_nothing():
+    alone = seconds(repeats=3)
+    assert seconds("equipoise", repeats=3) < alone + 0.3
+
+
+def test_importing_equipoise_loads_no_library():
+    program = "import equipoise, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = set(run(sys.executable, "-c", program, cwd=ROOT).split())
+    assert "equipoise" in loaded
+    heavy = {"torch", "numpy", "scipy", "sklearn", "imblearn", "pandas", "matplotlib", "accelerate", "typer", "rich"}
+    assert loaded & heavy == set()
+
+
+def test_the_command_line_answers_without_loading_torch():
+    program = "import equipoise.cli, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = set(run(sys.executable, "-c", program, cwd=ROOT).split())
+    assert "typer" in loaded
+    assert loaded & {"torch", "sklearn", "pandas", "matplotlib"} == set()
+
+
+def test_the_citation_names_the_software_and_the_paper():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {equipoise.__version__}\n" in text
+    assert "title: Striking the Right Balance with Uncertainty\n" in text
+    names = re.findall(r"family-names: (\w+)", text)
+    assert names == ["Khan", "Hayat", "Zamir", "Shen", "Shao"]
+    assert "year: 2019" in text
