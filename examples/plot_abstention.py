@@ -3,7 +3,7 @@
     python examples/plot_abstention.py [FOLDER]            # writes abstention.png there, or here
 
 A model that may answer "I do not know" can promise to keep the true label among its answers for 90 % of the samples.
-One threshold for all classes keeps that promise on average and breaks it for the rare class. A threshold for each class,
+One threshold for all classes keeps that promise on average and breaks it for the rare class. One for each class,
 from samples that no epoch has seen, keeps it for both; what it costs is how many rows stay open for a human.
 """
 
