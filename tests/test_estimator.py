@@ -107,21 +107,114 @@ def test_probabilities_sum_to_one_and_agree_with_the_prediction():
     assert not np.allclose(averaged, probabilities)
 
 
-@pytest.mark.parametrize(("method", "aimed_at"), [("uncertainty_margin", "balanced"), ("cross_entropy", "training")])
-def test_a_target_prior_moves_the_odds_as_bayes_rule_says(method, aimed_at):
+@pytest.mark.parametrize("method", ["uncertainty_margin", "cross_entropy"])
+def test_a_target_prior_moves_the_odds_as_bayes_rule_says(method):
     x, y = blobs(per_class=60)
     kept = np.r_[0:60, 60:80, 120:130]
     model = quick(method).fit(x[kept], y[kept])
     before, wanted = model.predict_proba(x), np.array([0.2, 0.3, 0.5])
-    prior = np.bincount(y[kept]) / len(kept) if aimed_at == "training" else np.full(3, 1 / 3)
+    prior = np.bincount(y[kept]) / len(kept)
+    np.testing.assert_allclose(model.prior_, prior)
     expected = before * wanted / prior
     after = model.predict_proba(x, target_prior=wanted * 7)  # any scale
     np.testing.assert_allclose(after, expected / expected.sum(1, keepdims=True))
     np.testing.assert_allclose(model.predict_proba(x, target_prior=prior), before)
+    assert (model.predict(x, target_prior=wanted) == after.argmax(1)).all()
     with pytest.raises(InvalidInputError, match=r"one share a class, \(3,\)"):
         model.predict_proba(x, target_prior=[0.5, 0.5])
     with pytest.raises(InvalidInputError, match="none negative"):
         model.predict_proba(x, target_prior=[1, -1, 1])
+
+
+def overlapping(seed, rows=3000):
+    """Two classes, 9 : 1, whose probabilities are known: log odds 2x + log(1/9)."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(rows) < 0.1).astype(int)
+    x = rng.normal(2 * y - 1, np.sqrt(1.0), size=rows)
+    return np.stack((x, rng.normal(size=rows)), axis=1).astype(np.float32), y, 1 / (1 + 9 * np.exp(-2 * x))
+
+
+@pytest.mark.parametrize("calibration", ["held_back", "validation"])
+def test_probabilities_are_those_of_the_training_mix_and_the_prediction_is_balanced(calibration):
+    x, y, _ = overlapping(0)
+    new, _, wanted = overlapping(1)
+    model = quick(calibration=calibration, batch_size=64).fit(x, y)
+    found = model.predict_proba(new)[:, 1]
+    assert np.abs(found - wanted).mean() < 0.03
+    balanced = model.predict_proba(new, target_prior=[0.5, 0.5])[:, 1]
+    assert np.abs(balanced - 9 * wanted / (8 * wanted + 1)).mean() < 0.08
+    rare = model.predict(new).mean()
+    assert rare == pytest.approx(9 * 0.1 * 0.16 + 0.1 * 0.84, abs=0.1)  # the boundary at x = 0, as if 1 : 1
+    assert rare > (found > 0.5).mean()
+
+
+def test_no_calibration_leaves_the_networks_own_probabilities():
+    x, y, _ = overlapping(0, rows=500)
+    model = quick(calibration="none").fit(x, y)
+    raw = model.network_(torch.tensor(x)).detach().double().softmax(-1).numpy()
+    np.testing.assert_allclose(model.predict_proba(x, target_prior=[1, 1]), raw, rtol=1e-6)
+
+
+def test_every_class_is_in_its_set_as_often_as_asked_for_and_rows_between_are_left_open():
+    x, y, _ = overlapping(0)
+    new, truth, _ = overlapping(1)
+    model = quick(calibration="validation", validation_fraction=0.5, batch_size=64).fit(x, y)
+    sets = model.prediction_sets(new, level=0.9)
+    assert sets.shape == (len(new), 2)
+    for label in (0, 1):
+        assert sets[truth == label, label].mean() == pytest.approx(0.9, abs=0.06)
+    told = model.predict(new, abstain=0.1)
+    assert (told.mask == (sets.sum(1) != 1)).all()
+    assert (told.data[~told.mask] == sets.argmax(1)[~told.mask]).all()
+    assert 0.05 < told.mask.mean() < 0.6
+
+
+def test_a_model_can_be_calibrated_on_other_samples_and_keeps_it_when_saved(tmp_path):
+    x, y, _ = overlapping(0, rows=800)
+    model = quick("cross_entropy").fit(x, y)
+    with pytest.raises(InvalidInputError, match=r"call calibrate\(X, y\)"):
+        model.predict(x, abstain=0.1)
+    new, truth, _ = overlapping(1, rows=800)
+    before = model.predict(new)
+    assert model.calibrate(new, truth) is model
+    assert (model.predict(new) == before).all()
+    model.save(tmp_path)
+    loaded = UncertaintyBalancedClassifier.load(tmp_path)
+    assert (loaded.predict_proba(x) == model.predict_proba(x)).all()
+    assert (loaded.prediction_sets(x) == model.prediction_sets(x)).all()
+    with pytest.raises(InvalidInputError, match="y has a class that was not fitted: 7; leave it out"):
+        model.calibrate(new, np.full(len(new), 7))
+
+
+def test_too_few_samples_to_rule_a_class_out_are_told_of():
+    x, y, _ = overlapping(0, rows=500)
+    few = np.r_[np.flatnonzero(y == 0)[:50], np.flatnonzero(y == 1)[:4]]
+    model = quick(calibration="none").fit(x, y).calibrate(x[few], y[few])
+    with pytest.warns(
+        UserWarning, match=r"class 1 has too few calibration samples \(4\) to be ruled out at abstain=0.1"
+    ):
+        told = model.predict(x, abstain=0.1)
+    assert not (told.data[~told.mask] == 0).any()
+
+
+def test_the_class_mix_of_samples_without_labels_is_found():
+    x, y, _ = overlapping(0)
+    new, truth, _ = overlapping(1, rows=20_000)
+    kept = np.r_[np.flatnonzero(truth == 1), np.flatnonzero(truth == 0)[:2000]]
+    found = quick(batch_size=64).fit(x, y).estimate_prior(new[kept])
+    assert found == pytest.approx(np.bincount(truth[kept]) / len(kept), abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"calibration": "maybe"}, "calibration must be one of held_back, validation, none, got 'maybe'"),
+        ({"calibration": "validation", "validation_fraction": 0}, "calibration='validation' needs held-out samples"),
+    ],
+)
+def test_calibrations_that_cannot_be_are_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        quick(**options).fit(*blobs())
 
 
 def test_uncertainty_is_repeatable_and_larger_where_the_prediction_is_wrong():
@@ -237,7 +330,14 @@ def test_several_labels():
     assert model.margins_.shape == (3, 2)
     assert model.class_uncertainty_[0, 1] > model.class_uncertainty_[0, 0]  # the rarer value is the less certain
     assert model.uncertainty(x).shape == (len(x),)
-    np.testing.assert_allclose(model.predict_proba(x, target_prior=[0.5, 0.5, 0.5]), model.predict_proba(x))
+    ones = labels.mean(0)
+    np.testing.assert_allclose(model.predict_proba(x, target_prior=ones), model.predict_proba(x))
+    assert (model.predict(x) == (model.predict_proba(x, target_prior=[0.5, 0.5, 0.5]) > 0.5)).mean() > 0.97
+    sets = model.calibrate(x, labels).prediction_sets(x, level=0.8)
+    assert sets.shape == (*labels.shape, 2)
+    assert model.predict(x, abstain=0.2).shape == labels.shape
+    with pytest.raises(InvalidInputError, match="a matrix of 0 and 1 with 3 columns"):
+        model.calibrate(x, y)
 
 
 def test_images_through_a_backbone():

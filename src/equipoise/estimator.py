@@ -1,9 +1,8 @@
 """The scikit-learn face: ``UncertaintyBalancedClassifier().fit(X, y)``."""
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -15,7 +14,9 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation import move_prior
+from equipoise.evaluation import estimate_prior
+from equipoise.evaluation.calibrated import Calibrated
+from equipoise.fitted import Fitted
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
@@ -27,18 +28,14 @@ from equipoise.training.defaults import (
     choose_epochs,
     choose_width,
     hold_out,
-    rows_at_once,
     suitable_threads,
 )
 from equipoise.training.prepare import Precision, class_counts
-from equipoise.training.targets import encode_labels
-from equipoise.uncertainty import mc_dropout
+from equipoise.training.targets import encode_labels, known_labels
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
-KEEP_TRAINING_PRIOR = ("cross_entropy", "focal", "am_softmax", "arcface", "l_softmax", "sphereface")
-"""Methods that treat all classes alike, so that probabilities keep the training samples' class mix; the others are
-taken to aim at a balanced one (LDAM-DRW only nearly does)."""
+CalibrationRule = Literal["held_back", "validation", "none"]
 
 
 def _plain(value: Any) -> Any:
@@ -69,8 +66,11 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         ``"feedback"`` measures it on them.
     held_back : share of the training samples which the first two stages leave out, to measure on them what predictions
         still lack; the last stage trains on all. 0 corrects nothing.
-    validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"`` and for
-        ``early_stopping``; without these every sample trains.
+    calibration : which samples tell how far the probabilities can be believed. ``"held_back"``: those which the first
+        two stages leave out, at no cost (methods without stages stay as they are); ``"validation"``: a share of
+        ``validation_fraction`` that no epoch sees, which abstention needs; ``"none"``.
+    validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"``, for
+        ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
     early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
         and keep the best epoch's weights.
     precision : ``"bf16"`` or ``"fp16"`` trains in mixed precision, for a GPU; the head stays in float32.
@@ -83,6 +83,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     ----------
     classes_ : the labels, or 0 to K - 1 for K attributes.
     class_uncertainty_, margins_ : one a class, (classes,) or (attributes, 2); None for methods without them.
+    prior_ : the training samples' class mix, (classes,) or (attributes, 2), at which probabilities are given.
+    calibrated_ : what turns the network's logits into probabilities and sets of labels.
     history_ : ``{"chosen": what was chosen for these data, "epochs": one record an epoch}``.
     network_ : the trained torch module.
 
@@ -112,6 +114,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         kind: UncertaintyKind = "unresolved",
         strength: StrengthRule = "uncertainty",
         held_back: float = 0.1,
+        calibration: CalibrationRule = "held_back",
         validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 10,
@@ -135,6 +138,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.kind = kind
         self.strength = strength
         self.held_back = held_back
+        self.calibration = calibration
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
@@ -180,8 +184,12 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
                 )
         # only now: a fit that fails leaves the last one as it was
         self.classes_, self._recipe, self._seed = classes, recipe, seed
-        self._prior = counts.double() / counts.sum(-1, keepdim=True)
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
+        scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
+        self.calibrated_ = Calibrated.of_method(self.method, counts.double() / counts.sum(-1, keepdim=True), scaling)
+        if len(held) and self.calibration != "none":
+            unseen = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
+            self.calibrated_ = self.calibrated_.fitted(unseen, target[held])
         chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": recipe.width}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
@@ -189,27 +197,65 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _curriculum(self, epochs: int) -> Curriculum:
         return Curriculum(epochs, kind=self.kind, strength=self.strength, held_back=self.held_back)
 
-    def predict(self, X: ArrayLike | Images) -> Array:
-        """The most probable label of each row; for several labels a 0/1 matrix."""
-        best = self._each_batch(X, self._network_logits).argmax(-1).numpy()
-        return best if self._recipe.multilabel else self.classes_[best]
+    def predict(
+        self, X: ArrayLike | Images, *, target_prior: ArrayLike | None = None, abstain: float | None = None
+    ) -> Array:
+        """The label of each row; for several labels a 0/1 matrix.
+
+        By default it is the most probable one if all classes were equally common, which is what margins are for: a rare
+        class is named where the sample speaks for it, though a common one may be more probable.
+
+        Args:
+            target_prior: the class mix where the model is used: the most probable label there.
+            abstain: the share of each class that may get a wrong label. Rows for which more than one class, or none,
+                remains possible at that level are masked in the answer, a ``numpy.ma.MaskedArray``.
+        """
+        fitted, x = self._ready(X)
+        logits = fitted.logits(x)
+        if abstain is None:
+            return fitted.predict(logits, target_prior)
+        answer: Array = fitted.predict_or_abstain(logits, target_prior, abstain)
+        return answer
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: ArrayLike | None = None, *, passes: int = 0) -> Array:
         """Probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
+        They are calibrated, and hold where the classes are as common as among the training samples.
+
         Args:
-            target_prior: the class mix where the model is used, in the order of ``classes_``; Bayes' rule moves the
-                probabilities there from the mix they are aimed at. None leaves them.
+            target_prior: the class mix where the model is used, in the order of ``classes_``, if it is another; Bayes'
+                rule moves the probabilities there. :meth:`estimate_prior` finds it from samples without labels.
             passes: average that many stochastic passes instead of one deterministic pass.
         """
-        if passes:
-            probabilities = self._each_batch(X, lambda x: self._sampled(x, passes).mean(0)).double()
-        else:
-            probabilities = self._each_batch(X, self._network_logits).double().softmax(-1)
-        found = probabilities.numpy()
-        if target_prior is not None:
-            found = move_prior(found, old=self._aimed_at(), new=self._wanted(target_prior))
-        return found[..., 1] if self._recipe.multilabel else found
+        fitted, x = self._ready(X)
+        found = fitted.probabilities(x, target_prior, passes=passes)
+        return found[..., 1] if fitted.multilabel else found
+
+    def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
+        """Which labels cannot be ruled out, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
+
+        Of the samples of each class, however rare, at least a share of ``level`` has it among them. A class that was
+        calibrated on fewer than level / (1 - level) samples is never ruled out.
+        """
+        fitted, x = self._ready(X)
+        return fitted.calibrated.sets(fitted.logits(x), level)
+
+    def estimate_prior(self, X: ArrayLike | Images) -> Array:
+        """The class mix of samples without labels, for ``target_prior``: by EM (Saerens et al. 2002).
+
+        As if one sample more of each class had been seen, so that a few rows rule no class out.
+        """
+        fitted, x = self._ready(X)
+        return estimate_prior(fitted.probabilities(x), old=self.calibrated_.prior.numpy(), smoothing=1)
+
+    def calibrate(self, X: ArrayLike | Images, y: ArrayLike) -> "UncertaintyBalancedClassifier":
+        """Calibrate probabilities and sets of labels anew, on labelled samples that were not trained on."""
+        fitted, x = self._ready(X)
+        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(x, labels)
+        target = known_labels(labels, self.classes_, multilabel=fitted.multilabel)
+        self.calibrated_ = self.calibrated_.fitted(fitted.logits(x), target)
+        return self
 
     def uncertainty(
         self, X: ArrayLike | Images, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
@@ -223,15 +269,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         """
         if kind not in ("total", "passes"):
             raise InvalidInputError(f"kind must be 'total' or 'passes', got {kind!r}.")
-        drawn = passes or self.passes
-
-        def traces(x: Tensor) -> Tensor:
-            sampled = self._sampled(x, drawn).double()
-            mean = sampled.mean(0)
-            spread = mean * (1 - mean) if kind == "total" else sampled.var(0, correction=0)
-            return spread.flatten(1).sum(-1)
-
-        return self._each_batch(X, traces).numpy()
+        fitted, x = self._ready(X)
+        return fitted.spread(x, passes=passes or self.passes, total=kind == "total")
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model as ``model.safetensors`` and ``model.json``; nothing in them can run code."""
@@ -249,7 +288,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             column_names=None if names is None else [str(name) for name in names],
             history=self.history_,
             network=self.network_.state_dict(),
-            prior=self._prior,
+            calibrated=self.calibrated_,
             uncertainty=None if self.class_uncertainty_ is None else torch.from_numpy(self.class_uncertainty_),
         )
         save_model(Path(folder), model)
@@ -267,10 +306,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         loaded.classes_, loaded.n_features_in_ = model.classes, model.columns
         if model.column_names is not None:
             loaded.feature_names_in_ = np.array(model.column_names, dtype=object)
-        loaded._recipe, loaded._prior, loaded.history_ = model.recipe, model.prior, model.history
+        loaded._recipe, loaded.calibrated_, loaded.history_ = model.recipe, model.calibrated, model.history
         loaded._seed = int(model.history["chosen"]["seed"])
         features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
-        network = model.recipe.network(features, model.prior, features=model.features)
+        network = model.recipe.network(features, model.calibrated.prior, features=model.features)
         try:
             network.load_state_dict(model.network)
         except RuntimeError as error:
@@ -318,7 +357,15 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
         if not 0 <= self.validation_fraction < 1:
             raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {self.validation_fraction}.")
-        for name, asked in (("early_stopping", self.early_stopping), ("strength", self.strength == "feedback")):
+        if self.calibration not in get_args(CalibrationRule):
+            raise InvalidInputError(
+                f"calibration must be one of {', '.join(get_args(CalibrationRule))}, got {self.calibration!r}."
+            )
+        for name, asked in (
+            ("early_stopping", self.early_stopping),
+            ("strength", self.strength == "feedback"),
+            ("calibration", self.calibration == "validation"),
+        ):
             if asked and self.validation_fraction == 0:
                 raise InvalidInputError(
                     f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
@@ -326,7 +373,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     def _held_out_share(self) -> float:
         fed_back = self.strength == "feedback" and LOSSES[self.method] is UncertaintyMarginLoss
-        return self.validation_fraction if fed_back or self.early_stopping else 0.0
+        wanted = fed_back or self.early_stopping or self.calibration == "validation"
+        return self.validation_fraction if wanted else 0.0
 
     def _settings(self, samples: int, seed: int) -> Settings:
         batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
@@ -370,31 +418,12 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.class_uncertainty_: Any = None if uncertainty is None else uncertainty.numpy()
         self.margins_: Any = head.margins.numpy() if isinstance(head, UncertaintyMarginLoss) else None
 
-    def _each_batch(self, X: ArrayLike | Images, answer: Callable[[Tensor], Tensor]) -> Tensor:
+    def _ready(self, X: ArrayLike | Images) -> tuple[Fitted, Any]:
+        """What answers, and rows checked against what was fitted."""
         check_is_fitted(self)
-        x = self._rows(X)
-        step = rows_at_once(x[0].size + self.passes * self._prior.numel())
-        parts = (torch.tensor(x[start : start + step]) for start in range(0, len(x), step))
-        with torch.no_grad():
-            return torch.cat([answer(part) for part in parts])
+        return Fitted(self.network_, self.classes_, self.calibrated_, self._seed), self._rows(X)
 
-    def _network_logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.network_(x)
-        return logits
-
-    def _sampled(self, x: Tensor, passes: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self._seed)
-        return mc_dropout(self.network_, x, passes, generator).softmax(-1)
-
-    def _aimed_at(self) -> Array:
-        """The class mix which the probabilities assume."""
-        prior = self._prior.numpy()
-        if self.method in KEEP_TRAINING_PRIOR:
-            return np.asarray(np.maximum(prior, 1e-12))  # a value never seen in training has no odds to move
-        return np.full_like(prior, 1 / prior.shape[-1])
-
-    def _wanted(self, target_prior: ArrayLike) -> Array:
-        """For several labels the share of each attribute's ones is enough."""
-        wanted = np.asarray(target_prior, dtype=np.float64)
-        pairs = self._recipe.multilabel and wanted.shape == self._prior.shape[:1]
-        return np.stack((1 - wanted, wanted), axis=-1) if pairs else wanted
+    @property
+    def prior_(self) -> Array:
+        found: Array = self.calibrated_.prior.numpy()
+        return found

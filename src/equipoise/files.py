@@ -1,14 +1,19 @@
 """Files that are whole or not there."""
 
 import errno
+import glob
 import os
+import re
+import secrets
+import stat
+import sys
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +36,9 @@ DAMAGE = (
 )
 """What code meets in values of a wrong type, length or size."""
 
+OURS = re.compile(r"\.\d+(-[0-9a-f]{8})?\.part$")
+"""How the name of a file that is being written ends: its process, and something nobody can know before."""
+
 
 class DiskFullError(EquipoiseError, OSError):
     """No room for a file; what was there before still is."""
@@ -38,23 +46,99 @@ class DiskFullError(EquipoiseError, OSError):
 
 def write_atomically(path: Path, content: bytes) -> None:
     """All of the content under its name, or nothing: written beside it, flushed to disk, then renamed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # two processes may write the same
     try:
-        with part.open("wb") as file:
+        with written_beside(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        if os.name != "nt":  # Windows opens no folders
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise_if_full(error, path, len(content))
         raise
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside ``path`` that gets its name once it is whole, and is gone if anything goes wrong before.
+
+    It is locked meanwhile: the system lets go of it however its writer ends, and :func:`remove_abandoned` can tell.
+    """
+    part, file = _new_part(path)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if os.name != "nt":  # Windows renames no open file, and opens no folders
+                part.replace(path)
+                _sync_folder(path.parent)
+        if os.name == "nt":
+            part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _new_part(path: Path) -> tuple[Path, BinaryIO]:
+    """Opened as a file that was not there: no link that somebody has left can lead the writing elsewhere."""
+    while True:
+        part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+        file = part.open("xb")
+        if _lock(file.fileno()) is not False and part.exists():  # else another process took it for an abandoned one
+            return part, file
+        file.close()
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether the lock is ours now; None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without them
+        return None
+    return True
+
+
+def remove_abandoned(folder: Path, name: str | None = None) -> None:
+    """Remove what writers that were killed have left beside a file of this name, or of any name in the folder."""
+    if sys.platform == "win32":  # nobody could tell whose it is
+        return
+    for part in folder.glob(".*.part" if name is None else f".{glob.escape(name)}.*.part"):
+        if not OURS.search(part.name):
+            continue
+        with suppress(OSError):
+            descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode) and _lock(descriptor):
+                    part.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_plain(path: Path, *, most_bytes: int) -> bytes:
+    """All of a file that anyone may have written: no pipe that would never end, and no more than the memory bears."""
+    check_plain(path, most_bytes=most_bytes)
+    with path.open("rb") as file:
+        return file.read(most_bytes)
+
+
+def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
+    """An OSError, with a reason fit for a sentence, where the path leads to something else than a file of this size."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    if most_bytes is not None and found.st_size > most_bytes:
+        reason = f"it has {found.st_size:,} bytes, more than the {most_bytes:,} that are read"
+        raise OSError(errno.EFBIG, reason, str(path))
 
 
 def raise_if_full(error: OSError, path: Path, size: int) -> None:
@@ -80,6 +164,7 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
 def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**31) -> dict[str, NDArray[Any]]:
     """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded."""
     try:
+        check_plain(path)
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > most_bytes:
                 raise InvalidInputError(f"{path} holds more than {most_bytes:,} bytes; {remedy}.")

@@ -14,25 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.files import DiskFullError, write_atomically
+from equipoise.evaluation.calibrated import Calibrated
+from equipoise.files import DiskFullError, check_plain, read_plain, write_atomically
+from equipoise.schema import MODEL, check
 from equipoise.training.checkpoint import of_prefix, with_prefix
 from equipoise.training.recipe import Recipe
 
 FORMAT = 1
 TENSORS, RECORD = "model.safetensors", "model.json"
-FIELDS: dict[str, type | tuple[type, ...]] = {
-    "format": int,
-    "parameters": dict,
-    "custom_backbone": bool,
-    "classes": list,
-    "class_type": str,
-    "recipe": dict,
-    "features": int,
-    "columns": int,
-    "column_names": (list, type(None)),
-    "history": dict,
-}
-"""What ``model.json`` holds, and of which type."""
+LARGEST_RECORD = 2**28
+"""Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +39,13 @@ class SavedModel:
     column_names: list[str] | None
     history: dict[str, Any]
     network: dict[str, Tensor]
-    prior: Tensor
+    calibrated: Calibrated
     uncertainty: Tensor | None
 
 
 def save_model(folder: Path, model: SavedModel) -> None:
     """Write both files, each whole or not at all."""
-    tensors = with_prefix("network", model.network) | {"prior": model.prior}
+    tensors = with_prefix("network", model.network) | with_prefix("calibrated", model.calibrated.tensors())
     if model.uncertainty is not None:
         tensors["uncertainty"] = model.uncertainty
     classes, class_type = labels_to_json(model.classes)
@@ -85,7 +76,8 @@ def load_model(folder: Path) -> SavedModel:
     """Read both files, checked field by field."""
     path = folder / RECORD
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_plain(path, most_bytes=LARGEST_RECORD))
+        check_plain(folder / TENSORS)
         tensors = safetensors.torch.load_file(folder / TENSORS)
     except OSError as error:
         raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
@@ -93,17 +85,19 @@ def load_model(folder: Path) -> SavedModel:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{folder} holds a damaged model ({reason}); save it again.") from error
     _check_record(path, record)
-    if "prior" not in tensors:
-        raise InvalidInputError(f"{folder / TENSORS} has no tensor 'prior'; it was not written by equipoise.")
     try:
         recipe = Recipe(**record["recipe"])
     except (TypeError, EquipoiseError) as error:
         raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
     classes = labels_from_json(record["classes"], record["class_type"])
-    if classes.shape != (recipe.classes,) or tuple(tensors["prior"].shape) != recipe.class_shape:
+    if classes.shape != (recipe.classes,):
         raise InvalidInputError(
             f"{folder} holds a damaged model: its labels are not those of its recipe; save it again."
         )
+    try:
+        calibrated = Calibrated.from_tensors(recipe.method, recipe.class_shape, of_prefix("calibrated", tensors))
+    except EquipoiseError as error:
+        raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
     _check_sizes(folder, record, recipe, of_prefix("network", tensors))
     return SavedModel(
         parameters=record["parameters"],
@@ -115,7 +109,7 @@ def load_model(folder: Path) -> SavedModel:
         column_names=record["column_names"],
         history=record["history"],
         network=of_prefix("network", tensors),
-        prior=tensors["prior"],
+        calibrated=calibrated,
         uncertainty=tensors.get("uncertainty"),
     )
 
@@ -128,8 +122,9 @@ def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: 
     for name, shape in wanted.items():
         if name not in network or tuple(network[name].shape) != shape:
             raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
-    if "backbone" in record["parameters"]:
-        raise InvalidInputError(f"{folder / RECORD} names a backbone among its parameters; it was not written so.")
+    for name in ("backbone", "run_dir"):  # the one could be anything, the other any folder to write to
+        if name in record["parameters"]:
+            raise InvalidInputError(f"{folder / RECORD} names a {name} among its parameters; it was not written so.")
 
 
 def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
@@ -154,11 +149,6 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
 def _check_record(path: Path, record: Any) -> None:
     if not isinstance(record, dict):
         raise InvalidInputError(f"{path} must hold an object in braces; save the model again.")
-    for name, kind in FIELDS.items():
-        if name not in record or not isinstance(record[name], kind):
-            raise InvalidInputError(f"{path} has no valid field {name!r}; it was not written by equipoise.")
-    chosen = record["history"].get("chosen")
-    if not isinstance(chosen, dict) or not isinstance(chosen.get("seed"), int):
-        raise InvalidInputError(f"{path} has no valid field 'history'; it was not written by equipoise.")
+    check(record, MODEL, path, remedy="it was not written by equipoise")
     if record["format"] != FORMAT:
         raise InvalidInputError(f"{path} has format {record['format']}, this version reads {FORMAT}; update equipoise.")

@@ -93,8 +93,35 @@ def test_a_value_that_cannot_be_read_is_said_and_counted(equipoise, table_run, t
         "samples": 10,
         "broken": 0,
         "human": 1,
+        "abstained": None,
+        "prior": None,
         "unread_values": {"pixel 9": 1},
     }
+    done = equipoise("predict", table_run, "new.csv", "--out", "b.csv", "--prior", "estimate", "--json")
+    assert json.loads(done.out)["unread_values"] == {"pixel 9": 1}  # though the data are read twice
+    assert sum(json.loads(done.out)["prior"].values()) == pytest.approx(1)
+
+
+def test_another_class_mix_and_sets_of_classes(equipoise, table_run, tmp_path):
+    digits_frame().to_csv(tmp_path / "new.csv", index=False)
+    done = equipoise("predict", table_run, "new.csv", "--prior", "estimate", "--abstain", 0.2, "--out", "a.csv")
+    assert done.code == 0, done.err
+    lines = done.err.splitlines()
+    assert lines[0].startswith("estimated class mix: <digit> ")
+    assert " of 600 samples (" in lines[1]
+    assert lines[-1] == "600 predictions are in a.csv."
+    assert list(pd.read_csv(tmp_path / "a.csv").columns)[-2:] == ["set", "abstain"]
+    done = equipoise("evaluate", table_run, "new.csv", "--prior", "balanced", "--abstain", 0.2)
+    assert done.err.startswith("class mix: <digit> 0 10.0%, ")
+    assert "Sets of possible classes at 0.8: " in done.out
+    found = json.loads(equipoise("evaluate", table_run, "new.csv", "--abstain", 0.2, "--json").out)
+    assert found["prior"] is None
+    assert set(found["sets"]["classes"]) == set(found["classes"])
+    for command in (("predict", "--out", "b.csv"), ("evaluate",)):
+        done = equipoise(command[0], table_run, "new.csv", *command[1:], "--prior", "a=1")
+        assert (done.code, done.err.count("\n")) == (1, 1)
+        assert "must give each of the run's classes a share" in done.err
+    assert not (tmp_path / "b.csv").exists()
 
 
 def test_json_beside_predictions_on_standard_output_is_an_error_of_use(equipoise, table_run):

@@ -31,6 +31,8 @@ def write_run(
     gallery: dict[str, Any] | None = None,
     method: str = "uncertainty_margin",
     seed: int = 0,
+    trust: dict[str, np.ndarray] | None = None,
+    calibration: dict[str, Any] | None = None,
 ) -> Path:
     """The files that training leaves behind; ``before`` are the softmax stage's probabilities."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,7 @@ def write_run(
     arrays |= {"uncertainty": uncertainty.astype(np.float32), "rows": np.arange(len(labels))}
     if before is not None:
         arrays["before"] = predict(before)
-    np.savez_compressed(folder / "held_out.npz", **arrays)
+    np.savez_compressed(folder / "held_out.npz", **arrays, **({} if trust is None else trust))
     for name, p in (("scores.json", probabilities), ("before_scores.json", before)):
         if p is not None:
             found = scores(labels, predict(p), probabilities=p, classes=classes, train_counts=counts)
@@ -64,6 +66,7 @@ def write_run(
         "margins": margins,
         "input": {"kind": "table"},
         "training": {"settings": {"epochs": 9, "batch_size": 32}, "curriculum": {}},
+        "calibration": calibration,
     }
     dump(folder / "run.json", about)
     lines = [json.dumps(record) for record in (staged(9) if epochs is None else epochs)]
@@ -91,6 +94,8 @@ def made_up(
         "margins": np.linspace(1, 3, classes).tolist(),
         "before": early,
         "gallery": gallery(names, np.random.default_rng(seed)),
+        "trust": trusted(final, counts / counts.sum()),
+        "calibration": {"source": "held_out", "samples": samples, "folds": 5},
     } | options
     return write_run(folder, probabilities=final, labels=labels, counts=counts.tolist(), names=names, **options)
 
@@ -111,7 +116,17 @@ def made_up_attributes(folder: Path, attributes: int = 6, *, samples: int = 500)
         names=[f"attribute {place}" for place in range(attributes)],
         class_uncertainty=(0.3 * share**-0.5).tolist(),
         margins=np.linspace(1, 3, attributes).tolist(),
+        trust=trusted(final, np.stack((1 - share, share), axis=-1)),
+        calibration={"source": "held_out", "samples": samples, "folds": 5},
     )
+
+
+def trusted(probabilities: np.ndarray, prior: np.ndarray) -> dict[str, np.ndarray]:
+    """Probabilities that were twice as sure before, and sets of what is not improbable."""
+    pairs = np.stack((1 - probabilities, probabilities), axis=-1) if prior.ndim == 2 else probabilities
+    sharp = pairs**2 / (pairs**2).sum(-1, keepdims=True)
+    uncalibrated = (sharp[..., 1] if prior.ndim == 2 else sharp).astype(np.float32)
+    return {"uncalibrated": uncalibrated, "sets": pairs > 0.15, "prior": prior}
 
 
 def digits_run(folder: Path, *, epochs: int = 6, method: str = "uncertainty_margin", seed: int = 0) -> Path:

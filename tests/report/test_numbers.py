@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.evaluation.calibration import BINS
-from equipoise.report.abstention import abstention
+from equipoise.report.abstention import sending, sent_rows, sent_sentence
 from equipoise.report.change import group_changes, sign_test
 from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, rivals, worst_pairs
@@ -45,7 +45,7 @@ def small(tmp_path):
 
 
 def test_abstention_is_what_counting_gives(record):
-    held, found = record.held_out, abstention(record)
+    held, found = record.held_out, sending(record).steps
     pairs = sorted(range(len(held.labels)), key=lambda place: -held.uncertainty[place])
     assert len(found) == 100
     for number in (0, 1, 10, 50, 99):
@@ -68,7 +68,7 @@ def test_abstention_is_what_counting_gives(record):
 
 
 def test_abstention_of_attributes(several):
-    held, found = several.held_out, abstention(several)
+    held, found = several.held_out, sending(several).steps
     assert found[0].accuracy == pytest.approx(several.scores["accuracy"])
     assert found[0].balanced_accuracy == pytest.approx(several.scores["balanced_accuracy"])
     order = np.argsort(-held.uncertainty, kind="stable")
@@ -80,10 +80,60 @@ def test_abstention_of_attributes(several):
 
 
 def test_abstention_at_zero_is_the_score_and_always_leaves_a_sample(small):
-    found = abstention(small)
+    found = sending(small).steps
     assert found[0].accuracy == pytest.approx(small.scores["accuracy"])
     assert found[0].balanced_accuracy == pytest.approx(small.scores["balanced_accuracy"])
     assert found[99].sent == 19
+
+
+def test_the_classes_sent_are_what_counting_gives(record):
+    held, found = record.held_out, sending(record)
+    rows = sent_rows(record, found)
+    order = sorted(range(900), key=lambda place: -held.uncertainty[place])
+    for row in rows:
+        which = record.classes.index(row["name"])
+        mine, sent = (sum(held.labels[place] == which for place in part) for part in (order, order[:90]))
+        wrong, after = (
+            sum(held.labels[place] == which != held.predicted[place] for place in part) for part in (order, order[90:])
+        )
+        assert (row["support"], row["group"]) == (mine, record.groups[which])
+        assert row["sent"] == pytest.approx(sent / mine)
+        assert row["error"] == pytest.approx(wrong / mine)
+        assert row["left"] == pytest.approx(after / (mine - sent))
+    assert [row["sent"] for row in rows] == sorted((row["sent"] for row in rows), reverse=True)
+    assert {row["name"] for row in rows} == set(record.classes)
+
+
+def test_a_class_left_to_the_human_is_named(tmp_path):
+    labels = np.repeat([0, 1, 2], [880, 80, 40])
+    uncertainty = np.where(labels == 2, 1.0, 0.0)
+    uncertainty[labels == 1] = np.linspace(0.1, 0.2, 80)
+    options = {"counts": [900, 90, 10, 5], "names": list("abcd"), "before": None, "uncertainty": uncertainty}
+    record = read_record(write_run(tmp_path, probabilities=one_hot(labels, 4), labels=labels, **options))
+    found = sending(record)
+    assert [(row["name"], row["sent"], row["verdict"]) for row in sent_rows(record, found)] == [
+        ("c", 1.0, "abstained away"),
+        ("b", 0.75, "abstained away"),
+        ("a", 0.0, "in proportion"),
+    ]
+    assert math.isnan(sent_rows(record, found)[0]["left"])
+    said = "With 10% sent, 2 of 4 classes are left to the human far more often than the rest: c (100%), b (75%)."
+    assert sent_sentence(record, found) == said
+
+
+def test_no_class_left_to_the_human(small):
+    said = "With 10% sent, no class is sent far more often than the rest."
+    assert sent_sentence(small, sending(small)) == said
+
+
+def test_attributes_sent_are_those_that_samples_have(several):
+    held, found = several.held_out, sending(several)
+    order = sorted(range(500), key=lambda place: -held.uncertainty[place])
+    for row in sent_rows(several, found):
+        which = several.classes.index(row["name"])
+        mine, sent = (sum(held.labels[place, which] for place in part) for part in (order, order[:50]))
+        assert (row["support"], row["sent"]) == (mine, pytest.approx(sent / mine))
+        assert row["error"] == pytest.approx(1 - several.each("recall")[which])
 
 
 def test_reliability_is_what_counting_gives(record):

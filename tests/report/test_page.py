@@ -125,7 +125,7 @@ def test_names_are_not_read_as_formulae(page):
 
 def test_every_picture_has_a_name_and_follows_the_theme(page):
     pictures = [a for tag, a in page.elements if tag == "svg" and "figure" in a.get("class", "")]
-    assert len(pictures) == 8
+    assert len(pictures) == 9
     assert all(attributes["aria-label"] and attributes["role"] == "img" for attributes in pictures)
     colours = {a[key] for _, a in page.elements for key in ("fill", "stroke") if key in a}
     assert {colour for colour in colours if not colour.startswith("var(--")} == {"none"}

@@ -22,7 +22,7 @@ pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
 
 def answers_of(path, x):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(["probabilities", "uncertainty"], {"x": x})
+    return session.run(["probabilities", "uncertainty", "predicted"], {"x": x})
 
 
 def described(path):
@@ -37,7 +37,11 @@ def test_a_table(table_run, tmp_path):
     about = described(out)
     frame = pd.read_csv(table_run.parent / "digits.csv", dtype={"half": str})
     encoder = TableEncoder.from_json(about["encoder"])  # all that is needed is in the file
-    probabilities, uncertainty = answers_of(out, encoder.transform(frame))
+    probabilities, uncertainty, predicted = answers_of(out, encoder.transform(frame))
+    assert [model.classes[place] for place in predicted] == model.predict(frame)
+    assert (predicted != probabilities.argmax(1)).any()  # probabilities are natural, the class is not
+    np.testing.assert_allclose(about["prior"], model.calibrated.prior)
+    assert set(about["outputs"]) == {"probabilities", "uncertainty", "predicted"}
     np.testing.assert_allclose(probabilities, model.predict_proba(frame), atol=1e-4)
     np.testing.assert_allclose(uncertainty, model.uncertainty(frame), atol=1e-4)
     assert about["classes"] == list(model.classes)
@@ -60,7 +64,8 @@ def test_images_and_several_labels(image_run, several_run, tmp_path):
     several = RunModel.load(several_run)
     export_run(several, tmp_path / "several.onnx")
     frame = pd.read_csv(several_run.parent / "several.csv")
-    probabilities, uncertainty = answers_of(tmp_path / "several.onnx", several.input.rows(frame))
+    probabilities, uncertainty, predicted = answers_of(tmp_path / "several.onnx", several.input.rows(frame))
+    np.testing.assert_array_equal(predicted, several.predict(frame))
     np.testing.assert_allclose(probabilities, several.predict_proba(frame), atol=1e-4)
     np.testing.assert_allclose(uncertainty, several.uncertainty(frame), atol=1e-4)
 
@@ -74,7 +79,7 @@ def test_a_frozen_backbone_is_in_the_graph_and_cosines_too(tmp_path):
     model = RunModel.load(train_run(options, tmp_path / "run").folder)
     assert export_run(model, tmp_path / "model.onnx") < 1e-4
     x = np.random.default_rng(0).integers(0, 256, (3, 1, 32, 32), dtype=np.uint8)
-    probabilities, uncertainty = answers_of(tmp_path / "model.onnx", x)
+    probabilities, uncertainty, _ = answers_of(tmp_path / "model.onnx", x)
     np.testing.assert_allclose(probabilities, model.predict_proba(x), atol=1e-4)
     np.testing.assert_allclose(uncertainty, model.uncertainty(x), atol=1e-4)
 

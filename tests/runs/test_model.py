@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import torch
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.models import build_backbone
 from equipoise.runs import RunModel, TrainOptions, train_run
+from equipoise.training.scaling import Scaling
 from tests.runs.made import digits_frame, pictures
 
 
@@ -19,11 +21,19 @@ def stored(folder):
         return {name: file[name] for name in file.files}
 
 
+def without_scaling(model):
+    """What a run says before it is calibrated on its held-out samples."""
+    plain = replace(model.calibrated, scaling=Scaling.none(tuple(model.calibrated.prior.shape)))
+    return replace(model, calibrated=plain)
+
+
 def test_a_table_is_answered_as_in_training(table_run):
     model, known = RunModel.load(table_run), stored(table_run)
     frame = pd.read_csv(table_run.parent / "digits.csv", dtype={"half": str})
     rows = frame.drop(columns="digit").iloc[known["rows"]]
-    np.testing.assert_allclose(model.predict_proba(rows), known["probabilities"], atol=1e-6)
+    plain = without_scaling(model)
+    np.testing.assert_allclose(plain.predict_proba(rows), known["uncalibrated"], atol=1e-6)
+    np.testing.assert_allclose(model.calibrated.prior, known["prior"])
     np.testing.assert_allclose(model.uncertainty(rows), known["uncertainty"], atol=1e-6)
     assert model.classes == tuple(f"<digit> {number}" for number in range(10))
     assert model.predict(rows) == [model.classes[place] for place in known["predicted"]]
@@ -36,7 +46,7 @@ def test_images_and_several_labels_are_answered_as_in_training(image_run, severa
 
     images, known = RunModel.load(image_run), stored(image_run)
     samples = open_data(image_run.parent / "photos").take(known["rows"])
-    np.testing.assert_allclose(images.predict_proba(samples.x), known["probabilities"], atol=1e-5)
+    np.testing.assert_allclose(without_scaling(images).predict_proba(samples.x), known["uncalibrated"], atol=1e-5)
     several, known = RunModel.load(several_run), stored(several_run)
     rows = pd.read_csv(several_run.parent / "several.csv").iloc[known["rows"]]
     np.testing.assert_allclose(several.uncertainty(rows), known["uncertainty"], atol=1e-6)
@@ -44,8 +54,8 @@ def test_images_and_several_labels_are_answered_as_in_training(image_run, severa
 
 
 def test_no_rows_are_no_answers(table_run):
-    probabilities, uncertainty = RunModel.load(table_run).answer(digits_frame().iloc[:0])
-    assert (probabilities.shape, uncertainty.shape) == ((0, 10), (0,))
+    found = RunModel.load(table_run).answer(digits_frame().iloc[:0])
+    assert [part.shape for part in found] == [(0, 10), (0,), (0,), (0, 10)]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +80,8 @@ def test_a_frozen_backbone_comes_from_the_run_and_leaves_no_cache(features_run, 
     samples = open_data(features_run.parent / "photos").take(stored(features_run)["rows"])
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "empty"))
     model = RunModel.load(features_run)
-    np.testing.assert_allclose(model.predict_proba(samples.x), stored(features_run)["probabilities"], atol=1e-5)
+    found = without_scaling(model).predict_proba(samples.x)
+    np.testing.assert_allclose(found, stored(features_run)["uncalibrated"], atol=1e-5)
     assert not (tmp_path / "empty").exists()
 
 
@@ -97,9 +108,9 @@ def put(place, value):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (["input"], None, r"run\.json has no valid field 'input'; train again"),
+        (["input"], None, r"run\.json has no valid field 'input': an object in braces is expected, got nothing; train"),
         (["input", "kind"], "table", "this is no table encoding of format 1"),
-        (["input", "kind"], "pickle", r"run\.json has no valid field 'input'; train again"),
+        (["input", "kind"], "pickle", r"run\.json has no valid field 'input\.kind': one of table, images, features is"),
         (["input", "kind"], "features", r"extractor\.safetensors cannot be read"),
         (["input", "backbone"], None, r"run\.json describes no backbone and image size; train again"),
         (["input", "backbone", "size"], [10**9, 10**9], "describes no backbone and image size"),
@@ -135,8 +146,10 @@ def test_paths_in_the_options_are_never_opened(table_run, tmp_path):
     assert RunModel.load(changed(table_run, tmp_path, point_elsewhere)).classes[0] == "<digit> 0"
 
 
-def test_fields_of_the_wrong_kind_are_not_shown(table_run, tmp_path):
-    model = RunModel.load(changed(table_run, tmp_path, put(["margins"], ["[link=x]"] * 10)))
+def test_fields_of_the_wrong_kind_are_refused_and_of_another_length_not_shown(table_run, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"'margins\.0': a number or nothing is expected, got text; train"):
+        RunModel.load(changed(table_run, tmp_path / "words", put(["margins"], ["[link=x]"] * 10)))
+    model = RunModel.load(changed(table_run, tmp_path, put(["margins"], [1.0] * 9)))
     assert model.learnt("margins") is None
     assert model.learnt("train_counts") == model.record["train_counts"]
     assert model.learnt("notes") is None

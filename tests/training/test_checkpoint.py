@@ -100,7 +100,7 @@ def test_an_error_while_writing_leaves_the_old_version_and_no_part(tmp_path):
 
 
 def test_parts_of_a_killed_process_are_removed(tmp_path):
-    (tmp_path / ".step-000000007.safetensors.part").write_bytes(b"half")
+    (tmp_path / ".step-000000007.safetensors.123-0badcafe.part").write_bytes(b"half")
     assert Checkpoints(tmp_path).newest() is None
     assert list(tmp_path.iterdir()) == []
 

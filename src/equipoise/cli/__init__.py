@@ -1,5 +1,6 @@
 """The command line: parsing and printing only."""
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -16,6 +17,7 @@ from equipoise.cli.demo import demo
 from equipoise.cli.evaluate import evaluate
 from equipoise.cli.export import export
 from equipoise.cli.faces import faces
+from equipoise.cli.inspect import inspect
 from equipoise.cli.predict import predict
 from equipoise.cli.printing import shown
 from equipoise.cli.report import report
@@ -24,6 +26,8 @@ from equipoise.cli.train import train
 from equipoise.cli.verify import verify
 from equipoise.errors import EquipoiseError
 
+MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
+"""What torch says, here and in a worker of a loader; it has no class for it."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 
@@ -69,7 +73,7 @@ def options(
     """Options of every command."""
 
 
-for command in (demo, train, evaluate, predict, report, export, compare, reproduce, verify):
+for command in (demo, train, evaluate, predict, inspect, report, export, compare, reproduce, verify):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(faces, name="faces")
@@ -93,6 +97,11 @@ def _sentence(error: Exception) -> str:
     """What a person can do about an error; one that is not foreseen names itself."""
     if isinstance(error, EquipoiseError):
         return str(error)
+    if _memory_ran_out(error):
+        return (
+            "memory ran out, and what was finished before is kept; close other programs, or take fewer --jobs, a "
+            "smaller --batch-size or --size, or less data."
+        )
     if isinstance(error, OSError) and error.filename is None:  # the output, not a file of its own
         with suppress(OSError):  # what is left in the buffer goes nowhere, or Python fails again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,6 +112,13 @@ def _sentence(error: Exception) -> str:
         return f"{error.filename}: {error.strerror or error}; check the path and its rights."
     said = " ".join(str(error).split()) or "no reason was given"
     return f"something went wrong that equipoise did not foresee ({type(error).__name__}: {said}); --debug shows where."
+
+
+def _memory_ran_out(error: Exception) -> bool:
+    """Python's own error, the system's, or one of torch's."""
+    if isinstance(error, RuntimeError):
+        return any(said in str(error) for said in MEMORY_RAN_OUT)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _end(message: str) -> NoReturn:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from equipoise.cli.options import AsJson, Labels, Quiet, RunFolder, Target
-from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores
+from equipoise.cli.options import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
+from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores, print_sets, shares_sentence
 
 
 def evaluate(
@@ -14,14 +14,20 @@ def evaluate(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
     target: Target = None,
     labels: Labels = None,
+    prior: Prior = None,
+    abstain: Abstain = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a finished run on other labelled data.
 
+    --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it is not
+    exactly one class.
+
     \b
     Examples:
         equipoise evaluate runs/patients second-hospital.csv
+        equipoise evaluate runs/patients second-hospital.csv --prior estimate --abstain 0.1
         equipoise evaluate runs/photos new-photos/ --json
     """
     from equipoise.runs import RunModel
@@ -29,15 +35,21 @@ def evaluate(
 
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
-        scores = evaluate_run(model, data, target=target, labels=labels, watcher=watcher)
+        found = evaluate_run(model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain)
+    sets = None if found.sets is None else found.sets.as_dict(model.classes)
     if as_json:
-        print_json({"run": str(run), "data": data, "classes": list(model.classes), "scores": scores.as_dict()})
+        told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
+        print_json(told | {"prior": found.prior, "sets": sets})
         return
+    if found.prior is not None:
+        watcher.note(shares_sentence("estimated class mix" if prior == "estimate" else "class mix", found.prior))
     print_scores(
         Console(),
-        scores,
+        found.scores,
         model.classes,
         uncertainty=model.learnt("class_uncertainty"),
         margins=model.learnt("margins"),
         title="On {samples:,} samples",
     )
+    if sets is not None:
+        print_sets(Console(), sets)

@@ -13,3 +13,15 @@ Target = Annotated[
     str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
 ]
 Labels = Annotated[Path | None, typer.Option(help="A table of file,label for images not sorted into folders.")]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="The class mix where the model is used: natural (as in training), balanced, estimate (from these data), "
+        "'a=0.2,b=0.8' or a .json file. Probabilities and classes are then the most probable there; without it "
+        "probabilities are natural, and the class is the most probable if all were equally common."
+    ),
+]
+Abstain = Annotated[
+    float | None,
+    typer.Option(help="Share of each class whose set of possible classes may lack it, such as 0.1."),
+]

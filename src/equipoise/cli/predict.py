@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
-from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.cli.options import Abstain, AsJson, Force, Prior, Quiet, RunFolder
+from equipoise.cli.printing import ConsoleWatcher, print_json, shares_sentence
 
 
 def predict(
@@ -23,6 +23,8 @@ def predict(
     human: Annotated[
         float, typer.Option(min=0, max=1, help="Share of such samples as training held out to send to a human.")
     ] = 0.1,
+    prior: Prior = None,
+    abstain: Abstain = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -33,13 +35,17 @@ def predict(
     and at all of which something could not be read. Such an image has a row without a class; such a value of a table
     counts as missing. Tables are read in parts, so that their length does not matter. --json sums up, and needs --out.
 
+    --abstain adds the set of classes that cannot be ruled out, and flags rows where that is not exactly one.
+
     \b
     Examples:
         equipoise predict runs/patients new.csv --out answers.csv
         equipoise predict runs/photos inbox/ --out answers.parquet --human 0.05
         cat new.csv | equipoise predict runs/patients - --format jsonl
+        equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
     """
     from equipoise.runs import RunModel
+    from equipoise.runs.class_mix import ESTIMATE, class_mix, estimated_mix, named_shares
     from equipoise.runs.predictions import format_of, human_threshold, predict_to
 
     file = None if out is None or str(out) == "-" else out
@@ -52,14 +58,31 @@ def predict(
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
         threshold = human_threshold(run, human)
-        found = predict_to(model, data, file, kind=chosen, threshold=threshold, tell=watcher.note, force=force)
+        mix = None
+        if prior == ESTIMATE:
+            mix = estimated_mix(model, data)
+            watcher.note(shares_sentence("estimated class mix", named_shares(model, mix)))
+        elif prior is not None:
+            mix = class_mix(prior, model)
+        found = predict_to(
+            model,
+            data,
+            file,
+            kind=chosen,
+            threshold=threshold,
+            tell=watcher.note,
+            force=force,
+            prior=mix,
+            abstain=abstain,
+        )
     encoder = getattr(model.input, "encoder", None)
     unread = {} if encoder is None else dict(encoder.unread)
     for column, values in unread.items():
         what = "value" if values == 1 else "values"
         watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
     if as_json:
-        print_json({"out": str(file), **asdict(found), "unread_values": unread})
+        shares = None if mix is None else named_shares(model, mix)
+        print_json({"out": str(file), **asdict(found), "prior": shares, "unread_values": unread})
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
         rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""

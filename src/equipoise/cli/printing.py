@@ -134,6 +134,36 @@ def print_scores(
         console.print(f"{name:<20}{value:7.1%}", highlight=False)
 
 
+def print_sets(console: Console, sets: dict[str, Any]) -> None:
+    """Per class how often the set of possible classes held the true one, and how often it was not one class."""
+    console.print(
+        f"Sets of possible classes at {sets['level']:.4g}: {sets['mean_size']:.2f} classes on average, "
+        f"{sets['abstained']:.1%} of the samples without exactly one",
+        highlight=False,
+    )
+    table = Table()
+    for heading in ("class", "covered", "unanswered", ""):
+        table.add_column(heading, justify="left" if heading in ("class", "") else "right")
+    for row in _ends(list(sets["classes"].items())):
+        if row is None:
+            table.add_row("…", "", "", "")
+            continue
+        name, found = row
+        cells = ["–" if found[part] is None else f"{found[part]:.1%}" for part in ("coverage", "abstained")]
+        said = "never ruled out" if name in sets["never_ruled_out"] else ""
+        if found["verdict"] == "abstained away":
+            said = ", ".join(filter(None, (said, "left unanswered far more often than the rest")))
+        table.add_row(shown(name), *cells, said)
+    console.print(table)
+
+
+def shares_sentence(what: str, shares: dict[str, float]) -> str:
+    """A class mix in a line, the largest first."""
+    order = sorted(shares.items(), key=lambda pair: -pair[1])
+    named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
+    return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."
+
+
 def print_json(content: Any) -> None:
     """One JSON object on standard output, as it is."""
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))

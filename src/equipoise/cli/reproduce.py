@@ -38,7 +38,7 @@ def reproduce(
     if table == "illustration":
         _illustrate(out, seed=seed, smoke=smoke, quiet=quiet)
         return
-    from equipoise.files import write_atomically
+    from equipoise.files import remove_abandoned, write_atomically
     from equipoise.reproduce import run_table, table_page
 
     with ConsoleWatcher(quiet=quiet) as watcher:
@@ -56,6 +56,7 @@ def reproduce(
         )
     page = table_page(result)
     path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
+    remove_abandoned(out, path.name)
     write_atomically(path, page.encode())
     Console().print(Markdown(page))
     watcher.note(f"The page is {path}.")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.files import raise_if_full, write_atomically
+from equipoise.files import raise_if_full, remove_abandoned, write_atomically
 
 FORMAT = 1
 Record = dict[str, Any]
@@ -80,6 +80,7 @@ class CellStore:
     def __enter__(self) -> "CellStore":
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(self.path.parent, self.path.name)
             if not self.path.exists():
                 line = json.dumps({"format": FORMAT, **self.header}, ensure_ascii=False) + "\n"
                 write_atomically(self.path, line.encode())

@@ -1,8 +1,6 @@
 """Arrays as they are: a pair in memory, or a ``.npz`` file. Nothing in a file is executed."""
 
-import tokenize
 import zipfile
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.data.labels import labels_of
 from equipoise.data.samples import Part, Samples
 from equipoise.errors import InvalidInputError
+from equipoise.files import DAMAGE
 
 PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
 PARTS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
@@ -30,31 +29,37 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(damaged)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             names = set(archive.files)
             pairs = _pairs(names)
             if not pairs:
                 raise InvalidInputError(f"{path} must hold arrays X and y, got {', '.join(sorted(names)) or 'none'}.")
             _check_target(path, target, [y for _, y in pairs.values()])
-            found = {part: (archive[x], archive[y]) for part, (x, y) in pairs.items()}
+            found = {part: (_sound(archive[x]), _sound(archive[y])) for part, (x, y) in pairs.items()}
     except InvalidInputError:
         raise
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        SyntaxError,
-        tokenize.TokenError,
-    ):  # the last two: headers
+    except (OSError, *DAMAGE) as error:
+        if isinstance(error, ValueError) and "allow_pickle" in str(error):
+            raise InvalidInputError(
+                f"{path} holds Python objects, which are not read because they can run code; save numbers or strings."
+            ) from None
+        if isinstance(error, MemoryError):  # of a sound file that is large, or of a damaged one that claims to be
+            raise InvalidInputError(f"{path} asks for more memory than there is; give fewer rows or columns.") from None
         raise InvalidInputError(damaged) from None
-    except ValueError:
-        raise InvalidInputError(
-            f"{path} holds Python objects, which are not read because they can run code; save numbers or strings."
-        ) from None
     if "" in found:
         return read_arrays(*found[""], where=str(path))
     return _with_parts(found, str(path))
+
+
+def _sound(values: Any) -> NDArray[Any]:
+    """An array of numbers or text; what does not begin as one comes as bytes, and text may hold what is no letter."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
+        raise TypeError("it is no array of numbers or text")
+    if values.dtype.kind == "U" and values.dtype.itemsize:
+        letters = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
+            raise ValueError("its text has letters that are none")
+    return values
 
 
 def _check_target(path: Path, target: str | None, names: list[str]) -> None:
@@ -98,6 +103,8 @@ def read_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
     if len(np.shape(values)) < 2 or 0 in np.shape(values):
         raise InvalidInputError(f"{where} must have samples and columns, got an array of shape {np.shape(values)}.")
     labels, notes = np.asarray(y), list[str]()
+    if labels.ndim == 0:
+        raise InvalidInputError(f"{where} must have a label for each sample, got a single one; give a list of labels.")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if len(labels) != len(values):

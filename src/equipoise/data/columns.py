@@ -61,9 +61,9 @@ class TableEncoder:
         columns, table = self._fitted(), _table(frame)
         absent = [column.name for column in columns if column.name not in table.columns]
         if absent:
+            named = ", ".join(" ".join(name.split()) for name in absent[:10])
             raise InvalidInputError(
-                f"the table lacks {len(absent)} of the columns the model was trained on: {', '.join(absent[:10])}; "
-                "add them."
+                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=np.float32)
         rows, start = np.zeros(len(table), dtype=np.bool_), 0

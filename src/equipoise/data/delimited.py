@@ -163,7 +163,7 @@ def clear_errors(path: Path) -> Iterator[None]:
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = error.strerror or " ".join(str(error).split()).rstrip(".")  # pyarrow's have several lines
         raise InvalidInputError(f"{path} cannot be read ({reason}); check the path.") from None
 
 

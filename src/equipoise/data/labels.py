@@ -118,6 +118,7 @@ def _odd(y: NDArray[Any], name: str) -> list[str]:
 
 
 def _listed(names: Sequence[str], *, most: int = 30) -> str:
+    names = [" ".join(name.split()) for name in names]  # a name in quotes may have several lines, a sentence not
     if len(names) <= most:
         return ", ".join(names)
     half = most // 2  # labels often stand last

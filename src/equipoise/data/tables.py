@@ -14,6 +14,7 @@ from equipoise.data.labels import choose_target, labels_of, multilabel_of
 from equipoise.data.samples import Samples
 from equipoise.data.values import without_blanks
 from equipoise.errors import InvalidInputError
+from equipoise.files import DAMAGE
 
 PARQUET = (".parquet", ".pq")
 PART_ROWS = 50_000
@@ -101,8 +102,10 @@ def _parquet(path: Path) -> Iterator[Any]:
     try:
         with clear_errors(path), pyarrow.parquet.ParquetFile(path) as file:
             yield file
-    except pyarrow.ArrowException as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+    except InvalidInputError:
+        raise
+    except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas keeps notes of its own in the file
+        reason = " ".join(str(error).split()).rstrip(".")
         raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
 
 
@@ -142,10 +145,11 @@ def _joined(pieces: list[Any]) -> Any:
 
 
 def _check_columns(names: Sequence[object], where: str) -> None:
-    if len(names) < 2:
-        raise InvalidInputError(
-            f"{where} has one column only ({', '.join(map(str, names))}); a table has a target and at least one other."
-        )
+    if len(names) == 0:
+        raise InvalidInputError(f"{where} has no column; a table has a target and at least one other.")
+    if len(names) == 1:
+        name = " ".join(str(names[0]).split())
+        raise InvalidInputError(f"{where} has one column only ({name}); a table has a target and at least one other.")
 
 
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:

@@ -23,6 +23,9 @@ SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 LIMIT_BYTES = 64 * 2**30
 LIMIT_MEMBERS = 2_000_000
 COPY_BYTES = 2**20
+LONGEST_NOTES = 2**20
+NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+"""Members that are no file, but what is to be known of the next one."""
 
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError)
 
@@ -49,7 +52,7 @@ def unpack(
     except OSError as error:
         raise InvalidInputError(f"the archive {str(path)!r} cannot be read: {error.strerror}.") from error
     key = hashlib.blake2b(digest_size=5)
-    key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}".encode())
+    key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}\n{found.st_ctime_ns}".encode())
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
     if not _is_whole(target):
         _unpack_whole(path, target, _Limits(path.name, limit_bytes, limit_members))
@@ -150,8 +153,21 @@ def _untar(path: Path, folder: Path, limits: _Limits) -> None:
         except tarfile.FilterError as error:
             raise limits.refuse(member.name, "leads out of its folder") from error
 
-    with tarfile.open(path, "r:*") as tar:
+    with tarfile.open(path, "r:*", tarinfo=_Member) as tar:
         tar.extractall(folder, members=_in_order(tar), filter=admitted)
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose name and notes are short: tarfile reads them into memory before anyone can ask for their size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in NOTES and found.size > LONGEST_NOTES:
+            raise InvalidInputError(
+                f"the archive has a member whose name or notes take {found.size:,} bytes; check where it comes from."
+            )
+        return found
 
 
 def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

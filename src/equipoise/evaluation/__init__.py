@@ -1,7 +1,24 @@
-"""What predictions are worth: scores class by class, and the class mix they are aimed at."""
+"""What predictions are worth: scores class by class, the class mix they are aimed at, and which to trust."""
 
+from equipoise.evaluation.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
 from equipoise.evaluation.calibration import Calibration
-from equipoise.evaluation.prior import move_prior
+from equipoise.evaluation.conformal import ClassThresholds
+from equipoise.evaluation.label_doubt import LabelDoubt, label_doubt
+from equipoise.evaluation.prior import estimate_prior, move_prior
 from equipoise.evaluation.scores import Scores, Spread, scores
 
-__all__ = ["Calibration", "Scores", "Spread", "move_prior", "scores"]
+__all__ = [
+    "AbstainedShares",
+    "Calibration",
+    "ClassThresholds",
+    "LabelDoubt",
+    "RiskCoverage",
+    "Scores",
+    "Spread",
+    "abstained_shares",
+    "estimate_prior",
+    "label_doubt",
+    "move_prior",
+    "risk_coverage",
+    "scores",
+]

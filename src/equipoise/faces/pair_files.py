@@ -27,7 +27,7 @@ def read_lfw_pairs(
     """
     source, lines = _list(path)
     first, *rest = lines
-    numbers = [int(field) for field in first[1] if field.isdecimal()]
+    numbers = [int(field) for field in first[1] if field.isdecimal() and len(field) < 9]
     if len(numbers) != len(first[1]) or not 1 <= len(numbers) <= 2 or 0 in numbers:
         raise InvalidInputError(f"{source} must begin with the number of folds and of pairs, such as '10 300'.")
     folds, each = (1, numbers[0]) if len(numbers) == 1 else numbers

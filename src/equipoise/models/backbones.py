@@ -1,6 +1,7 @@
 """The backbones by name, with public weights where a file of them is given."""
 
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,9 @@ def build_backbone(name: str, *, weights: str | Path | None = None) -> nn.Module
 
 
 def _from_timm(name: str) -> nn.Module:
-    """A network of timm without its classifier."""
+    """A network of timm without its classifier; a name that timm would look for elsewhere than in itself is refused."""
+    if not re.fullmatch(r"[\w.]+", name):
+        raise InvalidInputError(f"timm:{name} is no name of a network of timm's own; see timm.list_models().")
     try:
         import timm  # type: ignore[import-not-found,unused-ignore]
     except Exception as error:  # beside an ImportError: what torchvision raises when it does not fit torch

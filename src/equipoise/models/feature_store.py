@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.files import write_atomically
+from equipoise.files import remove_abandoned, write_atomically
 
 FORMAT = 1
 SECONDS_BETWEEN_RECORDS = 1.0
@@ -53,6 +53,7 @@ class FeatureStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock_file = self.lock.open("a")
             _wait_for_lock(self._lock_file)
+            remove_abandoned(self.folder, self.record.name)
         except OSError as error:
             raise self._refusal(error) from error
         try:

@@ -1,4 +1,4 @@
-"""What sending the most uncertain samples to a human is worth."""
+"""What sending the most uncertain samples to a human is worth, and which classes are sent most."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,9 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.report.record import Floats, HeldOut, Record
+from equipoise.evaluation.abstention import (
+    AbstainedShares,
+    RiskCoverage,
+    abstained_shares,
+    abstention_order,
+    risk_coverage,
+)
+from equipoise.report.record import HeldOut, Record
 
 STEPS = 100
+SHOWN_STEP = 10
+"""The share, in hundredths, at which classes are listed; the slider's own start."""
+MOST_CLASSES, MOST_NAMED = 100, 8
 
 
 @dataclass(frozen=True)
@@ -42,24 +52,48 @@ class Abstention:
         return asdict(self)
 
 
-def abstention(record: Record) -> list[Abstention]:
-    """For every hundredth from 0 to 99 % sent; empty without the held-out answers."""
+@dataclass(frozen=True)
+class Sending:
+    """What :func:`sending` found.
+
+    Args:
+        steps: for every hundredth from 0 to 99 % sent.
+        curve: errors over the share answered, of all samples and of each class.
+        shares: what is sent of each class, at ``SHOWN_STEP``.
+    """
+
+    steps: list[Abstention]
+    curve: RiskCoverage
+    shares: AbstainedShares
+
+
+def sending(record: Record) -> Sending | None:
+    """The most uncertain held-out samples sent to a human; None without the held-out answers."""
     held = record.held_out
     if held is None:
-        return []
-    order = np.argsort(-held.uncertainty, kind="stable")
-    samples = len(order)
-    sent = np.minimum(np.round(np.arange(STEPS) * samples / STEPS), samples - 1).astype(np.int64)
-    last = np.empty(samples, dtype=np.int64)  # the last step at which a sample is still among the rest
-    last[order] = np.searchsorted(sent, np.arange(samples), side="right") - 1
+        return None
     right = held.predicted == held.labels
-    wrong, rare = ~right if right.ndim == 1 else ~right.all(1), _rare_samples(record, held)
-    recalls = _recalls(held.labels, right, last, len(record.classes))  # (steps, classes)
+    curve = risk_coverage(right, held.uncertainty, held.labels, len(record.classes), points=STEPS + 1)
+    order = abstention_order(held.uncertainty)
+    sent = np.zeros(len(order), dtype=bool)
+    sent[order[: len(order) - curve.answered[STEPS - SHOWN_STEP]]] = True
+    shares = abstained_shares(held.labels, sent, len(record.classes))
+    return Sending(_steps(record, held, right, order, curve), curve, shares)
+
+
+def _steps(
+    record: Record, held: HeldOut, right: NDArray[np.bool_], order: NDArray[np.intp], curve: RiskCoverage
+) -> list[Abstention]:
+    samples = len(order)
+    sent = (samples - curve.answered)[:0:-1]  # from 0 to 99 %; all sent leaves no answers
+    recalls = 1 - curve.class_error[:0:-1]  # (steps, classes); with attributes of their zeros and ones
+    recalls = recalls.mean(-1) if record.multilabel else recalls
     known = ~np.isnan(recalls)
     left = known.sum(1)
     balanced = np.where(left > 0, np.where(known, recalls, 0).sum(1) / np.maximum(left, 1), np.nan)
-    accuracy = _still(last, right if right.ndim == 1 else right.mean(1)) / (samples - sent)
-    rare_left, wrong_left = _still(last, rare), _still(last, wrong)
+    accuracy = 1 - curve.error[:0:-1]
+    wrong, rare = np.asarray(~right if right.ndim == 1 else ~right.all(1)), _rare_samples(record, held)
+    rare_sent, wrong_sent = (np.append(0, what[order].cumsum())[sent] for what in (rare, wrong))
     return [
         Abstention(
             share=step / STEPS,
@@ -69,10 +103,10 @@ def abstention(record: Record) -> list[Abstention]:
             balanced_accuracy=float(balanced[step]),
             left=int(left[step]),
             tested=int(left[0]),
-            rare_sent=int(rare_left[0] - rare_left[step]),
-            rare=int(rare_left[0]),
-            wrong_sent=int(wrong_left[0] - wrong_left[step]),
-            wrong=int(wrong_left[0]),
+            rare_sent=int(rare_sent[step]),
+            rare=int(rare.sum()),
+            wrong_sent=int(wrong_sent[step]),
+            wrong=int(wrong.sum()),
         )
         for step in range(STEPS)
     ]
@@ -84,24 +118,41 @@ def _rare_samples(record: Record, held: HeldOut) -> NDArray[np.bool_]:
     return rare[held.labels] if not record.multilabel else (held.labels[:, rare] == 1).any(1)
 
 
-def _still(last: NDArray[np.int64], what: NDArray[Any]) -> Floats:
-    """At each step, the sum over the samples that are not sent."""
-    each = np.bincount(last, weights=what, minlength=STEPS)
-    return np.asarray(each[::-1].cumsum()[::-1])
+def own_class(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(points, classes) of a curve; with attributes, of the samples that have each."""
+    return values[..., 1] if values.ndim == 3 else values
 
 
-def _recalls(labels: NDArray[np.int64], right: NDArray[np.bool_], last: NDArray[np.int64], size: int) -> Floats:
-    """(steps, classes) of the rest, NaN for a class without a sample; with attributes ½ (recall + specificity)."""
-    if labels.ndim == 1:
-        place = last * size + labels
-        total, hits = (
-            np.bincount(place[rows], minlength=STEPS * size).reshape(STEPS, size)[::-1].cumsum(0)[::-1]
-            for rows in (slice(None), right)
-        )
-        return np.where(total > 0, hits / np.maximum(total, 1), np.nan)
-    columns = []
-    for has, found in zip(labels.T, right.T, strict=True):
-        ones, zeros = _still(last, has), _still(last, 1 - has)
-        share = [_still(last, value * found) / np.maximum(all_, 1) for value, all_ in ((has, ones), (1 - has, zeros))]
-        columns.append(np.where((ones > 0) & (zeros > 0), (share[0] + share[1]) / 2, np.nan))
-    return np.stack(columns, axis=1)
+def sent_rows(record: Record, found: Sending) -> list[dict[str, Any]]:
+    """One a class that has held-out samples, those sent most first; of too many the first."""
+    error = own_class(found.curve.class_error)
+    shares = np.array(found.shares.each)
+    order = np.argsort(-np.nan_to_num(shares, nan=-1), kind="stable").tolist()
+    return [
+        {
+            "name": record.classes[place],
+            "group": record.groups[place],
+            "support": found.shares.samples[place],
+            "sent": float(shares[place]),
+            "error": float(error[STEPS, place]),
+            "left": float(error[STEPS - SHOWN_STEP, place]),
+            "verdict": found.shares.verdicts[place],
+        }
+        for place in order
+        if found.shares.samples[place]
+    ][:MOST_CLASSES]
+
+
+def sent_sentence(record: Record, found: Sending) -> str:
+    """Which classes are abstained away, in plain words."""
+    away = found.shares.abstained_away
+    share = f"{SHOWN_STEP}%"
+    if not away:
+        return f"With {share} sent, no {record.noun} is sent far more often than the rest."
+    named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away[:MOST_NAMED]]
+    more = len(away) - len(named)
+    listed = ", ".join(named) + (f" and {more:,} more" if more else "")
+    return (
+        f"With {share} sent, {len(away):,} of {len(record.classes):,} {record.nouns} "
+        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: {listed}."
+    )

@@ -7,7 +7,8 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter
 
-from equipoise.report.abstention import Abstention
+from equipoise.data.summary import GROUPS
+from equipoise.report.abstention import Abstention, Sending, own_class
 from equipoise.report.axes import new_axes, percent_axis, whole_percent
 from equipoise.report.record import Record
 from equipoise.report.reliability import Reliability
@@ -19,6 +20,8 @@ VALIDATION = {
     "recall_rare": "rarer classes",
     "recall_common": "other classes",
 }
+MOST_LINES = 20
+"""Classes with a line of their own; of more, groups have one."""
 VALIDATION_COLOURS = {"balanced_accuracy": "ink", "recall_rare": "rare", "recall_common": "many"}
 
 
@@ -71,6 +74,46 @@ def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]
         picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
         places = _places(axes, share, [plain, balanced])
     return picture, places
+
+
+def class_coverage_figure(record: Record, found: Sending) -> Markup:
+    """Share of each class answered, and its error there, over the share of all samples answered."""
+    with drawing():
+        panels = list(new_axes(520, rows=2))
+        answered, error = own_class(found.curve.class_answered), own_class(found.curve.class_error)
+        tested = np.flatnonzero(np.array(found.shares.samples) > 0)
+        for axes, values in zip(panels, (answered, error), strict=True):
+            _class_lines(axes, record, found, values, tested)
+            axes.set_xlim(0, 1)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(FuncFormatter(whole_percent))
+        panels[0].plot([0, 1], [0, 1], color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
+        panels[0].set_ylim(-0.02, 1.02)
+        panels[0].set_ylabel(f"of the {record.noun}, answered")
+        panels[1].set_ylim(bottom=-0.005)
+        panels[1].set_ylabel(f"of the {record.noun}'s answered, wrong")
+        panels[1].set_xlabel("share of all samples answered, the most certain first")
+        handles, labels = panels[0].get_legend_handles_labels()
+        panels[0].legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+        said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
+        return inline_svg(panels[0].figure, "classcoverage", said)
+
+
+def _class_lines(axes: Any, record: Record, found: Sending, values: Any, tested: Any) -> None:
+    """A line a class in its group's colour; of many classes, the mean of each group."""
+    for group in GROUPS:
+        mine = [place for place in tested.tolist() if record.groups[place] == group]
+        if not mine:
+            continue
+        lines = values[:, mine]
+        if len(tested) > MOST_LINES:
+            known = ~np.isnan(lines)
+            count = known.sum(1)
+            mean = np.where(count > 0, np.where(known, lines, 0).sum(1) / np.maximum(count, 1), np.nan)
+            lines = mean[:, None]
+        style = {"color": COLOURS[group], "lw": 1.3, "alpha": 0.85}
+        for place, line in enumerate(lines.T):
+            axes.plot(found.curve.share, line, label="" if place else group, **style)
 
 
 def training_figure(record: Record) -> Markup | None:

@@ -12,11 +12,17 @@ import numpy as np
 from markupsafe import Markup
 
 from equipoise.errors import InvalidInputError
-from equipoise.files import foreign_files, write_atomically
-from equipoise.report.abstention import abstention
+from equipoise.files import DiskFullError, foreign_files, write_atomically
+from equipoise.report.abstention import SHOWN_STEP, Sending, sending, sent_rows, sent_sentence
 from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, worst_pairs
-from equipoise.report.curves import abstention_figure, reliability_figure, training_figure
+from equipoise.report.curves import (
+    MOST_LINES,
+    abstention_figure,
+    class_coverage_figure,
+    reliability_figure,
+    training_figure,
+)
 from equipoise.report.figures import before_after_figure, hardness_figure, uncertainty_figure
 from equipoise.report.formats import number, percent, points
 from equipoise.report.gallery import gallery
@@ -24,6 +30,15 @@ from equipoise.report.hardness import KINDS, hardness
 from equipoise.report.origin import origin
 from equipoise.report.record import REMEDY, Record, read_record
 from equipoise.report.reliability import reliability
+from equipoise.report.trust import (
+    LEVEL,
+    calibrated_how,
+    calibration_rows,
+    calibrations,
+    few_sentence,
+    set_rows,
+    set_sentence,
+)
 from equipoise.report.verdict import verdict
 
 REPORT = "report.html"
@@ -79,13 +94,16 @@ def write_page(page: str, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page.encode("utf-8", errors="replace"))
-    except (NotADirectoryError, FileExistsError, PermissionError) as error:
+    except DiskFullError:
+        raise
+    except OSError as error:
         raise InvalidInputError(f"the report cannot be written to {path} ({error}); choose another file.") from error
     return path
 
 
 def _content(record: Record) -> dict[str, Any]:
-    found, steps, kinds = reliability(record), abstention(record), hardness(record)
+    found, sent, kinds = reliability(record), sending(record), hardness(record)
+    steps = [] if sent is None else sent.steps
     curve, places = abstention_figure(steps) if steps else (None, [])
     confusion = matrix(record)
     rows = class_rows(record)
@@ -101,8 +119,10 @@ def _content(record: Record) -> dict[str, Any]:
         "pairs": worst_pairs(record),
         "attributes": _attribute_rows(record),
         "reliability": [(part, reliability_figure(part, place)) for place, part in enumerate(found)],
+        "trust": _trust(record),
         "steps": steps,
         "coverage_figure": curve,
+        "sent": None if sent is None else _sent(record, sent),
         "training_figure": training_figure(record),
         "gallery": gallery(record),
         "hardness_figure": hardness_figure(record, kinds),
@@ -114,6 +134,35 @@ def _content(record: Record) -> dict[str, Any]:
             "steps": [_finite(step.as_dict()) for step in steps],
             "places": places,
         },
+    }
+
+
+def _sent(record: Record, found: Sending) -> dict[str, Any]:
+    """Which classes are sent to the human most."""
+    rows, tested = sent_rows(record, found), sum(count > 0 for count in found.shares.samples)
+    return {
+        "share": SHOWN_STEP,
+        "sentence": sent_sentence(record, found),
+        "rows": rows,
+        "left_out": tested - len(rows),
+        "means": tested > MOST_LINES,
+        "figure": class_coverage_figure(record, found),
+    }
+
+
+def _trust(record: Record) -> dict[str, Any] | None:
+    """Calibration and sets of possible classes; None for a run without them."""
+    if record.held_out is None or record.held_out.trust is None:
+        return None
+    rows = set_rows(record)
+    return {
+        "calibration": calibration_rows(calibrations(record)),
+        "how": calibrated_how(record),
+        "few": few_sentence(record),
+        "level": LEVEL,
+        "sets": rows,
+        "sentence": set_sentence(record, rows),
+        "left_out": int((record.support > 0).sum()) - len(rows),
     }
 
 

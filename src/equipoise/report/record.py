@@ -1,7 +1,7 @@
 """What a run's folder holds, read and checked; files of a stranger are data only, nothing in them is executed."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
-from equipoise.files import foreign_files, load_arrays
+from equipoise.files import foreign_files, load_arrays, read_plain
+from equipoise.schema import EPOCH, fits
 
 Floats = NDArray[np.float64]
 REMEDY = "train anew"
-MOST_EPOCHS = 10**6
+LARGEST_FILE = 2**28
+"""Bytes of a file of the run that are read at most."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class HeldOut:
         labels, predicted: (samples,) places in the classes; with attributes 0/1, (samples, attributes).
         uncertainty: (samples,).
         before: what the softmax stage's model predicted, shaped as ``predicted``; None where there is none.
+        trust: what calibration found; None for a run without it.
     """
 
     probabilities: NDArray[np.floating[Any]]
@@ -34,6 +37,22 @@ class HeldOut:
     uncertainty: Floats
     before: NDArray[np.int64] | None
     rows: NDArray[np.int64]
+    trust: "Trust | None" = None
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What tells how far answers can be believed; each sample's own comes from a calibration without it.
+
+    Args:
+        uncalibrated: probabilities without a scaling, shaped as those with it.
+        sets: which classes remain possible at 90 %, (samples, classes) or (samples, attributes, 2).
+        prior: the class mix of the probabilities, (classes,) or (attributes, 2).
+    """
+
+    uncalibrated: NDArray[np.floating[Any]]
+    sets: NDArray[np.bool_]
+    prior: Floats
 
 
 @dataclass(frozen=True)
@@ -163,7 +182,7 @@ def _is_number(value: Any) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_plain(path, most_bytes=LARGEST_FILE))
     except (OSError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{path} cannot be read ({reason}); train anew.") from error
@@ -175,15 +194,18 @@ def _json(path: Path) -> dict[str, Any]:
 def _epochs(path: Path) -> list[dict[str, Any]]:
     """One record an epoch; lines that were cut off are left out, but one at least must be whole."""
     found = []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    try:
+        content = read_plain(path, most_bytes=LARGEST_FILE) if path.is_file() else b""
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
+    lines = content.decode(errors="replace").splitlines()
     for line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and type(record.get("epoch")) is int and isinstance(record.get("stage"), str):
+        if fits(record, EPOCH):
             found.append(record)
-    found = [record for record in found if 0 <= record["epoch"] < MOST_EPOCHS]
     if any(map(str.strip, lines)) and not found:
         raise InvalidInputError(f"no line of {path} is of an epoch; delete it for a report without training curves.")
     return found
@@ -213,7 +235,24 @@ def _held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldOut |
         raise InvalidInputError(f"the arrays of {path} do not fit each other or the {size} classes; train anew.")
     if samples != scored:
         raise InvalidInputError(f"{path} holds {samples} samples, and scores.json is of {scored}; train anew.")
-    return found
+    return replace(found, trust=_trust(stored, multilabel, path))
+
+
+def _trust(stored: dict[str, NDArray[Any]], multilabel: bool, path: Path) -> Trust | None:
+    parts = [stored.get(name) for name in ("uncalibrated", "sets", "prior")]
+    if any(part is None for part in parts):  # of a run before there was calibration
+        return None
+    uncalibrated, sets, prior = (np.asarray(part) for part in parts)
+    shape = stored["probabilities"].shape
+    fits = uncalibrated.shape == shape and uncalibrated.dtype.kind == "f" and sets.dtype == np.bool_
+    fits &= sets.shape == ((*shape, 2) if multilabel else shape) and prior.dtype.kind == "f"
+    fits = fits and prior.shape == sets.shape[1:] and bool((np.isfinite(prior) & (prior >= 0)).all())
+    if not fits or not bool((prior.sum(-1) > 0).all()):
+        raise InvalidInputError(
+            f"the arrays of {path} do not fit each other or the {shape[-1]} classes (uncalibrated, sets, prior); "
+            f"{REMEDY}."
+        )
+    return Trust(uncalibrated, sets, prior.astype(np.float64))
 
 
 def _floats(values: Any, size: int, what: str, folder: Path) -> Floats:

@@ -9,16 +9,22 @@ The softmax of such logits is on average close to that of :math:`\mu_j / \sqrt{1
 for two classes this is his formula), here :math:`\bar p`, and the uncertainty is the variance of the predicted label,
 :math:`\sum_c \bar p_c (1 - \bar p_c)`: two matrix products beside the prediction itself, alike for a row in whatever
 batch it comes, and plain enough for an ONNX graph. Dropout between the hidden layers is not in it.
+
+Probabilities are calibrated, see :mod:`equipoise.training.scaling`; what is predicted, and how uncertain that is, comes
+from the network's own logits, in which a rare class counts as much as a common one.
 """
 
 import math
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equipoise.evaluation.calibrated import Calibrated
 from equipoise.losses import ClassVectorLoss, CosineMarginLoss
 from equipoise.training import Network
+from equipoise.training.scaling import Scaling
 
 
 class Answer(NamedTuple):
@@ -26,6 +32,7 @@ class Answer(NamedTuple):
 
     probabilities: Tensor  # (batch, classes), or of each attribute being 1, (batch, attributes)
     uncertainty: Tensor  # (batch,), summed over the attributes where there are several
+    predicted: Tensor  # the class's place, (batch,), or 0 and 1, (batch, attributes)
 
 
 class Answers(nn.Module):
@@ -34,23 +41,40 @@ class Answers(nn.Module):
     Args:
         network: a trained network.
         extractor: what gives the network its input, a frozen backbone; None where x is that input.
+        calibrated: from logits to probabilities at the training samples' class mix; None is their softmax.
     """
 
-    def __init__(self, network: Network, extractor: nn.Module | None = None) -> None:
+    scale: Tensor
+    moved: Tensor
+
+    def __init__(
+        self, network: Network, extractor: nn.Module | None = None, calibrated: Calibrated | None = None
+    ) -> None:
         super().__init__()
         self.network, self.extractor = network, extractor
+        shape = (network.head.classes, 2) if network.head.multilabel else (network.head.classes,)
+        scaling = Scaling.none(shape) if calibrated is None else calibrated.scaling
+        odds = torch.ones(shape, dtype=torch.float64) if calibrated is None else calibrated.odds()
+        kind = network.head.weight.dtype
+        self.register_buffer("scale", scaling.scale.to(kind))
+        self.register_buffer("moved", scaling(torch.zeros(shape, dtype=torch.float64), odds).to(kind))
         self.eval()
 
     def forward(self, x: Tensor) -> Answer:
+        logits, uncertainty = self.judged(x)
+        probabilities = (logits * self.scale + self.moved).softmax(-1)
+        own = probabilities[..., 1] if self.network.head.multilabel else probabilities
+        return Answer(own, uncertainty, logits.argmax(-1))
+
+    def judged(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The network's own logits, (batch, classes) or (batch, attributes, 2), and the uncertainty."""
         if self.extractor is not None:
             x = self.extractor(x)
         features = self.network.backbone(x)
         head = self.network.head
         logits = head.logits(features)
-        probabilities = logits.softmax(-1)
         spread = mean_probabilities(logits, error_variance(head, features, logits))
-        uncertainty = (spread * (1 - spread)).flatten(1).sum(-1)
-        return Answer(probabilities[..., 1] if head.multilabel else probabilities, uncertainty)
+        return logits, (spread * (1 - spread)).flatten(1).sum(-1)
 
 
 def mean_probabilities(logits: Tensor, variance: Tensor) -> Tensor:

@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from equipoise.errors import InvalidInputError
+from equipoise.files import read_plain
+from equipoise.runs.folder import LARGEST_RECORD
 from equipoise.runs.options import TrainOptions
 
 OUT = "out"
 """The one key beside the options: the run's folder."""
+MOST = 10**300
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Options by name, each of its right type; dashes in names count as underscores."""
-    content = _content(path)
+    content, known = _content(path), {field.name for field in fields(TrainOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
         content = content["options"]
-    known = {field.name for field in fields(TrainOptions)} | {OUT}
+    else:
+        known |= {OUT}  # a run's record names no folder, and one of a stranger must not
     types_of = get_type_hints(TrainOptions) | {OUT: str}
     found: dict[str, Any] = {}
     for key, value in content.items():
@@ -36,7 +40,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
@@ -65,6 +69,8 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
     if value is None and types.NoneType in allowed:
         return None
     wanted = next(one for one in allowed if one is not types.NoneType)
+    if isinstance(value, int) and abs(value) >= MOST:  # past what a float holds, and what Python prints
+        raise InvalidInputError(f"{where} is a number of more than 300 digits; write a smaller one.")
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):

@@ -37,7 +37,7 @@ class Division:
     Args:
         split: their rows in the user's data; test samples of another source have none.
         total: rows of the user's data.
-        whole: what both were taken from; None where they come from two sources.
+        whole: the images both were taken from; None where they come from two sources, and for tables.
     """
 
     train: Samples
@@ -103,7 +103,8 @@ def _parts(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
             f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
             "--test."
         )
-    return Division(samples.take(split.train), samples.take(split.test), split, len(samples), samples)
+    whole = samples if isinstance(samples.x, Images) else None  # a table would stay in memory for nothing
+    return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
 
 def _without_unseen(division: Division, told: Watcher) -> Division:

@@ -1,17 +1,70 @@
 """A finished run on other labelled data."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.data import Samples, open_data
 from equipoise.data.unpacking import is_archive
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation import Scores
+from equipoise.evaluation import AbstainedShares, Scores, abstained_shares
+from equipoise.runs.abstaining import Abstained, never_ruled_out
+from equipoise.runs.class_mix import ESTIMATE, class_mix, mix_of, named_shares
 from equipoise.runs.held_out import label_places, score
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.sources import check_images, image_shape
 from equipoise.runs.watching import Silence, Watcher
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """What sets of possible classes are worth on labelled samples.
+
+    Args:
+        level: share of each class's samples whose set was to hold their class.
+        coverage: share whose set does, one a class; with attributes of the samples that have each; NaN without any.
+        shares: what is left unanswered of each class.
+        size: possible classes of a sample, the mean; with attributes possible answers to each.
+        always: classes calibrated on too few samples to be ruled out.
+    """
+
+    level: float
+    coverage: tuple[float, ...]
+    shares: AbstainedShares
+    size: float
+    always: tuple[str, ...]
+
+    def as_dict(self, classes: tuple[str, ...]) -> dict[str, Any]:
+        """Plain values by class; None where a class has no samples."""
+        each = zip(classes, self.coverage, self.shares.each, self.shares.verdicts, strict=True)
+        return {
+            "level": self.level,
+            "abstained": self.shares.overall,
+            "mean_size": self.size,
+            "never_ruled_out": list(self.always),
+            "classes": {
+                name: {"coverage": _known(covered), "abstained": _known(share), "verdict": verdict}
+                for name, covered, share, verdict in each
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What :func:`evaluate_run` found.
+
+    Args:
+        prior: the class mix at which it was asked, by class; None where none was given.
+        sets: None where they were not asked for.
+    """
+
+    scores: Scores
+    prior: dict[str, float] | None
+    sets: SetScores | None
 
 
 def evaluate_run(
@@ -21,14 +74,20 @@ def evaluate_run(
     target: str | None = None,
     labels: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> Scores:
+    prior: str | None = None,
+    abstain: float | None = None,
+) -> Evaluation:
     """Scores on data that the run has not seen; of a set with an official test part, on that part.
 
     Args:
         target: the column with the label; None takes that of the run.
         labels: a table of ``file,label``, for images that are not sorted into folders.
+        prior: as for ``class_mix``, or ``estimate``, from the samples without their labels.
+        abstain: the share of each class whose set of possible classes may lack it.
     """
     told: Watcher = watcher or Silence()
+    asked = None if abstain is None else Abstained.start(model, abstain)
+    mix = None if prior in (None, ESTIMATE) else class_mix(str(prior), model)
     samples = _read(model, source, target, labels, told)
     if samples.partition is not None and "test" in samples.partition:
         samples = samples.part("test")
@@ -40,7 +99,34 @@ def evaluate_run(
         )
     places = label_places(samples.y, model.classes, "the data")
     counts: Any = model.learnt("train_counts") or [1] * len(model.classes)
-    return score(model.predict_proba(samples.x), places, model.classes, counts)
+    answered = model.answer(samples.x, mix)
+    if prior == ESTIMATE:
+        mix = mix_of(model, answered.probabilities)
+        answered = model.aimed(answered.logits, answered.uncertainty, mix)
+    found = score(answered.probabilities, answered.predicted, places, model.classes, counts)
+    named = None if mix is None else named_shares(model, mix)
+    return Evaluation(found, named, None if asked is None else _set_scores(asked, asked.add(answered)[0], places))
+
+
+def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> SetScores:
+    model, size = asked.model, len(asked.model.classes)
+    held = np.take_along_axis(possible, labels[..., None], -1)[..., 0]
+    if model.multilabel:
+        covered = [held[labels[:, place] == 1, place] for place in range(size)]
+    else:
+        covered = [held[labels == place] for place in range(size)]
+    out = (possible.sum(-1) != 1).reshape(len(labels), -1).any(1)
+    return SetScores(
+        asked.level,
+        tuple(float(part.mean()) if len(part) else float("nan") for part in covered),
+        abstained_shares(labels, out, size),
+        float(possible.sum(-1).mean()),
+        tuple(never_ruled_out(model, asked.level)),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: Watcher) -> Samples:

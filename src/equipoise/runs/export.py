@@ -1,8 +1,7 @@
-"""A run as one ONNX file: from the encoded columns or the pixels to probabilities and uncertainty."""
+"""A run as one ONNX file: from the encoded columns or the pixels to probabilities, uncertainty and class."""
 
 import json
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from torch import nn
 
 from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.files import DiskFullError, remove_abandoned, write_atomically
 from equipoise.runs.answers import Answer, Answers
 from equipoise.runs.inputs import FeaturesInput, TableInput
 from equipoise.runs.model import RunModel
@@ -26,8 +26,11 @@ TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
 """Rows of the batches that are tried: the graph must not have kept the one it was made with."""
 MEANING = {
-    "probabilities": "of the classes in their order; of a 1 where a sample has several labels",
+    "probabilities": "of the classes in their order, calibrated, if they are as common as prior says; of a 1 where a "
+    "sample has several labels",
     "uncertainty": "variance of the predicted label in closed form, for dropout on the last features",
+    "predicted": "place of the class that is most probable if all were equally common; 0 and 1 where a sample has "
+    "several labels",
 }
 
 
@@ -42,21 +45,21 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
         raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
     _need_packages()
     extractor = model.input.extractor if isinstance(model.input, FeaturesInput) else None
-    answers = Answers(model.network, extractor)
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    answers = Answers(model.network, extractor, model.calibrated)
+    content = _graph(answers, example(model, 3), metadata(model))
+    difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
+    if not difference <= TOLERANCE:
+        raise InvalidStateError(
+            f"onnxruntime differs from torch by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
+            "please report it with the run's method and backbone."
+        )
     try:
-        _write(answers, example(model, 3), part, metadata(model))
-        difference = max(_difference(answers, example(model, rows), part) for rows in CHECKED_BATCHES)
-        if not difference <= TOLERANCE:
-            raise InvalidStateError(
-                f"onnxruntime differs from torch by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
-                "please report it with the run's method and backbone."
-            )
-        part.replace(out)
+        remove_abandoned(out.parent, out.name)
+        write_atomically(out, content)
+    except DiskFullError:
+        raise
     except OSError as error:
         raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
-    finally:
-        part.unlink(missing_ok=True)
     return difference
 
 
@@ -66,6 +69,7 @@ def metadata(model: RunModel) -> dict[str, str]:
         "equipoise": __version__,
         "classes": list(model.classes),
         "multilabel": model.multilabel,
+        "prior": model.calibrated.prior.tolist(),
         "outputs": MEANING,
     }
     if isinstance(model.input, TableInput):
@@ -98,7 +102,7 @@ def example(model: RunModel, rows: int) -> torch.Tensor:
     return torch.randint(0, 256, (rows, *image_shape(model)), generator=generator, dtype=torch.uint8)
 
 
-def _write(answers: nn.Module, x: torch.Tensor, path: Path, described: dict[str, str]) -> None:
+def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> bytes:
     import onnx
 
     with _silence():
@@ -119,14 +123,14 @@ def _write(answers: nn.Module, x: torch.Tensor, path: Path, described: dict[str,
         del part.metadata_props[:]  # the exporter keeps the lines of source, with this machine's paths
     onnx.helper.set_model_props(proto, described)
     proto.producer_name, proto.producer_version = "equipoise", __version__
-    onnx.save_model(proto, str(path))
+    return bytes(proto.SerializeToString())
 
 
 @torch.inference_mode()
-def _difference(answers: nn.Module, x: torch.Tensor, path: Path) -> float:
+def _difference(answers: nn.Module, x: torch.Tensor, graph: bytes) -> float:
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
     found: list[NDArray[Any]] = session.run(list(Answer._fields), {"x": x.numpy()})
     expected = [tensor.numpy() for tensor in answers(x)]
     if any(one.shape != other.shape for one, other in zip(found, expected, strict=True)):

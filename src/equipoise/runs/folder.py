@@ -12,13 +12,15 @@ import torch
 
 from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.files import DiskFullError, write_atomically
+from equipoise.files import DiskFullError, read_plain, remove_abandoned, write_atomically
 from equipoise.runs.options import TrainOptions
+from equipoise.schema import RUN, check
 
 RECORD, SPLIT, MODEL, SOFTMAX = "run.json", "split.json", "model.safetensors", "softmax.safetensors"
 FINISHED = "model.json"
 """Written last of all: a folder with it is a finished run."""
 SCORES, BEFORE_SCORES, HELD_OUT, GALLERY = "scores.json", "before_scores.json", "held_out.npz", "gallery.json"
+REPORT = "report.html"
 LARGEST_RECORD = 2**26
 """Bytes of a ``run.json`` that are read at most; a foreign file must not fill the memory."""
 
@@ -33,12 +35,17 @@ def new_folder(data: str) -> Path:
 def open_folder(folder: Path, options: TrainOptions, *, resume: bool) -> dict[str, Any]:
     """The start of ``run.json``: of a new run, or of the one to go on with."""
     record: dict[str, Any] = {"options": options.as_dict(), "versions": versions()}
+    if folder.is_dir():
+        remove_abandoned(folder)  # of an attempt that was killed while it wrote
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return record
     if not (folder / RECORD).is_file():
         raise InvalidInputError(f"{folder} exists and holds no run; choose another folder with --out.")
     if (folder / FINISHED).exists():
-        raise InvalidInputError(f"{folder} holds a finished run; choose another folder with --out.")
+        rest = "choose another folder with --out"
+        if not (folder / REPORT).exists():
+            rest = f"write its report by `equipoise report {folder}`"
+        raise InvalidInputError(f"{folder} holds a finished run; {rest}.")
     if not resume:
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to go on, or another --out.")
     known = read_record(folder)
@@ -58,16 +65,15 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InvalidInputError(f"{folder} holds no run; give a folder that `equipoise train` has written.")
     try:
-        size = path.stat().st_size
-        record = json.loads(path.read_text(encoding="utf-8")) if size <= LARGEST_RECORD else None
+        record = json.loads(read_plain(path, most_bytes=LARGEST_RECORD))
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({error.strerror}); check the folder.") from error
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidStateError(f"{path} is damaged ({reason}); train again into another folder.") from error
     if not isinstance(record, dict) or not isinstance(record.get("options"), dict):
-        reason = "it holds no options" if size <= LARGEST_RECORD else f"{size:,} bytes"
-        raise InvalidStateError(f"{path} is damaged ({reason}); train again into another folder.")
+        raise InvalidStateError(f"{path} is damaged (it holds no options); train again into another folder.")
+    check(record, RUN, path, remedy="train again into another folder")
     return record
 
 

@@ -56,7 +56,7 @@ def _sureness(held: HeldOut, multilabel: bool) -> NDArray[np.float64]:
     """Probability of what was predicted; of several labels together as if they were independent."""
     found = held.probabilities.astype(np.float64)
     if not multilabel:
-        return np.asarray(found.max(1))
+        return np.asarray(found[np.arange(len(found)), held.predicted])
     return np.asarray(np.where(held.predicted == 1, found, 1 - found).prod(1))
 
 

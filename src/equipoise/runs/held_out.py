@@ -3,7 +3,7 @@
 import copy
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores
 from equipoise.files import write_atomically
+from equipoise.runs.calibrating import HeldOutCalibration, calibrate_held_out
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.model import RunModel
 from equipoise.training import Network
@@ -25,12 +26,17 @@ class HeldOut:
     """One entry a sample, in the order of ``rows``.
 
     Args:
-        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes).
+        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
+            samples than the one they are of.
         labels: true classes by their place, (samples,), or 0 and 1, (samples, attributes).
         predicted: likewise.
         uncertainty: see :mod:`equipoise.runs.answers`.
         before: what the network of the softmax stage predicted; None where there was no such stage.
         rows: of the user's data.
+        uncalibrated: probabilities without a scaling, at the same class mix.
+        sets: which classes cannot be ruled out at 90 %, (samples, classes) or (samples, attributes, 2), likewise from
+            other samples.
+        prior: the class mix of the probabilities, (classes,) or (attributes, 2).
     """
 
     probabilities: NDArray[np.float32]
@@ -39,6 +45,9 @@ class HeldOut:
     uncertainty: NDArray[np.float32]
     before: NDArray[np.int64] | None
     rows: NDArray[np.int64]
+    uncalibrated: NDArray[np.float32]
+    sets: NDArray[np.bool_]
+    prior: NDArray[np.float64]
 
     def save(self, folder: Path) -> None:
         """Write ``held_out.npz``, without any Python object in it."""
@@ -48,29 +57,57 @@ class HeldOut:
         write_atomically(folder / HELD_OUT, buffer.getvalue())
 
 
+@dataclass(frozen=True)
+class Tested:
+    """What :func:`answer_held_out` found.
+
+    Args:
+        model: as it was, calibrated on the samples.
+        calibration: how.
+        earlier: the softmax stage's probabilities where it is known.
+    """
+
+    held: HeldOut
+    model: RunModel
+    calibration: HeldOutCalibration
+    earlier: NDArray[np.float32] | None
+
+
 def answer_held_out(
-    model: RunModel, inputs: Any, labels: NDArray[np.int64], rows: NDArray[Any], softmax: Path
-) -> tuple[HeldOut, NDArray[np.float32] | None]:
-    """All answers for the rows that the network takes, and the softmax stage's probabilities where it is known.
+    model: RunModel,
+    inputs: Any,
+    labels: NDArray[np.int64],
+    rows: NDArray[Any],
+    softmax: Path,
+    *,
+    groups: NDArray[Any] | None = None,
+    seed: int = 0,
+) -> Tested:
+    """All answers for the rows that the network takes, and the model calibrated on them.
 
     Args:
         inputs: rows as ``model.input.rows`` gives them.
         softmax: the weights at the end of the softmax stage; the file may not be there.
+        groups: of the rows, which calibration keeps together.
     """
-    probabilities, uncertainty = model.answer_inputs(inputs)
+    answered = model.answer_inputs(inputs)
+    found = calibrate_held_out(model.calibrated, answered.logits, labels, groups=groups, seed=seed)
     earlier = None
     if softmax.is_file():
-        before = model.with_network(network_before(model.network, softmax))
-        earlier = before.answer_inputs(inputs)[0]
+        earlier = model.with_network(network_before(model.network, softmax)).answer_inputs(inputs)
     held = HeldOut(
-        probabilities,
+        found.probabilities,
         labels,
-        places(probabilities, model.multilabel),
-        uncertainty,
-        None if earlier is None else places(earlier, model.multilabel),
+        answered.predicted,
+        answered.uncertainty,
+        None if earlier is None else earlier.predicted,
         np.asarray(rows, dtype=np.int64),
+        found.uncalibrated,
+        found.sets,
+        model.calibrated.prior.numpy(),
     )
-    return held, earlier
+    earlier_found = None if earlier is None else earlier.probabilities
+    return Tested(held, replace(model, calibrated=found.model), found, earlier_found)
 
 
 def network_before(network: Network, weights: Path) -> Network:
@@ -81,12 +118,6 @@ def network_before(network: Network, weights: Path) -> Network:
     except (safetensors.SafetensorError, RuntimeError, OSError) as error:
         raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
     return earlier
-
-
-def places(probabilities: NDArray[Any], multilabel: bool) -> NDArray[np.int64]:
-    """What is predicted, by its place among the classes; for several labels 0 and 1."""
-    found = probabilities > 0.5 if multilabel else probabilities.argmax(1)
-    return found.astype(np.int64)
 
 
 def label_places(y: NDArray[Any], classes: Iterable[Any], what: str) -> NDArray[np.int64]:
@@ -103,13 +134,15 @@ def label_places(y: NDArray[Any], classes: Iterable[Any], what: str) -> NDArray[
 
 
 def score(
-    probabilities: NDArray[Any], labels: NDArray[np.int64], classes: Sequence[str], counts: Sequence[int]
+    probabilities: NDArray[Any],
+    predicted: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    classes: Sequence[str],
+    counts: Sequence[int],
 ) -> Scores:
     """Scores under the classes' names."""
-    several = labels.ndim == 2
-    predicted = places(probabilities, several)
     total = probabilities.astype(np.float64)
-    if not several:
+    if labels.ndim == 1:
         names = np.asarray(classes, dtype=np.str_)
         total /= total.sum(1, keepdims=True)
         return scores(names[labels], names[predicted], probabilities=total, classes=names, train_counts=counts)

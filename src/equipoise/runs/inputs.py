@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.data.columns import TableEncoder
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.files import write_atomically
+from equipoise.files import check_plain, write_atomically
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.runs.folder import MODEL
 from equipoise.runs.options import TrainOptions
@@ -152,6 +152,7 @@ def load_backbone(
     known = _checked_description(described, folder)
     path, prefix = (folder / EXTRACTOR, "") if frozen else (folder / MODEL, "network/backbone.")
     try:
+        check_plain(path)
         with safetensors.safe_open(path, framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:

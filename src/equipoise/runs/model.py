@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from equipoise.data.columns import TableEncoder
 from equipoise.errors import InvalidInputError
 from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.evaluation.calibrated import Calibrated
 from equipoise.files import foreign_files
 from equipoise.runs.answers import Answers
 from equipoise.runs.folder import RECORD, finished_record
@@ -22,7 +24,14 @@ from equipoise.training.defaults import rows_at_once
 FORWARD_NUMBERS = 64
 """Numbers that a network holds of a row while it answers, for each number that goes in, roughly."""
 
-Found = tuple[NDArray[np.float32], NDArray[np.float32]]  # probabilities, uncertainty
+
+class Answered(NamedTuple):
+    """What a run says of each row."""
+
+    probabilities: NDArray[np.float32]  # (rows, classes), or of each attribute being 1, (rows, attributes)
+    uncertainty: NDArray[np.float32]  # (rows,)
+    predicted: NDArray[np.int64]  # the class's place, (rows,), or 0 and 1, (rows, attributes)
+    logits: Tensor  # (rows, classes) or (rows, attributes, 2): what ``calibrated`` takes
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class RunModel:
         classes: their names, in the order of the probabilities; of the attributes where there are several.
         multilabel: whether a sample has several labels.
         record: ``run.json``; no path in it is opened.
+        calibrated: from the network's logits to probabilities and to sets of classes.
     """
 
     input: RunInput
@@ -42,6 +52,7 @@ class RunModel:
     classes: tuple[str, ...]
     multilabel: bool
     record: dict[str, Any]
+    calibrated: Calibrated
 
     @classmethod
     def load(cls, folder: str | Path) -> "RunModel":
@@ -69,11 +80,12 @@ class RunModel:
         names = tuple(str(label) for label in (attributes if multilabel and attributes else model.classes_))
         if len(names) != len(model.classes_):
             raise InvalidInputError(f"the run names {len(names)} attributes and its model has {len(model.classes_)}.")
-        return cls(prepared, model.network_, names, multilabel, record or {})
+        return cls(prepared, model.network_, names, multilabel, record or {}, model.calibrated_)
 
     def with_network(self, network: Network) -> "RunModel":
-        """The same run with other weights."""
-        return replace(self, network=network)
+        """The same run with the weights of its softmax stage, whose logits have the training samples' class mix."""
+        calibrated = Calibrated.of_method("cross_entropy", self.calibrated.prior)
+        return replace(self, network=network, calibrated=calibrated)
 
     def learnt(self, field: str) -> list[float] | None:
         """A field of the record with a number for each class, or None where it holds anything else."""
@@ -82,35 +94,50 @@ class RunModel:
             return None
         return values if all(type(value) in (int, float) for value in values) else None
 
-    def predict_proba(self, x: Any) -> NDArray[np.float32]:
-        """Probabilities (rows, classes), or of each attribute being 1, of a data frame or of images."""
-        return self.answer(x)[0]
+    def predict_proba(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Calibrated probabilities (rows, classes), or of each attribute being 1, of a data frame or of images.
+
+        Args:
+            prior: the class mix where the model is used; None is that of the training samples.
+        """
+        return self.answer(x, prior).probabilities
 
     def uncertainty(self, x: Any) -> NDArray[np.float32]:
         """The variance of each predicted label in closed form, see :mod:`equipoise.runs.answers`."""
-        return self.answer(x)[1]
+        return self.answer(x).uncertainty
 
-    def predict(self, x: Any) -> list[str] | NDArray[np.int64]:
-        """The most probable class of each row; for several labels 0 and 1, (rows, attributes)."""
-        probabilities = self.predict_proba(x)
-        if self.multilabel:
-            return (probabilities > 0.5).astype(np.int64)
-        return [self.classes[place] for place in probabilities.argmax(1)]
+    def predict(self, x: Any, prior: ArrayLike | None = None) -> list[str] | NDArray[np.int64]:
+        """The class of each row; for several labels 0 and 1, (rows, attributes).
 
-    def answer(self, x: Any) -> Found:
-        """Probabilities and uncertainty together: both come from one pass."""
-        return self.answer_inputs(self.input.rows(x))
+        Args:
+            prior: the class mix where the model is used: the most probable class there. None takes the most probable
+                one if all were equally common.
+        """
+        found = self.answer(x, prior).predicted
+        return found if self.multilabel else [self.classes[place] for place in found.tolist()]
 
-    @torch.inference_mode()
-    def answer_inputs(self, rows: Any) -> Found:
+    def answer(self, x: Any, prior: ArrayLike | None = None) -> Answered:
+        """Everything together: it comes from one pass."""
+        return self.answer_inputs(self.input.rows(x), prior)
+
+    @torch.no_grad()
+    def answer_inputs(self, rows: Any, prior: ArrayLike | None = None) -> Answered:
         """The same for rows as the network takes them."""
         answers = Answers(self.network)
         step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
-        parts = [answers(torch.tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
-        if not parts:
-            return np.zeros((0, len(self.classes)), dtype=np.float32), np.zeros(0, dtype=np.float32)
-        probabilities, uncertainty = (torch.cat(tensors).float().numpy() for tensors in zip(*parts, strict=True))
-        return probabilities, uncertainty
+        parts = [answers.judged(torch.tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
+        if parts:
+            logits, uncertainty = (torch.cat(tensors).float() for tensors in zip(*parts, strict=True))
+        else:
+            logits, uncertainty = torch.zeros(0, *self.calibrated.prior.shape), torch.zeros(0)
+        return self.aimed(logits, uncertainty.numpy(), prior)
+
+    def aimed(self, logits: Tensor, uncertainty: NDArray[np.float32], prior: ArrayLike | None) -> Answered:
+        """The answers of these logits at a class mix."""
+        probabilities = self.calibrated.probabilities(logits, prior)
+        best = (logits if prior is None else probabilities).argmax(-1)
+        own = probabilities[..., 1] if self.multilabel else probabilities
+        return Answered(own.float().numpy(), uncertainty, best.numpy(), logits)
 
 
 def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:

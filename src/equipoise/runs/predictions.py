@@ -1,7 +1,6 @@
 """Predictions for any amount of data, written as they come: CSV, Parquet or JSON lines."""
 
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
-from equipoise.files import load_arrays, raise_if_full
+from equipoise.files import load_arrays, raise_if_full, remove_abandoned, written_beside
+from equipoise.runs.abstaining import Abstained, set_columns
 from equipoise.runs.folder import HELD_OUT
-from equipoise.runs.held_out import places
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.sources import Part, open_parts
@@ -30,11 +29,16 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many samples there were, how many of them could not be read, and how many a human should look at."""
+    """How many samples there were, how many of them could not be read, and how many a human should look at.
+
+    Args:
+        abstained: how many have no class, or more than one, that remains possible; None where that was not asked for.
+    """
 
     samples: int
     broken: int
     human: int
+    abstained: int | None = None
 
 
 def predict_to(
@@ -46,6 +50,8 @@ def predict_to(
     threshold: float,
     tell: Tell,
     force: bool = False,
+    prior: NDArray[np.float64] | None = None,
+    abstain: float | None = None,
 ) -> Predicted:
     """Predict for all of the source, a part at a time.
 
@@ -53,19 +59,37 @@ def predict_to(
         out: the file, written whole or not at all; None is standard output.
         kind: ``csv``, ``parquet`` or ``jsonl``.
         threshold: samples that are more uncertain are for a human.
-        tell: told, in a sentence each, of samples that cannot be read.
+        tell: told, in a sentence each, of samples that cannot be read, and of classes left unanswered too often.
         force: an existing file may be replaced.
+        prior: the class mix where the samples come from, as ``class_mix`` gives it; None is that of the training
+            samples for the probabilities, and for the class a balanced one.
+        abstain: the share of each class whose set of possible classes may lack it.
     """
     samples = broken = human = 0
+    unanswered = None if abstain is None else Abstained.start(model, abstain)
     with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file) as write:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
                 tell(f"no prediction for {part.names[place]}: {reason}.")
-            rows = predictions(model, part, threshold)
+            rows = predictions(model, part, threshold, prior=prior, unanswered=unanswered)
             write(rows)
             samples, broken = samples + len(rows), broken + len(part.broken)
             human += int(rows["human"].sum())
-    return Predicted(samples, broken, human)
+    if unanswered is None:
+        return Predicted(samples, broken, human)
+    for sentence in unanswered.sentences():
+        tell(sentence)
+    return Predicted(samples, broken, human, unanswered.rows)
+
+
+def write_rows(frame: pd.DataFrame, out: Path, *, kind: str, force: bool = False) -> None:
+    """A whole table into a file, written whole or not at all.
+
+    Args:
+        kind, force: as for :func:`predict_to`.
+    """
+    with _output(out, force=force) as file, _writer(kind, file) as write:
+        write(frame)
 
 
 def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
@@ -86,7 +110,14 @@ def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
     yield from parts
 
 
-def predictions(model: RunModel, part: Part, threshold: float) -> pd.DataFrame:
+def predictions(
+    model: RunModel,
+    part: Part,
+    threshold: float,
+    *,
+    prior: NDArray[np.float64] | None = None,
+    unanswered: Abstained | None = None,
+) -> pd.DataFrame:
     """A row a sample: its name, class, probabilities, uncertainty, and whether a human should look at it.
 
     A human should look at what is more uncertain than the threshold, and at every sample of which something could not
@@ -96,16 +127,23 @@ def predictions(model: RunModel, part: Part, threshold: float) -> pd.DataFrame:
     known[list(part.broken)] = False
     probabilities = np.full((len(known), len(model.classes)), np.nan, dtype=np.float32)
     uncertainty = np.full(len(known), np.nan, dtype=np.float32)
+    found = np.zeros((len(known), len(model.classes)) if model.multilabel else len(known), dtype=np.int64)
+    possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # of what could not be read
     if known.any():
-        probabilities[known], uncertainty[known] = model.answer(part.x)
+        answered = model.answer(part.x, prior)
+        probabilities[known], uncertainty[known] = answered.probabilities, answered.uncertainty
+        found[known] = answered.predicted
+        if unanswered is not None:
+            possible[known], found[known] = unanswered.add(answered)
     unread = ~known
     if isinstance(model.input, TableInput) and known.any():
         unread |= model.input.encoder.unread_rows
     by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
     columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
-    columns |= _answers(model, places(probabilities, model.multilabel), known)
+    columns |= _answers(model, found, known)
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
-    return pd.DataFrame(columns | {"uncertainty": uncertainty, "human": (uncertainty > threshold) | unread})
+    columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | unread}
+    return pd.DataFrame(columns if unanswered is None else columns | set_columns(model, possible))
 
 
 def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
@@ -156,19 +194,14 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     _check_free(out, force)
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        with part.open("xb") as file:
+        remove_abandoned(out.parent, out.name)
+        with written_beside(out) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _check_free(out, force)  # it may have come into being meanwhile
-        part.replace(out)
+            _check_free(out, force)  # it may have come into being meanwhile
     except OSError as error:
         raise_if_full(error, out, 0)
         raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _check_free(out: Path, force: bool) -> None:

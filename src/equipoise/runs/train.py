@@ -27,8 +27,9 @@ from equipoise.runs.folder import (
     write_json,
 )
 from equipoise.runs.gallery import gallery
-from equipoise.runs.held_out import HeldOut, answer_held_out, label_places, score
+from equipoise.runs.held_out import HeldOut, Tested, answer_held_out, label_places, score
 from equipoise.runs.inputs import RunInput, make_input
+from equipoise.runs.judging import judge_labels
 from equipoise.runs.model import RunModel
 from equipoise.runs.options import TrainOptions
 from equipoise.runs.processes import is_main, wait_for_all
@@ -96,12 +97,16 @@ def train_run(
     estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, estimator, train.attributes)
-    held, found, before = _tested(model, estimator, division, tested, folder)
-    learnt = _learnt(model, estimator, train)
+    answered, found, before = _tested(model, estimator, division, tested, folder, options.seed)
+    estimator.calibrated_, held = answered.model.calibrated, answered.held
+    if answered.calibration.note is not None:
+        told.note(answered.calibration.note)
+    learnt = _learnt(model, estimator, train) | {"calibration": answered.calibration.as_dict()}
     seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
     if is_main():
         _keep(folder, learnt | {"notes": told.notes, "seconds": seconds}, prepared, found, before, held)
         write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
+        judge_labels(model, division, rows, tested, folder / SOFTMAX).save(folder)
         estimator.save(folder)  # last of all: a folder with a model is a finished run
     return RunResult(
         folder,
@@ -129,14 +134,17 @@ def _tested(
     division: Division,
     tested: Any,
     folder: Path,
-) -> tuple[HeldOut, Scores, Scores | None]:
+    seed: int,
+) -> tuple[Tested, Scores, Scores | None]:
     """Answers for the test samples, and the scores of the trained and of the softmax stage's network."""
     counts, own = _counts(division.train, estimator), division.split.test
     labels = label_places(division.test.y, estimator.classes_, "the test samples")
     rows = own if len(own) else np.arange(len(division.test))
-    held, earlier = answer_held_out(model, tested, labels, rows, folder / SOFTMAX)
-    found = score(held.probabilities, labels, model.classes, counts)
-    return held, found, None if earlier is None else score(earlier, labels, model.classes, counts)
+    found = answer_held_out(model, tested, labels, rows, folder / SOFTMAX, groups=division.test.groups, seed=seed)
+    held, earlier = found.held, None
+    if found.earlier is not None and held.before is not None:
+        earlier = score(found.earlier, held.before, labels, model.classes, counts)
+    return found, score(held.probabilities, held.predicted, labels, model.classes, counts), earlier
 
 
 def _classifier(options: TrainOptions, prepared: RunInput, folder: Path, verbose: int) -> UncertaintyBalancedClassifier:

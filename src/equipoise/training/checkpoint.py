@@ -10,7 +10,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from equipoise.files import write_atomically
+from equipoise.errors import InvalidInputError
+from equipoise.files import check_plain, remove_abandoned, write_atomically
 
 State = dict[str, Any]
 
@@ -20,9 +21,10 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
+        if folder.is_symlink():  # of a run that somebody else has made, it could lead anywhere
+            raise InvalidInputError(f"{folder} is a link; put the folder itself there, or train into another one.")
         folder.mkdir(parents=True, exist_ok=True)
-        for part in folder.glob(".*.part"):  # of a process that was killed while writing
-            part.unlink(missing_ok=True)
+        remove_abandoned(folder)
 
     def save(self, step: int, tensors: dict[str, Tensor], state: State) -> Path:
         """Write checkpoint number ``step``."""
@@ -38,10 +40,13 @@ class Checkpoints:
         """The newest checkpoint that can be read, or None; one that cannot is passed over with a warning."""
         for path in reversed(self._paths()):
             try:
+                check_plain(path)
                 with safetensors.safe_open(path, framework="pt") as file:
                     state = json.loads((file.metadata() or {})["state"])
+                    if not isinstance(state, dict):
+                        raise ValueError("its state is no object")
                     return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
-            except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
+            except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
                 warnings.warn(f"{path} is damaged ({error}); the checkpoint before it is used.", stacklevel=2)
         return None
 

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
+from equipoise.training.measure import count_labels
 from equipoise.training.network import head_logits
 from equipoise.training.prepare import is_number, is_whole
+from equipoise.training.scaling import Scaling, fit_scaling
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
@@ -27,7 +29,7 @@ class Curriculum:
     Margins do nothing more where a network knows its training samples by heart, and just there a rare class is still
     found too seldom. So the first two stages leave a tenth of the samples out; at the end of the class stage these tell
     what they still lack along log(u / min u), predictions are moved by that from then on, and the sample stage has all
-    samples.
+    samples. They also tell how far the probabilities can be believed: ``scaling``, None until then.
 
     In a loop of your own::
 
@@ -83,6 +85,7 @@ class Curriculum:
         self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
         self.class_start, self.sample_start = _boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
+        self.scaling: Scaling | None = None
         self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
 
     def stage(self, epoch: int) -> Stage:
@@ -133,6 +136,8 @@ class Curriculum:
     def correct(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
         """Move predictions by what samples that were not trained on still lack, and tell by how many log(u / min u).
 
+        The ``scaling`` of probabilities is fitted to the same samples.
+
         Args:
             features: (batch, D), of the model in eval mode.
         """
@@ -143,6 +148,7 @@ class Curriculum:
             logits = head_logits(loss, features) - loss.shift
         lacking = sure_shift(logits, target, direction)
         loss.shift = lacking * direction
+        self.scaling = fit_scaling(logits + loss.shift, target, count_labels(target, logits.shape[-1]))
         return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
@@ -169,11 +175,16 @@ class Curriculum:
     def state_dict(self) -> dict[str, Tensor]:
         """What a checkpoint keeps; the margins and the strength are the loss's own buffers."""
         state = {"angle": torch.tensor(self.angle, dtype=torch.float64)}
-        return state if self.uncertainty is None else state | {"uncertainty": self.uncertainty}
+        if self.uncertainty is not None:
+            state["uncertainty"] = self.uncertainty
+        if self.scaling is not None:
+            state |= {"scale": self.scaling.scale, "bias": self.scaling.bias}
+        return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """The inverse of :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
+        self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
 
     def _full_strength(self, uncertainty: Tensor) -> float:
         """s with s·(m − 1) = log(u/min u) at the most uncertain class."""

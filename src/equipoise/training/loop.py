@@ -16,7 +16,14 @@ from equipoise.training.defaults import hold_out
 from equipoise.training.identity import run_identity
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.network import Network, head_logits
-from equipoise.training.prepare import Settings, class_counts, make_accelerator, make_loader, make_optimizer
+from equipoise.training.prepare import (
+    Settings,
+    class_counts,
+    make_accelerator,
+    make_loader,
+    make_optimizer,
+    workers_watched,
+)
 from equipoise.training.progress import Record, Silence, Watcher
 from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
 
@@ -63,7 +70,7 @@ def train(
     run = Run(folder, trainee)
     position = run.open(lambda: run_identity(network, data, settings, curriculum, validation))
 
-    with StopRequest(enabled=folder is not None) as stop:
+    with workers_watched(), StopRequest(enabled=folder is not None) as stop:
         for epoch in range(position.epoch, settings.epochs):
             if _out_of_patience(settings, position, epoch):
                 break

@@ -1,6 +1,9 @@
 """What a training loop is set up from: settings, Accelerate, the optimiser and its schedule."""
 
 import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images
 from equipoise.data.images.machine import cores
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.models import ImageBackbone
 from equipoise.training.batches import ArrayData, EpochBatches, Order
 from equipoise.training.network import Network
@@ -146,6 +149,22 @@ def make_loader(
         persistent_workers=workers > 0,
     )
     return loader, batches
+
+
+@contextmanager
+def workers_watched() -> Iterator[None]:
+    """One sentence where the system has ended a worker of a loader, which torch tells of at any moment, by a signal."""
+    try:
+        yield
+    except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last: of its pipe
+        if isinstance(error, RuntimeError) and "DataLoader worker (pid" not in str(error):
+            raise
+        with suppress(RuntimeError):  # the signal of the same death may still be on its way
+            time.sleep(0.05)
+        raise InvalidStateError(
+            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: go on "
+            "with less running beside it."
+        ) from error
 
 
 def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:

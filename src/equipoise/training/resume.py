@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.files import DiskFullError, write_atomically
+from equipoise.files import DiskFullError, foreign_files, write_atomically
 from equipoise.training.checkpoint import (
     Checkpoints,
     of_prefix,
@@ -139,9 +139,9 @@ class Run:
         found = self.checkpoints.newest()
         position = Position()
         if found is not None:
-            tensors, state = found
-            self.trainee.load(tensors, state)
-            position = Position(**state["position"])
+            with foreign_files(self.folder / "checkpoints", "delete that folder to train from the beginning"):
+                self.trainee.load(*found)
+                position = Position(**found[1]["position"])
         if self.main:
             self.metrics = MetricsFile(self.folder / "metrics.jsonl", position.history)
         return position

@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import PIL
@@ -19,7 +20,7 @@ from equipoise.data.images.scan import listed
 from equipoise.data.images.stack import Images, Progress
 from equipoise.data.images.table import FileTable
 from equipoise.data.images.verified import DIGEST_BYTES, FORMAT, Finding, Verified, remember, remembered
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, InvalidStateError
 
 TOLERATED = 0.01
 ALWAYS, AT_MOST = 3, 0.1
@@ -87,6 +88,11 @@ def _in_parts(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterato
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise InvalidStateError(
+            "a process that decoded images has died, perhaps for lack of memory; start again with less running beside "
+            "it."
+        ) from error
     finally:
         executor.shutdown(cancel_futures=True)
 

@@ -55,7 +55,7 @@ def read_attributes(path: Path) -> tuple[tuple[str, ...], list[str], NDArray[np.
     lines = _lines(path)
     count = next(lines, "").strip()
     attributes = tuple(next(lines, "").split())
-    if not count.isdecimal() or len(attributes) != ATTRIBUTES or len(set(attributes)) != ATTRIBUTES:
+    if not count.isdecimal() or len(count) > 9 or len(attributes) != ATTRIBUTES or len(set(attributes)) != ATTRIBUTES:
         raise InvalidInputError(
             f"{path} must start with the number of images and a line of {ATTRIBUTES} attributes, "
             f"got {count[:20]!r} and {len(attributes)}."

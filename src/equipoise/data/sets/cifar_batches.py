@@ -139,5 +139,6 @@ class _PlainUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Only the stand-ins."""
         if (module, name) not in self._known:
-            raise InvalidInputError(f"names {module}.{name}, which no batch of CIFAR-10 needs; it was not run.")
+            named = " ".join(f"{module}.{name}".split())  # in one line
+            raise InvalidInputError(f"names {named}, which no batch of CIFAR-10 needs; it was not run.")
         return self._known[module, name]

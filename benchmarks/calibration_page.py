@@ -1,0 +1,120 @@
+"""docs/results/calibration.md from benchmarks/results/calibration.json: no figure is typed by hand."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from calibration import CONTESTANTS, DIVISIONS, ENOUGH, LEVEL, SETS
+
+ROOT = Path(__file__).parent.parent
+RESULT, PAGE = ROOT / "benchmarks/results/calibration.json", ROOT / "docs/results/calibration.md"
+COLUMNS = {"ece": "ECE", "class_ece": "class-wise ECE", "brier": "Brier", "log_loss": "log loss"}
+UNCALIBRATED, RIVAL = 'calibration="none"', "cross-entropy"
+OURS = ('calibration="held_back"', 'calibration="validation"')
+
+INTRODUCTION = """# Do probabilities mean what they say?
+
+VGG16's features under the estimator's network: CIFAR-10 with nine tenths of a random half of the classes left out
+(other classes for each seed), and HAM10000, a third of the lesions held out. Mean ± standard deviation over seeds. Test
+samples are weighed, so that their classes are as common as in training (natural) or equally common (balanced), and each
+contestant is asked at that mix. ECE, in percent, has 15 bins and is taken of the most probable class; class-wise ECE is
+the mean over the classes, each one's own probability against how often it is true. Smaller is better everywhere. How it
+works: [Trust](../trust.md). Repeat it with
+
+```text
+python benchmarks/calibration.py && python benchmarks/calibration_page.py
+```
+
+"softmax" is what a network says by itself, whatever the mix; every other row is moved to the mix by Bayes' rule. The
+rows `calibration=…` are the default method; `"held_back"` and `"none"` are the same fits.
+"""
+
+
+def cells_of(stored: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Of a data set, one a seed."""
+    return [cell for key, cell in stored["cells"].items() if key.split(" | ")[0] == name]
+
+
+def shown(values: list[float], figure: str) -> str:
+    """Mean and standard deviation; of calibration errors in percent."""
+    percent = figure.endswith("ece")
+    values = [100 * value for value in values] if percent else values
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return (
+        f"{statistics.mean(values):.1f} ± {spread:.1f}" if percent else f"{statistics.mean(values):.3f} ± {spread:.3f}"
+    )
+
+
+def table(cells: list[dict[str, Any]], mix: str) -> list[str]:
+    """A row a contestant."""
+    out = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for name in CONTESTANTS:
+        found = [shown([cell[name][mix][figure] for cell in cells], figure) for figure in COLUMNS]
+        out.append(f"| {name} | " + " | ".join(found) + " |")
+    return [*out, ""]
+
+
+def bar(stored: dict[str, Any]) -> list[str]:
+    """Whether the error is at most half of the uncalibrated model's, and at most cross-entropy's."""
+    out = ["## The bar", "", "ECE over that of the default without calibration, wanted at most 0.5; and over that of"]
+    out += ["cross-entropy, wanted at most 1; of the means.", ""]
+    out += ["| | mix | contestant | / uncalibrated | / cross-entropy | |", "|---|---|---|---|---|---|"]
+    for name, (title, _) in SETS.items():
+        cells = cells_of(stored, name)
+        for mix in ("natural", "balanced") if cells else ():
+            mean = {who: statistics.mean(cell[who][mix]["ece"] for cell in cells) for who in CONTESTANTS}
+            for ours in OURS:
+                half, whole = mean[ours] / mean[UNCALIBRATED], mean[ours] / mean[RIVAL]
+                met = "met" if half <= 0.5 and whole <= 1 else "missed"
+                out.append(f"| {title} | {mix} | {ours} | {half:.2f} | {whole:.2f} | {met} |")
+    return [*out, ""]
+
+
+def coverage(stored: dict[str, Any]) -> list[str]:
+    """How often a set of classes holds the true one, class by class."""
+    out = [f"## Sets of classes at {LEVEL:.0%}", ""]
+    out += [
+        f"The default's answers to each seed's test samples, divided {DIVISIONS} times at random into halves, class by"
+    ]
+    out += [
+        "class: one half calibrates, the other counts. Coverage in percent, mean ± standard deviation over them.",
+        "",
+    ]
+    for name, found in stored["coverage"].items():
+        rows = list(zip(found["calibration_samples"], found["mean"], found["deviation"], strict=True))
+        out += [f"### {SETS[name][0]}", "", "| class | calibration samples | covered |", "|---|---|---|"]
+        out += [
+            f"| {place} | {count} | {100 * mean:.1f} ± {100 * spread:.1f} |"
+            for place, (count, mean, spread) in enumerate(rows)
+        ]
+        off = [abs(mean - LEVEL) for count, mean, _ in rows if count >= ENOUGH]
+        out += [
+            "",
+            f"{DIVISIONS * found['fits']} divisions; a set holds {found['classes_a_set']:.2f} classes on average.",
+        ]
+        if off:
+            out[-1] += (
+                f" Of classes with {ENOUGH} calibration samples or more, the farthest is {100 * max(off):.1f} points"
+            )
+            out[-1] += f" from {LEVEL:.0%}."
+        out.append("")
+    return out
+
+
+def lines() -> list[str]:
+    """The page, line by line."""
+    stored = json.loads(RESULT.read_text(encoding="utf-8"))
+    out = [INTRODUCTION]
+    for name, (title, _) in SETS.items():
+        cells = cells_of(stored, name)
+        for mix in ("natural", "balanced") if cells else ():
+            out += [f"## {title}, {mix} mix ({len(cells)} seed{'s' * (len(cells) > 1)})", "", *table(cells, mix)]
+    out += [*bar(stored), *coverage(stored)]
+    out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in stored["versions"].items()) + ".")
+    return out
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text("\n".join(lines()) + "\n", encoding="utf-8")

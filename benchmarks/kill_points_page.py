@@ -1,0 +1,47 @@
+"""A section of docs/reliability.md from the JSON of kill_points.py."""
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULT = ROOT / "benchmarks/results/kill_points.json"
+NAMES = {
+    "train": ("`equipoise train`", "epochs"),
+    "reproduce": ("`equipoise reproduce`", "fits"),
+    "features": ("feature extraction", "rows"),
+    "predict": ("`equipoise predict`", "answers"),
+}
+"""What was killed, and what is counted of it."""
+
+
+def lines() -> list[str]:
+    """The section, line by line."""
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    rows, total, wrong = [], 0, 0
+    for subject, found in result["subjects"].items():
+        kills, (name, counted) = found["kills"], NAMES[subject]
+        safe = [kill["safe"] for kill in kills]
+        writing = sum(bool(kill["being_written"]) for kill in kills)
+        problems = sum(bool(kill["problems"]) for kill in kills)
+        total, wrong = total + len(kills), wrong + problems
+        rows.append(f"| {name} | {len(kills)} | {min(safe):,} to {max(safe):,} {counted} | {writing} | {problems} |")
+    return [
+        "## Killed at any moment",
+        "",
+        f"{total} processes were ended by SIGKILL at random moments of their work, and the same command was given "
+        f"again. In {total - wrong} of {total} cases every file that had its name was whole, the results were those of "
+        "an undisturbed process (bit for bit, but for the seconds), nothing that was safe had been done again, and "
+        "nothing of the killed process was left. Repeat it with `python benchmarks/kill_points.py`.",
+        "",
+        "| what was killed | kills | safe at that moment | while a file was being written | with a difference |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        f"Seed {result['seed']}. Versions: "
+        + ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+        + ".",
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(lines()))

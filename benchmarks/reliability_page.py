@@ -1,0 +1,225 @@
+"""docs/reliability.md from the JSON of load.py, of ``python -m tests.fuzz`` and of kill_points.py."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/reliability.md"
+Figures = dict[str, Any]
+
+
+def read(name: str) -> Figures:
+    """A result, or nothing where it was never measured."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """Markdown with a blank line behind it."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+    return [*(f"| {' | '.join(cells)} |" for cells in lines), ""]
+
+
+def versions(figures: Iterable[Figures]) -> list[str]:
+    """What was measured with what; parts that were measured again may differ."""
+    found: dict[str, set[str]] = {}
+    for part in figures:
+        for name, version in part.get("versions", {}).items():
+            found.setdefault(name, set()).add(version)
+    if not found:
+        return []
+    return ["Versions: " + ", ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in found) + ".", ""]
+
+
+def fuzz_section() -> list[str]:
+    """Damaged files."""
+    found = read("fuzz")
+    lines = [
+        "## Damaged files",
+        "",
+        "Every reader of files that somebody else may have written is fed with damaged ones: sound files with bits "
+        "flipped, parts cut, repeated, exchanged or replaced by words of the format, also inside zip, gzip, JSON and "
+        "safetensors with the checksums set right, and random bytes. A fault is anything but a file read or refused in "
+        "one sentence: another error, a warning, more than 5 seconds of processor time or 300 MB for a file, a process "
+        "that dies. The tests do this for a minute in all; for longer:",
+        "",
+        "```text",
+        "python -m tests.fuzz --minutes 10 && python benchmarks/reliability_page.py",
+        "```",
+        "",
+    ]
+    if not found:
+        return [*lines, "It has not been run for longer yet.", ""]
+    own, guided = found.get("mutations", {}), found.get("atheris", {})
+    rows = [
+        [
+            name,
+            _minutes(one.get("seconds", 0)),
+            _minutes(one.get("processor_seconds", 0)),
+            f"{one.get('files', 0):,}",
+            f"{one.get('read', 0):,}",
+            len(one["faults"]),
+        ]
+        for name, one in own.items()
+    ]
+    head = ("reader", "minutes", "of them running", "files", "of them read", "faults found")
+    lines += [
+        "The machine was shared: the third column says how long the processor really worked for each, and that is "
+        "what counts. What was found was mended afterwards, and is a test by now "
+        "([test_readers.py](../tests/fuzz/test_readers.py)); the figures are of the run that found it.",
+        "",
+        *table(head, rows),
+    ]
+    if guided:
+        lines += ["The same by atheris, which goes on from files that reach new code:", ""]
+        lines += table(
+            ("reader", "minutes", "files", "faults found"),
+            (
+                [name, _minutes(one.get("seconds", 0)), f"{one.get('files', 0):,}", len(one["faults"])]
+                for name, one in guided.items()
+            ),
+        )
+    seeds = sorted({one["seed"] for one in (*own.values(), *guided.values())})
+    return [*lines, f"Seeds: {', '.join(map(str, seeds))}.", "", *versions([*own.values(), *guided.values()])]
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f}"
+
+
+def load_section() -> list[str]:
+    """Much data."""
+    parts = read("load").get("parts", {})
+    lines = [
+        "## Much data",
+        "",
+        "Peak resident memory of the commands, Python and torch included (together some 400 MB), on one thread. Of "
+        "long commands no times are told: the load of the shared machine changed while they ran. Repeat one part, or "
+        "all:",
+        "",
+        "```text",
+        "python benchmarks/load.py --only table && python benchmarks/reliability_page.py",
+        "```",
+        "",
+    ]
+    for name, section in LOADS.items():
+        if name in parts:
+            lines += section(parts[name])
+    if not parts:
+        return [*lines, "Nothing has been measured yet.", ""]
+    seeds = sorted({part["seed"] for part in parts.values()})
+    return [*lines, f"Seed {', '.join(map(str, seeds))}.", "", *versions(parts.values())]
+
+
+def _ratio(one: float, other: float) -> str:
+    return f"{one / max(other, 0.1):.1f}"
+
+
+def _table_lines(part: Figures) -> list[str]:
+    return [
+        f"### A table of {part['rows']:,} × {part['columns']}",
+        "",
+        f"A CSV of {part['source_mb']:,} MB, {part['float32_mb']:,} MB as float32; {part['epochs']} epoch of training, "
+        "and a prediction for every row of it. A fifth of the rows is held out and scored.",
+        "",
+        *table(
+            ("command", "peak memory, MB"),
+            ([f"`equipoise {name}`", f"{part[name]['peak_mb']:,}"] for name in ("train", "predict")),
+        ),
+    ]
+
+
+def _images_lines(part: Figures) -> list[str]:
+    return [
+        f"### {part['files']:,} image files",
+        "",
+        f"PNG files of {part['side']} × {part['side']} pixels, no two alike, in two folders; {part['epochs']} epoch of "
+        f"`{part['backbone']}`, and a prediction for every file. Several processes decode: the third column counts "
+        "pages that they share once.",
+        "",
+        *table(
+            ("command", "largest process, MB", "all processes, MB", "time, as many times as Pillow takes to read them"),
+            (
+                [
+                    f"`equipoise {name}`",
+                    f"{part[name]['peak_mb']:,}",
+                    f"{part[name]['together_mb']:,}",
+                    _ratio(part[name]["seconds"], part["pillow_seconds"]),
+                ]
+                for name in ("train", "predict")
+            ),
+        ),
+    ]
+
+
+def _classes_lines(part: Figures) -> list[str]:
+    rows = [
+        [
+            f"{number:,}",
+            f"{part[f'{name}_train']['peak_mb']:,}",
+            f"{part[f'{name}_predict']['peak_mb']:,}",
+            _ratio(part[f"{name}_train"]["seconds"], part["fewer_train"]["seconds"]),
+            part[f"{name}_report_mb"],
+        ]
+        for name, number in (("fewer", part["fewer"]), ("many", part["classes"]))
+    ]
+    head = ("classes", "train, peak MB", "predict, peak MB", "training time, as many times as the first", "report, MB")
+    return [
+        f"### {part['classes']:,} classes",
+        "",
+        f"{part['rows']:,} rows of {part['columns']} columns in a long tail, {part['epochs']} epoch, and predictions "
+        f"for {part['predicted']:,} further rows; beside it the same with {part['fewer']} classes.",
+        "",
+        *table(head, rows),
+    ]
+
+
+def _stream_lines(part: Figures) -> list[str]:
+    rows = [
+        [
+            f"{part[name]:,}",
+            f"{part[f'{key}_source_mb']:,}",
+            f"{part[f'{key}_predict']['peak_mb']:,}",
+        ]
+        for name, key in (("fewer", "fewer"), ("rows", "many"))
+    ]
+    head = ("rows", "source, MB", "peak memory, MB")
+    return [
+        f"### {part['rows']:,} predictions",
+        "",
+        f"A CSV of {part['columns']} columns through `equipoise predict RUN DATA --out FILE.csv`.",
+        "",
+        *table(head, rows),
+    ]
+
+
+LOADS = {"table": _table_lines, "images": _images_lines, "classes": _classes_lines, "stream": _stream_lines}
+
+
+def kill_section() -> list[str]:
+    """Runs that were killed."""
+    found = read("kill_points")
+    if not found:
+        return []
+    rows = [[f"`{one['name']}`", one["kills"], one["equal"]] for one in found["commands"]]
+    return [
+        "## Killed at any moment",
+        "",
+        "Each command is killed (SIGKILL) at random moments and started again until it is done; then its results are "
+        "compared with those of a run that nobody disturbed.",
+        "",
+        *table(("command", "kills", "results equal"), rows),
+        *versions([found]),
+    ]
+
+
+def lines() -> list[str]:
+    """The page, line by line."""
+    return ["# Reliability", "", *fuzz_section(), *load_section(), *kill_section()]
+
+
+if __name__ == "__main__":
+    PAGE.write_text("\n".join(lines()).rstrip("\n") + "\n", encoding="utf-8")

@@ -1,0 +1,276 @@
+"""docs/remedies.md, its picture and the README's table, from whatever tables are stored: no figure is typed by hand.
+
+    python benchmarks/remedies_page.py
+
+Read are docs/results/tables/*.jsonl, which ``equipoise reproduce`` writes, and benchmarks/results/strength_rule.json.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from equipoise.compare import METHODS, Place, rank
+
+ROOT = Path(__file__).parent.parent
+TABLES, RULE = ROOT / "docs/results/tables", ROOT / "benchmarks/results/strength_rule.json"
+PAGE, PICTURE, README = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.png", ROOT / "README.md"
+BASELINE, OURS = "cross-entropy", "Equipoise"
+MARKS = ("<!-- results: benchmarks/remedies_page.py writes this -->", "<!-- end of results -->")
+TITLES = {
+    "ham10000": "HAM10000, skin lesions",
+    "cifar10": "JPEG CIFAR-10, step 1:10",
+    "mnist": "MNIST, step 1:10",
+    "lfw_expressions": "LFW, expressions",
+    "lfw_people": "LFW, people",
+    "dermofit": "Dermofit",
+    "dermofit_5": "Dermofit, five classes",
+}
+"""Cases of the tables, as a reader calls them; another goes by its own name."""
+SHOWN = {
+    "logit adjustment": "o",
+    "VS": "s",
+    "LDAM-DRW": "^",
+    "class-balanced": "v",
+    "focal": "x",
+    "random over-sampling": "+",
+    "SMOTE": "*",
+}
+"""Rivals in the picture, and their marks."""
+IN_README = ("digits step 1:50", "MNIST step 1:50", "MNIST exponential 1:100", "breast cancer step 1:10")
+"""Of the strength rule's cases; every case of a table stands there as well."""
+ENOUGH_SEEDS = 3
+"""From two, an interval tells nothing."""
+FOLDS_SHARE = {"ham10000": 0.5, "dermofit": 0.5, "dermofit_5": 0.5}
+"""Test over training rows where folds share training rows: three folds."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was measured on some data: methods by mean balanced accuracy, best first, and accuracy where it is kept."""
+
+    title: str
+    source: str
+    table: bool
+    seeds: int
+    places: tuple[Place, ...]
+    accuracy: dict[str, float]
+
+    def place(self, name: str) -> Place | None:
+        """A method's, if it took part."""
+        return next((place for place in self.places if place.method == name), None)
+
+    @property
+    def rival(self) -> Place | None:
+        """The best that is neither the baseline nor the method in any of its forms."""
+        return next((p for p in self.places if p.method not in (BASELINE, OURS) and p.method not in VARIANTS), None)
+
+
+VARIANTS = {method.label for name, method in METHODS.items() if method.family == "uncertainty"} | {
+    "class level",
+    "class + sample level, expected",
+    "class + sample level, complement",
+    "angular, class level",
+    "angular, class + sample level, complement",
+    "relative variance",
+    "relative variance, fed back",
+}
+
+
+def called(method: str) -> str:
+    """A method's name in the tables of this page."""
+    if method in ("uncertainty_margin", "default: corrected"):
+        return OURS
+    return METHODS[method].label if method in METHODS else method
+
+
+def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: float = 0.0, table: bool = True) -> Case:
+    """A case from the records of its fits."""
+    named = [{**record, "method": called(record["method"])} for record in records]
+    found = rank(named, baseline=BASELINE, test_to_train=shared)
+    accuracy: dict[str, list[float]] = {}
+    for record in named:
+        if "accuracy" in record.get("scores", {}):
+            accuracy.setdefault(record["method"], []).append(record["scores"]["accuracy"])
+    means = {name: sum(values) / len(values) for name, values in accuracy.items()}
+    return Case(title, source, table, len({record["seed"] for record in records}), found.places, means)
+
+
+def table_cases() -> list[Case]:
+    """The cases of every stored table in which cross-entropy and the method both took part."""
+    cases = []
+    for path in sorted(TABLES.glob("*.jsonl")):
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+        for key in dict.fromkeys(record["case"] for record in records):
+            own = [record for record in records if record["case"] == key]
+            if {"cross_entropy", "uncertainty_margin"} <= {record["method"] for record in own if "scores" in record}:
+                source = f"results/tables/{path.stem}.md"
+                cases.append(ranked(TITLES.get(key, key), source, own, shared=FOLDS_SHARE.get(key, 0.0)))
+    return cases
+
+
+def rule_cases() -> list[Case]:
+    """Those of the strength rule's page."""
+    records: dict[str, list[dict[str, Any]]] = {}
+    for key, cell in json.loads(RULE.read_text(encoding="utf-8"))["cells"].items():
+        case, method, seed = key.split(" | ")
+        scores = {"balanced_accuracy": cell["accuracy"]}
+        record = {"case": case, "method": method, "seed": int(seed), "fold": 0, "scores": scores}
+        records.setdefault(case, []).append(record)
+    return [ranked(case, "results/strength-rule.md", own, table=False) for case, own in records.items()]
+
+
+def percent(place: Place | None) -> str:
+    """A mean and its deviation over seeds and folds."""
+    if place is None:
+        return "–"
+    spread = "" if place.runs == 1 else f" ± {100 * place.deviation:.1f}"
+    return f"{100 * place.mean:.1f}{spread}"
+
+
+def named(place: Place | None) -> str:
+    """A rival with its name."""
+    return "–" if place is None else f"{percent(place)} ({place.method})"
+
+
+def tie(case: Case, name: str) -> bool:
+    """Whether a method was first, or not to be told from the first."""
+    place = case.place(name)
+    return place is not None and place.tied
+
+
+def listed(cases: list[Case]) -> str:
+    """Their titles; a semicolon between, for titles have commas."""
+    return "; ".join(case.title for case in cases) or "none"
+
+
+def summary(cases: list[Case]) -> list[str]:
+    """What the figures say, each sentence worked out from them."""
+    both = [case for case in cases if case.place(OURS) is not None]
+    judged = [case for case in both if case.seeds >= ENOUGH_SEEDS]
+    gains = [case.place(OURS).to_baseline for case in judged]
+    gained = [case for case, gain in zip(judged, gains, strict=True) if gain and (gain.low or 0) > 0]
+    lost = [case for case, gain in zip(judged, gains, strict=True) if gain and (gain.high or 0) < 0]
+    behind = [case for case in judged if not tie(case, OURS)]
+    few = [case for case in both if case not in judged]
+    return [
+        f"Of the {len(judged)} cases with {ENOUGH_SEEDS} seeds or more:",
+        "",
+        f"- **Against cross-entropy**, Equipoise gains beyond chance in {len(gained)} and loses beyond chance in "
+        f"{len(lost)}.",
+        "- **Cross-entropy is enough** (first, or not to be told from the first) in: "
+        f"{listed([case for case in judged if tie(case, BASELINE)])}.",
+        f"- **Equipoise** is first, or not to be told from the first, in {len(judged) - len(behind)}; behind another, "
+        f"beyond chance, in: {listed(behind)}.",
+        "",
+        f"In the {len(few)} with fewer seeds hardly anything can be told apart ({listed(few)}): look at their means.",
+        "",
+        f"Over all {len(both)}, the best rival has the higher mean in {sum(higher(case) for case in both)}.",
+        "Which rival it is changes from case to case, and one knows it only afterwards.",
+    ]
+
+
+def higher(case: Case) -> bool:
+    """Whether the best rival's mean is above the method's."""
+    ours, rival = case.place(OURS), case.rival
+    return ours is not None and rival is not None and rival.mean > ours.mean
+
+
+def balanced_table(cases: list[Case]) -> list[str]:
+    """A row a case."""
+    lines = [
+        "| data | seeds | cross-entropy | Equipoise | best rival | first, or tied for it |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        tied = [place.method for place in case.places if place.tied]
+        names = ", ".join(tied) if len(tied) <= 4 else f"{len(tied)} of {len(case.places)} methods"
+        row = [f"[{case.title}]({case.source})", str(case.seeds), percent(case.place(BASELINE))]
+        lines.append("| " + " | ".join([*row, percent(case.place(OURS)), named(case.rival), names]) + " |")
+    return lines
+
+
+def price_table(cases: list[Case]) -> list[str]:
+    """Accuracy on the test samples as they are, of the same methods: what the rare classes' gain costs the others."""
+    lines = ["| data | cross-entropy | Equipoise | the best rival above |", "|---|---|---|---|"]
+    for case in cases:
+        if BASELINE in case.accuracy:
+            values = [case.accuracy.get(name) for name in (BASELINE, OURS, case.rival.method if case.rival else "")]
+            cells = ["–" if value is None else f"{100 * value:.1f}" for value in values]
+            lines.append(f"| [{case.title}]({case.source}) | " + " | ".join(cells) + " |")
+    return lines
+
+
+def page(cases: list[Case]) -> str:
+    """The whole page."""
+    template = (Path(__file__).parent / "remedies.md.txt").read_text(encoding="utf-8")
+    parts = {
+        "SUMMARY": "\n".join(summary(cases)),
+        "BALANCED": "\n".join(balanced_table(cases)),
+        "PRICE": "\n".join(price_table(cases)),
+        "CASES": str(len(cases)),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+
+
+def readme_table(cases: list[Case]) -> str:
+    """Between the marks of the README: the best mean of a row is bold."""
+    lines = [
+        "| balanced accuracy, % | cross-entropy | best rival, picked afterwards | Equipoise |",
+        "|---|---|---|---|",
+    ]
+    for case in [case for case in cases if case.table or case.title in IN_README]:
+        places = [case.place(BASELINE), case.rival, case.place(OURS)]
+        best = max(round(place.mean, 3) for place in places if place)
+        cells = [percent(places[0]), named(places[1]), percent(places[2])]
+        cells = [
+            f"**{c}**" if place and round(place.mean, 3) == best else c for c, place in zip(cells, places, strict=True)
+        ]
+        lines.append(f"| {case.title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def with_table(readme: str, table: str) -> str:
+    """The README with this table between its marks."""
+    before, rest = readme.split(MARKS[0])
+    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
+
+
+def draw(cases: list[Case]) -> None:
+    """Points gained over cross-entropy, a row a case."""
+    figure = Figure(figsize=(7.2, 1.4 + 0.36 * len(cases)), layout="constrained")
+    axes = figure.subplots()
+    for row, case in enumerate(reversed(cases)):
+        base = case.place(BASELINE)
+        for place in case.places:
+            if base is None or (place.method != OURS and place.method not in SHOWN):
+                continue
+            style = {"marker": "D", "color": "#117733", "zorder": 3} if place.method == OURS else {}
+            style = style or {"marker": SHOWN[place.method], "color": "#777777", "zorder": 2}
+            axes.scatter(100 * (place.mean - base.mean), row, s=34, linewidths=1, **style)
+    axes.axvline(0, color="#cc6677", linestyle="--", linewidth=1)
+    axes.scatter([], [], marker="D", color="#117733", label=OURS)
+    for name, mark in SHOWN.items():
+        if any(case.place(name) for case in cases):
+            axes.scatter([], [], marker=mark, color="#777777", label=name)
+    axes.set_yticks(range(len(cases)), [case.title for case in reversed(cases)], fontsize="small")
+    axes.set_xlabel("points of balanced accuracy gained over cross-entropy (dashed)")
+    axes.grid(axis="y", linewidth=0.4)
+    figure.legend(loc="outside upper center", ncols=4, fontsize="small", frameon=False)
+    PICTURE.parent.mkdir(exist_ok=True)
+    figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
+
+
+def main() -> None:
+    """Write all three."""
+    cases = [*table_cases(), *rule_cases()]
+    draw(cases)
+    PAGE.write_text(page(cases), encoding="utf-8")
+    README.write_text(with_table(README.read_text(encoding="utf-8"), readme_table(cases)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

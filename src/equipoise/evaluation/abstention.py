@@ -1,0 +1,179 @@
+"""What leaving the most uncertain samples unanswered is worth, and which classes pay for it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidInputError
+
+POINTS = 101
+LEAST_AWAY = 0.2
+"""A class of which less is left unanswered is not abstained away, however little that is of the others."""
+CHANCE = 0.05
+
+Verdict = Literal["in proportion", "abstained away", "unclear", "untested"]
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """Errors among the answered samples, the most certain first, from none answered to all.
+
+    With attributes, the zeros and the ones of each are two classes: (points, attributes, 2).
+
+    Args:
+        answered: how many samples, (points,); at every share above 0 one at least.
+        share: wanted of the samples, (points,).
+        error: of the answers given, the share that is wrong, (points,); NaN where none is given.
+        class_error: the same of each class's samples, (points, classes): 1 − recall.
+        class_answered: of each class's samples, the share answered, (points, classes); NaN for one without samples.
+    """
+
+    answered: NDArray[np.int64]
+    share: NDArray[np.float64]
+    error: NDArray[np.float64]
+    class_error: NDArray[np.float64]
+    class_answered: NDArray[np.float64]
+
+
+def risk_coverage(
+    right: ArrayLike, uncertainty: ArrayLike, labels: ArrayLike, classes: int, *, points: int = POINTS
+) -> RiskCoverage:
+    """Risk over coverage, of all samples and of each class.
+
+    Args:
+        right: whether each answer is right, (samples,) or (samples, attributes).
+        uncertainty: (samples,); of equally uncertain samples the later is answered first.
+        labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
+        classes: how many classes or attributes there are.
+        points: shares from 0 to 1, equally spaced.
+
+    >>> found = risk_coverage([True, False, True, True], [0.1, 0.9, 0.2, 0.3], [0, 1, 1, 0], 2, points=3)
+    >>> found.error.tolist(), found.class_answered[1].tolist()
+    ([nan, 0.0, 0.25], [0.5, 0.5])
+    """
+    if points < 2:
+        raise InvalidInputError(f"points must be at least 2, the ends 0 and 1, got {points}.")
+    groups, shape = _groups(labels, classes)
+    hits, unsure = np.asarray(right, dtype=bool), np.asarray(uncertainty, dtype=np.float64)
+    samples = len(groups)
+    if hits.shape != np.shape(labels) or unsure.shape != (samples,) or bool(np.isnan(unsure).any()):
+        raise InvalidInputError(
+            f"right must be shaped as labels, {np.shape(labels)}, and uncertainty be one number for each sample; got "
+            f"the shapes {hits.shape} and {unsure.shape}{', with NaN' * bool(np.isnan(unsure).any())}."
+        )
+    left_out = np.round(np.arange(points - 1, -1, -1) * samples / (points - 1)).astype(np.int64)
+    left_out[1:] = left_out[1:].clip(max=samples - 1)
+    answered = samples - left_out
+    first = np.empty(samples, dtype=np.int64)  # the first point at which a sample is answered
+    first[abstention_order(unsure)[::-1]] = np.searchsorted(answered, np.arange(samples), side="right")
+    size = int(np.prod(shape))
+    place, hits = first[:, None] * size + groups, hits.reshape(samples, -1)
+    total, wrong = (
+        np.bincount(place[rows], minlength=points * size).reshape(points, size).cumsum(0)
+        for rows in (np.ones_like(hits), ~hits)
+    )
+    return RiskCoverage(
+        answered=answered,
+        share=np.arange(points) / (points - 1),
+        error=_ratio(wrong.sum(1), total.sum(1)),
+        class_error=_ratio(wrong, total).reshape(points, *shape),
+        class_answered=_ratio(total, np.broadcast_to(total[-1], total.shape)).reshape(points, *shape),
+    )
+
+
+def abstention_order(uncertainty: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+    """Samples in the order in which they are left unanswered, the most uncertain first."""
+    return np.argsort(-uncertainty, kind="stable")
+
+
+@dataclass(frozen=True)
+class AbstainedShares:
+    """How much of each class is left unanswered; with attributes, of those samples that have each.
+
+    Args:
+        overall: share of all samples.
+        samples: of each class.
+        each: share of each class; NaN for one without samples.
+        verdicts: one a class. ``"abstained away"``: it is left unanswered more than twice as often as all samples,
+            or answered less than half as often; at least a fifth of it is; and by chance as much would be with a
+            probability below 5% (Chernoff's bound exp(−n·KL), which holds for any n). ``"unclear"``: as much, but of so
+            few samples that it may be chance. ``"untested"``: it has none.
+    """
+
+    overall: float
+    samples: tuple[int, ...]
+    each: tuple[float, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def abstained_away(self) -> tuple[int, ...]:
+        """Places of the classes with that verdict, the one with the largest share first."""
+        found = [place for place, verdict in enumerate(self.verdicts) if verdict == "abstained away"]
+        return tuple(sorted(found, key=lambda place: -self.each[place]))
+
+
+def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> AbstainedShares:
+    """Who is left unanswered.
+
+    Args:
+        labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
+        abstained: whether each sample is left unanswered, (samples,).
+        classes: how many classes or attributes there are.
+
+    >>> abstained_shares([0] * 50 + [1] * 5, [False] * 50 + [True] * 5, 2).verdicts
+    ('in proportion', 'abstained away')
+    """
+    groups, shape = _groups(labels, classes)
+    out = np.asarray(abstained, dtype=bool)
+    if out.shape != (len(groups),):
+        raise InvalidInputError(f"abstained must be one truth for each of {len(groups)} samples, got {out.shape}.")
+    size = int(np.prod(shape))
+    samples, sent = (np.bincount(groups[rows].ravel(), minlength=size) for rows in (slice(None), out))
+    if len(shape) == 2:  # the ones of each attribute
+        samples, sent = samples[1::2], sent[1::2]
+    return shares_of_counts(samples, sent, float(out.mean()))
+
+
+def shares_of_counts(
+    samples: NDArray[np.integer[Any]], sent: NDArray[np.integer[Any]], overall: float
+) -> AbstainedShares:
+    """The same from counts: samples of each class, those left unanswered, and the share of all that are."""
+    share = _ratio(sent, samples)
+    often = min(2 * overall, (1 + overall) / 2)
+    verdicts: list[Verdict] = []
+    for count, part in zip(samples.tolist(), share.tolist(), strict=True):
+        if count == 0:
+            verdicts.append("untested")
+        elif part <= often or part < LEAST_AWAY:
+            verdicts.append("in proportion")
+        else:
+            verdicts.append("abstained away" if _chance(part, overall, count) < CHANCE else "unclear")
+    return AbstainedShares(overall, tuple(samples.tolist()), tuple(share.tolist()), tuple(verdicts))
+
+
+def _chance(part: float, overall: float, count: int) -> float:
+    """Chernoff's bound exp(−count·KL) on P(X ≥ part·count), X ~ B(count, overall), for part above overall above 0."""
+    rest = (1 - part) * np.log((1 - part) / (1 - overall)) if part < 1 else 0.0
+    return float(np.exp(-count * (part * np.log(part / overall) + rest)))
+
+
+def _groups(labels: ArrayLike, classes: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """The class of each answer, (samples, answers), counted through the attributes; and the classes' shape."""
+    y = np.asarray(labels)
+    several = y.ndim == 2
+    top = 2 if several else classes
+    fits = y.ndim in (1, 2) and y.size > 0 and y.dtype.kind in "biu" and (not several or y.shape[1] == classes)
+    if not fits or int(y.min()) < 0 or int(y.max()) >= top:
+        raise InvalidInputError(
+            f"labels must be places in the {classes} classes, or 0 and 1 for each of {classes} attributes, of one "
+            f"sample at least; got {y.dtype} of shape {y.shape}{f', up to {y.max()}' if fits else ''}."
+        )
+    if several:
+        return y.astype(np.int64) + 2 * np.arange(classes), (classes, 2)
+    return y.astype(np.int64)[:, None], (classes,)
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)

@@ -1,0 +1,111 @@
+"""From a network's logits to probabilities one can act on, at any class mix, and to sets of classes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation.conformal import ClassThresholds
+from equipoise.evaluation.prior import class_shares
+from equipoise.training.measure import count_labels
+from equipoise.training.scaling import SMALLEST_SHARE, Scaling, fit_scaling
+
+KEEP_TRAINING_PRIOR = ("cross_entropy", "focal", "am_softmax", "arcface", "l_softmax", "sphereface")
+"""Methods that treat all classes alike, so that logits keep the training samples' class mix; the others are taken to
+aim at a balanced one (LDAM-DRW only nearly does)."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What turns logits, (rows, classes) or (rows, attributes, 2), into probabilities.
+
+    Args:
+        prior: the training samples' class mix, (classes,) or (attributes, 2), at which probabilities are given.
+        aimed: the class mix which the logits are aimed at, likewise.
+        scaling: fitted to samples that were not trained on; leaves logits as they are where there were none.
+        thresholds: of samples that no epoch has seen; None where there were none.
+    """
+
+    prior: Tensor
+    aimed: Tensor
+    scaling: Scaling
+    thresholds: ClassThresholds | None = None
+
+    @classmethod
+    def of_method(cls, method: str, prior: Tensor, scaling: Scaling | None = None) -> "Calibrated":
+        """For a name of ``LOSSES`` and a training set's class mix."""
+        balanced = torch.full_like(prior, 1 / prior.shape[-1])
+        aimed = prior.clamp_min(SMALLEST_SHARE) if method in KEEP_TRAINING_PRIOR else balanced
+        return cls(prior, aimed, scaling or Scaling.none(tuple(prior.shape)))
+
+    def fitted(self, logits: Tensor, target: Tensor) -> "Calibrated":
+        """The same, calibrated on samples that were not trained on, whatever their class mix."""
+        mix = count_labels(target, logits.shape[-1]).double()
+        scaling = fit_scaling(logits, target, mix / mix.sum(-1, keepdim=True) / self.aimed)
+        return replace(self, scaling=scaling).with_thresholds(logits, target)
+
+    def with_thresholds(self, logits: Tensor, target: Tensor) -> "Calibrated":
+        """The same probabilities, and sets of classes from samples that no epoch has seen."""
+        return replace(self, thresholds=ClassThresholds.fit(self._balanced(logits), target.numpy()))
+
+    def probabilities(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
+        """At the training samples' class mix, or at another: (rows, classes) or (rows, attributes, 2)."""
+        odds = self.odds(target_prior)
+        return self.scaling(logits.double(), odds).softmax(-1)
+
+    def odds(self, target_prior: ArrayLike | None = None) -> Tensor:
+        """The wanted class mix over the one which the logits are aimed at."""
+        wanted = self.prior if target_prior is None else torch.from_numpy(self.checked(target_prior))
+        return wanted.double() / self.aimed.double()
+
+    def checked(self, target_prior: ArrayLike) -> NDArray[np.float64]:
+        """A class mix in the order of the classes; for several labels the share of each attribute's ones is enough."""
+        wanted = np.asarray(target_prior, dtype=np.float64)
+        if self.prior.ndim == 2 and wanted.shape == tuple(self.prior.shape[:1]):
+            wanted = np.stack((1 - wanted, wanted), axis=-1)
+        return class_shares(wanted, tuple(self.prior.shape))
+
+    def sets(self, logits: Tensor, level: float) -> NDArray[np.bool_]:
+        """Which classes cannot be ruled out: each sample's own is among them with at least this probability, whatever
+        its class. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
+        """
+        if self.thresholds is None:
+            raise InvalidInputError(
+                "classes can be ruled out only by samples that no epoch has seen; fit with calibration='validation', "
+                "or call calibrate(X, y) with labelled samples that were not trained on."
+            )
+        return self.thresholds.sets(self._balanced(logits), level)
+
+    def _balanced(self, logits: Tensor) -> NDArray[np.float64]:
+        """At a balanced mix and without the scaling, which has seen the samples that thresholds are taken from."""
+        odds = 1 / self.aimed.double()
+        found: NDArray[np.float64] = Scaling.none(tuple(odds.shape))(logits.double(), odds).softmax(-1).numpy()
+        return found
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What to keep in a file; the method tells what the logits are aimed at."""
+        kept = {"prior": self.prior, "scale": self.scaling.scale, "bias": self.scaling.bias}
+        arrays = {} if self.thresholds is None else self.thresholds.arrays()
+        return kept | {name: torch.from_numpy(values) for name, values in arrays.items()}
+
+    @classmethod
+    def from_tensors(cls, method: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> "Calibrated":
+        """The inverse of :meth:`tensors`, which may come from anywhere."""
+        for name in ("prior", "scale", "bias"):
+            found = tensors.get(name)
+            if found is None or tuple(found.shape) != shape or not bool(found.isfinite().all()):
+                raise InvalidInputError(f"a tensor {name!r} of finite numbers, {shape}, was expected; save it again.")
+        if not bool((tensors["prior"] >= 0).all()) or not bool((tensors["prior"].sum(-1) > 0).all()):
+            raise InvalidInputError("the tensor 'prior' holds no class mix; save the model again.")
+        kept = cls.of_method(method, tensors["prior"].double(), Scaling(tensors["scale"], tensors["bias"]))
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("conformal")}
+        if not arrays:
+            return kept
+        thresholds = ClassThresholds.of_arrays(arrays)
+        if thresholds.counts.shape != shape:
+            raise InvalidInputError(f"conformal scores of {shape} classes were expected; save the model again.")
+        return replace(kept, thresholds=thresholds)

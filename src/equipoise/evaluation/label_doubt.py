@@ -1,0 +1,211 @@
+r"""Which labels are likely wrong: what other samples say of each, without the sample itself.
+
+A network learns wrong labels by heart, so its own probabilities say little about the samples it was trained on. But a
+linear regression from features to 0/1 labels forgets a sample exactly, and for nothing: with the hat value
+:math:`h_i = w_i f_i^\top A^{-1} f_i` and the fitted values :math:`\hat v_i`, had sample i not been there it would be
+
+.. math:: v_i = (\hat v_i - h_i y_i) / (1 - h_i), \qquad A = \sum_i w_i f_i f_i^\top + \text{ridge} .
+
+The error of a label y against a rival j is :math:`E_j = v_j - v_y`, about -1 where the label is right, and
+:math:`\sqrt{1 - h}\,E / \sigma` is the studentised residual by which outliers are told. The score is that of section 5,
+the probability :math:`\hat F = P(E > 0)` of a Gaussian error, here with σ² its spread about -1 over all samples: above
+½ another class fits better. A class of n samples weighs √n, half way between natural and balanced classes: else rare
+ones would be accused for being rare, or mislabelled ones among them believed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from equipoise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+RIDGE = 0.03
+"""Of the mean square of a feature: results hardly change from a tenth to three times as much."""
+LEAST_SAMPLES = 5
+"""Of a class, for its labels to be judged: fewer have nothing to be compared with."""
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class LabelDoubt:
+    """How likely each label is wrong.
+
+    Args:
+        error: studentised, above 0 where another class fits better than the label; NaN where it cannot be judged.
+            (samples,), or (samples, attributes).
+        suggested: the label that fits best beside the given one, in the same shape.
+    """
+
+    error: NDArray[np.floating[Any]]
+    suggested: NDArray[Any]
+
+    @property
+    def score(self) -> Floats:
+        """F̂, from 0 to 1, above ½ where another class fits better. Far off, where it is 1, the error still differs."""
+        return np.asarray(ndtr(self.error.astype(np.float64)))
+
+    @property
+    def suspected(self) -> NDArray[np.bool_]:
+        """Labels that fit worse than another."""
+        return np.asarray(self.error > 0)
+
+    def ranking(self) -> NDArray[np.intp]:
+        """Places of all that could be judged, the most doubtful first; of several labels in the flattened arrays."""
+        flat = self.error.ravel()
+        order = np.argsort(-flat, kind="stable")
+        return np.asarray(order[~np.isnan(flat[order])])
+
+
+def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
+    """Which labels are likely wrong, from features in which the classes are near to linear.
+
+    Args:
+        features: (samples, D), of a trained network's last layer for example; the columns in like units.
+        labels: (samples,), or 0 and 1 for several, (samples, attributes).
+    """
+    x, y = np.asarray(features), np.asarray(labels)
+    if y.ndim not in (1, 2) or x.ndim != 2 or len(x) != len(y) or len(x) == 0:
+        raise InvalidInputError(
+            "features must be (samples, D) and labels (samples,) or (samples, attributes), both of as many rows, got "
+            f"{x.shape} and {y.shape}."
+        )
+    if y.ndim == 2 and not np.isin(y, (0, 1)).all():
+        raise InvalidInputError("several labels must be 0 or 1, got other values; give one column an attribute.")
+    names, places = np.unique(y, return_inverse=True)
+    places = y.astype(np.int64) if y.ndim == 2 else places.astype(np.int64)
+    judge = LabelJudge(class_sizes(places, len(names)), several=y.ndim == 2)
+    starts = range(0, len(x), ROWS_AT_ONCE)
+    for start in starts:
+        judge.add(x[start : start + ROWS_AT_ONCE], places[start : start + ROWS_AT_ONCE])
+    for start in starts:
+        judge.look(x[start : start + ROWS_AT_ONCE], places[start : start + ROWS_AT_ONCE], added=True)
+    found = judge.doubt()
+    return found if y.ndim == 2 else LabelDoubt(found.error, names[found.suggested])
+
+
+def class_sizes(places: Places, classes: int) -> Places:
+    """Samples a class, (classes,), or of both values, (attributes, 2)."""
+    if places.ndim == 1:
+        return np.bincount(places, minlength=classes)
+    ones = places.sum(0)
+    return np.stack((len(places) - ones, ones), axis=1)
+
+
+class LabelJudge:
+    """The same for samples that come in parts: all are added first, then looked at, added ones and others.
+
+    Args:
+        sizes: samples a class among those that will be added, see :func:`class_sizes`.
+        several: whether a sample has several labels of 0 and 1.
+    """
+
+    def __init__(self, sizes: Places, *, several: bool = False) -> None:
+        self.sizes, self.several = sizes, several
+        self._gram: Floats = np.zeros((0, 0))
+        self._cross: Floats = np.zeros((0, 0))
+        self._inverse: Floats | None = None
+        self._values: list[Floats] = []  # E, or with attributes v
+        self._kept: list[Floats] = []  # 1 - h
+        self._labels: list[Places] = []
+        self._rivals: list[Places] = []
+        self._added: list[NDArray[np.bool_]] = []
+
+    def add(self, features: NDArray[Any], labels: Places) -> None:
+        """Learn from a part."""
+        rows, weight = _with_constant(features), self._weight(labels)
+        if not len(self._gram):
+            width = rows.shape[1]
+            self._gram, self._cross = np.zeros((width, width)), np.zeros((width, len(self.sizes)))
+        weighted = rows * weight[:, None]
+        self._gram += weighted.T @ rows
+        self._cross += weighted.T @ self._targets(labels)
+        self._inverse = None
+
+    def look(self, features: NDArray[Any], labels: Places, *, added: bool) -> None:
+        """Judge a part. What was added is judged without itself."""
+        inverse = self._inverse
+        if inverse is None:
+            inverse = self._inverse = np.asarray(np.linalg.inv(self._gram + self._ridge()), dtype=np.float64)
+        rows, targets = _with_constant(features), self._targets(labels)
+        through = rows @ inverse
+        reach = self._weight(labels) * (through * rows).sum(1)  # h where the sample is in A
+        values = through @ self._cross
+        if added:
+            kept = np.maximum(1 - reach, 1e-12)
+            values = (values - reach[:, None] * targets) / kept[:, None]
+        else:
+            kept = 1 / (1 + reach)  # what 1 - h would be had it been added
+        self._keep(values, kept, labels, added)
+
+    def doubt(self) -> LabelDoubt:
+        """Of all that was looked at, in that order."""
+        kept, labels, added = np.concatenate(self._kept), np.concatenate(self._labels), np.concatenate(self._added)
+        errors = np.concatenate(self._values)
+        if self.several:
+            errors = _attribute_errors(errors, labels, added)
+            suggested: Places = 1 - labels
+            judged = np.broadcast_to(self.sizes.min(1) >= LEAST_SAMPLES, labels.shape)
+            kept = np.broadcast_to(kept[:, None], labels.shape)
+        else:
+            suggested = np.concatenate(self._rivals)
+            judged = self.sizes[labels] >= LEAST_SAMPLES if len(self.sizes) > 1 else np.zeros(len(labels), np.bool_)
+        known = judged & np.isfinite(errors)
+        spread = _spread(errors, kept, known & (added[:, None] if self.several else added))
+        return LabelDoubt(np.where(known, np.sqrt(kept) * errors / spread, np.nan), suggested)
+
+    def _keep(self, values: Floats, kept: Floats, labels: Places, added: bool) -> None:
+        if not self.several:
+            own = np.arange(len(labels)), labels
+            given = values[own]
+            values[own] = -np.inf
+            self._rivals.append(values.argmax(1))
+            values = values.max(1) - given  # E against the strongest rival
+        self._values.append(values)
+        self._kept.append(kept)
+        self._labels.append(labels)
+        self._added.append(np.full(len(labels), added))
+
+    def _weight(self, labels: Places) -> Floats:
+        """√n of a class in all; attributes share one regression, and none of them can weigh the samples."""
+        if self.several:
+            return np.ones(len(labels))
+        return 1 / np.sqrt(np.maximum(self.sizes, 1))[labels]
+
+    def _targets(self, labels: Places) -> Floats:
+        return labels.astype(np.float64) if self.several else np.eye(len(self.sizes))[labels]
+
+    def _ridge(self) -> Floats:
+        """Alike for every feature whatever unit they have together, and for the constant."""
+        weight, width = self._gram[-1, -1], len(self._gram)
+        square = np.trace(self._gram[:-1, :-1]) / weight  # mean |f|²
+        share = np.full(width, 2 * RIDGE / width * (square or 1.0))  # features that are all 0 have no unit
+        share[-1] = 2 * RIDGE / width
+        return np.diag(share * weight)
+
+
+def _attribute_errors(values: Floats, labels: Places, added: NDArray[np.bool_]) -> Floats:
+    """E of each attribute, with the mean of its zeros moved to 0 and that of its ones to 1, so that neither is rare."""
+    ones, zeros = (labels == 1) & added[:, None], (labels == 0) & added[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low = np.where(zeros, values, 0).sum(0) / zeros.sum(0)
+        high = np.where(ones, values, 0).sum(0) / ones.sum(0)
+        placed = np.where(high > low, (values - low) / (high - low), np.nan)
+    return np.where(labels == 1, 1 - 2 * placed, 2 * placed - 1)
+
+
+def _spread(errors: Floats, kept: Floats, known: NDArray[np.bool_]) -> float:
+    """σ: root mean square of the studentised distance from -1, the error of a label that fits wholly."""
+    found = (kept * np.square(errors + 1))[known]
+    return max(float(np.sqrt(found.mean())) if len(found) else 1.0, 1e-6)
+
+
+def _with_constant(features: NDArray[Any]) -> Floats:
+    rows = np.asarray(features, dtype=np.float64)
+    if not np.isfinite(rows).all():
+        raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")
+    return np.hstack((rows, np.ones((len(rows), 1))))

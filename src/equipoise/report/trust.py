@@ -1,0 +1,162 @@
+"""How far answers can be believed: probabilities before and after calibration, and sets of possible classes."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.evaluation.abstention import abstained_shares
+from equipoise.evaluation.calibration import Calibration, calibration
+from equipoise.evaluation.prior import move_prior
+from equipoise.report.abstention import MOST_CLASSES, MOST_NAMED
+from equipoise.report.record import Floats, HeldOut, Record, Trust
+
+FIGURES = {
+    "ece": "calibration error (ECE)",
+    "mean_class_ece": "the same class by class, mean",
+    "brier": "Brier score",
+    "log_loss": "log loss",
+}
+LEVEL = 0.9
+"""Of the sets that a run keeps of its held-out samples."""
+FEW = 30
+"""Held-out samples of a class below which figures at a balanced mix are said to rest on few."""
+
+
+def calibrations(record: Record) -> dict[str, tuple[Calibration, Calibration]]:
+    """Without and with calibration, at the training samples' class mix and at a balanced one.
+
+    Held-out samples are weighed so that their classes are as common as the mix says; a class without any is left out.
+    """
+    held = record.held_out
+    if held is None or held.trust is None:
+        return {}
+    trust = held.trust
+    mixes = {"natural": trust.prior, "balanced": np.full(trust.prior.shape, 1 / trust.prior.shape[-1])}
+    return {
+        name: (
+            _calibration(record, held, trust, trust.uncalibrated, mix),
+            _calibration(record, held, trust, held.probabilities, mix),
+        )
+        for name, mix in mixes.items()
+    }
+
+
+def _calibration(record: Record, held: HeldOut, trust: Trust, probabilities: NDArray[Any], mix: Floats) -> Calibration:
+    p = probabilities.astype(np.float64)
+    pairs = np.stack((1 - p, p), axis=-1) if record.multilabel else p
+    moved = move_prior(pairs, old=trust.prior, new=mix)
+    found = moved[..., 1] if record.multilabel else moved
+    return calibration(found, held.labels, held.predicted, len(record.classes), weight=_weights(held.labels, mix))
+
+
+def _weights(labels: NDArray[np.int64], mix: Floats) -> Floats:
+    """Shaped as the labels: the class's share in the mix over its share of the samples."""
+    if labels.ndim == 1:
+        counts = np.bincount(labels, minlength=len(mix))
+        return np.asarray((mix / np.maximum(counts, 1))[labels] * len(labels))
+    ones = labels.mean(0)
+    shares = np.stack((1 - ones, ones), axis=-1)
+    ratio = mix / np.where(shares > 0, shares, 1)
+    return np.asarray(np.where(labels == 1, ratio[:, 1], ratio[:, 0]))
+
+
+def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[dict[str, Any]]:
+    """One a figure."""
+    rows = []
+    for name, text in FIGURES.items():
+        row: dict[str, Any] = {"text": text, "percent": name.endswith("ece")}
+        for mix, (before, after) in found.items():
+            row |= {f"{mix}_before": asdict(before)[name], f"{mix}_after": asdict(after)[name]}
+        rows.append(row)
+    return rows
+
+
+def calibrated_how(record: Record) -> str:
+    """Which samples the probabilities are calibrated on, as the run's record says."""
+    told = record.about.get("calibration")
+    told = told if isinstance(told, dict) else {}
+    folds = told.get("folds")
+    if told.get("source") == "held_out" and isinstance(folds, int):
+        return (
+            f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
+            f"into {folds} parts, and each was answered with a calibration on the others: no sample flatters itself."
+        )
+    if told.get("source") == "held_back":
+        return (
+            "There are too few held-out samples to calibrate on; the model's probabilities are calibrated on training "
+            "samples which the first two stages have left out."
+        )
+    return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
+
+
+def few_sentence(record: Record) -> str:
+    """Which class has fewest held-out samples, where a balanced mix rests on few."""
+    tested = record.support[record.support > 0]
+    least = int(tested.min()) if len(tested) else 0
+    if not 0 < least < FEW:
+        return ""
+    name = record.classes[int(np.flatnonzero(record.support == least)[0])]
+    return (
+        f"At a balanced mix {name} counts as much as the largest {record.noun} and has {least:,} held-out "
+        f"sample{'' if least == 1 else 's'}: such figures come out too high by chance."
+    )
+
+
+def set_rows(record: Record) -> list[dict[str, Any]]:
+    """One a class that has held-out samples, those left unanswered most first; of too many the first."""
+    held = record.held_out
+    if held is None or held.trust is None:
+        return []
+    sets = held.trust.sets
+    covered = np.take_along_axis(sets, held.labels[..., None], -1)[..., 0]
+    out = unanswered(sets)
+    shares = abstained_shares(held.labels, out, len(record.classes))
+    rows: list[dict[str, Any]] = []
+    for place, count in enumerate(shares.samples):
+        if not count:
+            continue
+        own = held.labels[:, place] == 1 if record.multilabel else held.labels == place
+        possible = sets[:, place].all(0).any() if record.multilabel else sets[:, place].all()
+        rows.append(
+            {
+                "name": record.classes[place],
+                "group": record.groups[place],
+                "support": count,
+                "coverage": float((covered[own, place] if record.multilabel else covered[own]).mean()),
+                "sent": shares.each[place],
+                "size": float((sets[own, place] if record.multilabel else sets[own]).sum(-1).mean()),
+                "verdict": shares.verdicts[place],
+                "always": bool(possible),
+            }
+        )
+    return sorted(rows, key=lambda row: -row["sent"])[:MOST_CLASSES]
+
+
+def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Samples with no class, or more than one, that remains possible; with attributes, of any of them."""
+    out = sets.sum(-1) != 1
+    return np.asarray(out.any(1) if out.ndim == 2 else out)
+
+
+def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
+    """How many samples are left unanswered, and which classes most, in plain words."""
+    held = record.held_out
+    if held is None or held.trust is None:
+        return ""
+    share = float(unanswered(held.trust.sets).mean())
+    settled = "an attribute is not settled" if record.multilabel else "not exactly one class remains"
+    said = f"For {share:.1%} of the held-out samples {settled}."
+    always = [row["name"] for row in rows if row["always"]]
+    if always:
+        said += f" Too few samples to be ruled out, and so possible for every sample: {_listed(always)}."
+    away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
+    if not away:
+        return f"{said} No {record.noun} is left unanswered far more often than the rest."
+    return f"{said} Left unanswered far more often than the rest: {_listed(away)}."
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

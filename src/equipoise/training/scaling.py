@@ -1,0 +1,138 @@
+r"""Probabilities that mean what they say: logits scaled so that samples which were not trained on believe them.
+
+Logits :math:`z` that are aimed at a class mix :math:`a` (a balanced one under margins) become probabilities at the
+class mix :math:`\pi` by
+
+.. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
+
+Temperature scaling is one s for all classes and b = 0 (Guo et al. 2017); further classes of functions let b, and then s
+as well, differ by class (vector scaling). The simplest is taken unless the log loss of another, on samples left out of
+its fit, is smaller by more than a standard error.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+
+FOLDS = 5
+SAMPLES_A_CLASS = 20
+"""On average, from which on classes get numbers of their own."""
+NUMBERS = 2**22
+"""Logits that are looked at: more samples than that hardly change a temperature."""
+WIDEST = 5.0
+"""Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
+SMALLEST_SHARE = 1e-12
+"""Of a class in a mix; one that is not there has no odds to move."""
+FORMS = ("temperature", "offsets", "vector")
+"""In the order of how many numbers they fit: 1, 1 + C, 1 + 2C."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """s and b for each class, (classes,) or (attributes, 2)."""
+
+    scale: Tensor
+    bias: Tensor
+
+    def __call__(self, logits: Tensor, odds: Tensor) -> Tensor:
+        """Logits, (batch, classes) or (batch, attributes, 2), whose softmax are the probabilities.
+
+        Args:
+            odds: π/a, the class mix that is wanted over the one which the logits are aimed at; of any scale.
+        """
+        shift = odds.to(logits.dtype).clamp_min(SMALLEST_SHARE).log()
+        return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> "Scaling":
+        """What leaves logits as they are."""
+        return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
+
+
+def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
+    """The scaling with the least log loss on samples that the network was not trained on.
+
+    Args:
+        logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
+        target: (batch,), or (batch, attributes).
+        odds: the class mix of these samples over the one which the logits are aimed at, (classes,) or (attributes, 2).
+    """
+    if len(logits) == 0 or logits.shape[:-1] != target.shape:
+        raise InvalidInputError(
+            f"a scaling is fitted to samples and their labels, got logits {tuple(logits.shape)} and labels "
+            f"{tuple(target.shape)}."
+        )
+    most = max(1, NUMBERS // max(1, logits[0].numel()))
+    if len(logits) > most:  # evenly among the samples, which are in no order
+        some = torch.linspace(0, len(logits) - 1, most).long()
+        logits, target = logits[some], target[some]
+    z, y, odds = logits.detach().double().cpu(), target.cpu(), odds.double().cpu()
+    fewest = SAMPLES_A_CLASS * z.shape[-1]
+    if len(z) < max(FOLDS, fewest):
+        return _fit(z, y, odds, "temperature")
+    return _fit(z, y, odds, _best_form(z, y, odds))
+
+
+def _best_form(z: Tensor, y: Tensor, odds: Tensor) -> str:
+    """By the log loss on folds that were left out; more numbers must earn a standard error."""
+    fold = _folds(y)
+    losses = {form: _left_out_losses(z, y, odds, fold, form) for form in FORMS}
+    best = min(FORMS, key=lambda form: float(losses[form].mean()))
+    for form in FORMS:
+        gain = losses[form] - losses[best]
+        if float(gain.mean()) <= float(gain.std()) / len(gain) ** 0.5:
+            return form
+    return best
+
+
+def _left_out_losses(z: Tensor, y: Tensor, odds: Tensor, fold: Tensor, form: str) -> Tensor:
+    """The log loss of each sample under a scaling which it had no part in: (batch,)."""
+    found = torch.empty(len(z), dtype=torch.float64)
+    for number in range(FOLDS):
+        out = fold == number
+        found[out] = _losses(_fit(z[~out], y[~out], odds, form), z[out], y[out], odds)
+    return found
+
+
+def _folds(y: Tensor) -> Tensor:
+    """A fold for each sample, each class (of the first attribute) shared out evenly."""
+    first = y if y.ndim == 1 else y[:, 0]
+    order = torch.argsort(first, stable=True)
+    fold = torch.empty(len(y), dtype=torch.long)
+    fold[order] = torch.arange(len(y)) % FOLDS
+    return fold
+
+
+def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
+    scaled = scaling(z, odds)
+    losses = F.cross_entropy(scaled.flatten(0, -2), y.flatten(), reduction="none")
+    return losses.view(len(z), -1).mean(-1)
+
+
+@torch.enable_grad()
+def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str) -> Scaling:
+    """The numbers of a form with the least log loss; offsets and logarithms of scales are normal beforehand."""
+    common = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    own = torch.zeros(2, *z.shape[1:], dtype=torch.float64, requires_grad=form != "temperature")
+    free = torch.tensor([float(form == "vector"), 1.0], dtype=torch.float64).view(2, *[1] * (z.ndim - 1))
+    optimizer = torch.optim.LBFGS(
+        [common, own] if own.requires_grad else [common], max_iter=100, line_search_fn="strong_wolfe"
+    )
+
+    def scaling() -> Scaling:
+        log_scale, bias = own * free
+        return Scaling((common + log_scale).clamp(-WIDEST, WIDEST).exp(), bias)
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        found = _losses(scaling(), z, y, odds).mean() + (own * free).square().sum() / (2 * len(z))
+        found.backward()
+        return found
+
+    optimizer.step(loss)
+    found = scaling()
+    return Scaling(found.scale.detach().expand(z.shape[1:]).clone(), found.bias.detach().clone())

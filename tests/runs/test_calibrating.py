@@ -1,0 +1,130 @@
+"""A run calibrated on its held-out samples, whose figures no sample flatters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.evaluation.calibrated import Calibrated
+from equipoise.runs import calibrating
+from equipoise.runs.answers import Answers
+from equipoise.runs.calibrating import FEWEST, calibrate_held_out
+from equipoise.training.scaling import Scaling
+from tests.runs.test_answers import features, network
+
+PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+
+
+def samples(count, *, seed=0, heat=3.0):
+    """Logits that are too sure by a factor, aimed at a balanced mix, of samples at the natural one."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.multinomial(PRIOR, count, replacement=True, generator=generator)
+    logits = torch.randn(count, 3, generator=generator) + torch.nn.functional.one_hot(labels, 3)
+    return heat * logits, labels.numpy()
+
+
+def uncalibrated(method="uncertainty_margin", scaling=None):
+    return Calibrated.of_method(method, PRIOR, scaling)
+
+
+def test_the_model_is_calibrated_on_all_and_each_sample_on_the_others():
+    logits, labels = samples(400)
+    found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
+    whole = uncalibrated().fitted(logits, torch.from_numpy(labels))
+    torch.testing.assert_close(found.model.scaling.scale, whole.scaling.scale)
+    assert found.as_dict() == {"source": "held_out", "samples": 400, "folds": 5}
+    assert found.note is None
+    flattering = whole.probabilities(logits).float().numpy()
+    assert np.abs(found.probabilities - flattering).max() > 1e-4
+    rows = np.arange(400)
+    own, seen = (-np.log(p[rows, labels]).mean() for p in (found.probabilities, flattering))
+    plain = -np.log(found.uncalibrated[rows, labels]).mean()
+    assert seen < own < 0.7 * plain
+    expected = (logits.double() + PRIOR.log()).softmax(-1)
+    np.testing.assert_allclose(found.uncalibrated, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_samples_own_label_does_not_touch_its_answer():
+    """Its fold is left out: other labels in the fold change nothing but the other folds' answers."""
+    logits, labels = samples(100)
+    groups = np.arange(100) % 10
+    found = calibrate_held_out(uncalibrated(), logits, labels, groups=groups, seed=0)
+    changed = labels.copy()
+    changed[groups == 4] = (labels[groups == 4] + 1) % 3
+    monkey = calibrating._folds(labels, groups, 0)
+    own = next(part for _, part in monkey if 4 in groups[part])
+    for others, part in monkey:  # groups are whole
+        assert not set(groups[others]) & set(groups[part])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrating, "_folds", lambda *_: monkey)
+        other = calibrate_held_out(uncalibrated(), logits, changed, groups=groups, seed=0)
+    np.testing.assert_array_equal(other.probabilities[own], found.probabilities[own])
+    np.testing.assert_array_equal(other.sets[own], found.sets[own])
+    rest = np.setdiff1d(np.arange(100), own)
+    assert np.abs(other.probabilities[rest] - found.probabilities[rest]).max() > 1e-4
+
+
+@pytest.mark.parametrize("held_back", [False, True])
+def test_too_few_samples_leave_the_scaling_as_it_is(held_back):
+    scaling = Scaling(torch.full((3,), 0.4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
+    calibrated = uncalibrated(scaling=scaling if held_back else None)
+    logits, labels = samples(FEWEST - 1)
+    found = calibrate_held_out(calibrated, logits, labels, groups=None, seed=0)
+    assert found.source == ("held_back" if held_back else "nothing")
+    assert "49 held-out samples are too few to calibrate on, 50 are needed" in found.note
+    torch.testing.assert_close(found.model.scaling.scale, calibrated.scaling.scale)
+    np.testing.assert_allclose(found.probabilities, calibrated.probabilities(logits), rtol=1e-5)
+    assert found.model.thresholds is not None
+    assert found.model.thresholds.counts.sum() == 49
+    enough = calibrate_held_out(calibrated, *samples(FEWEST), groups=None, seed=0)
+    assert enough.source == "held_out"
+    assert (enough.model.scaling.scale != calibrated.scaling.scale).all()
+
+
+def test_sets_hold_the_class_as_often_as_said():
+    logits, labels = samples(4000)
+    found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
+    assert found.folds == 2
+    for place in range(3):
+        assert found.sets[labels == place, place].mean() == pytest.approx(0.9, abs=0.035)
+
+
+def test_one_sample_rules_nothing_out():
+    logits, labels = samples(1)
+    found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
+    assert found.folds == 0
+    assert found.sets.all()
+
+
+def test_several_labels():
+    generator = torch.Generator().manual_seed(0)
+    labels = (torch.rand(300, 2, generator=generator) < torch.tensor([0.5, 0.1])).long()
+    signs = torch.stack((1 - labels, labels), dim=-1)
+    logits = 4 * (signs + torch.randn(300, 2, 2, generator=generator))
+    prior = torch.tensor([[0.5, 0.5], [0.9, 0.1]], dtype=torch.float64)
+    calibrated = Calibrated.of_method("uncertainty_margin", prior)
+    found = calibrate_held_out(calibrated, logits, labels.numpy(), groups=None, seed=0)
+    assert (found.probabilities.shape, found.sets.shape) == ((300, 2), (300, 2, 2))
+
+    def loss(p):
+        return -np.log(np.where(labels == 1, p, 1 - p)).mean()
+
+    assert loss(found.probabilities) < 0.8 * loss(found.uncalibrated)
+
+
+@pytest.mark.parametrize("multilabel", [False, True])
+@torch.no_grad()
+def test_the_module_for_onnx_calibrates_as_the_library_does(multilabel):
+    trained = network(multilabel=multilabel)
+    shape = (4, 2) if multilabel else (4,)
+    generator = torch.Generator().manual_seed(5)
+    prior = torch.rand(shape, generator=generator, dtype=torch.float64)
+    prior /= prior.sum(-1, keepdim=True)
+    scaling = Scaling(*(torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2)))
+    calibrated = replace(Calibrated.of_method("uncertainty_margin", prior), scaling=scaling)
+    answer = Answers(trained, calibrated=calibrated)(features())
+    logits = trained.head.logits(features())
+    expected = calibrated.probabilities(logits)
+    torch.testing.assert_close(answer.probabilities, expected[..., 1] if multilabel else expected)
+    torch.testing.assert_close(answer.predicted, logits.argmax(-1))

@@ -1,0 +1,97 @@
+"""Memory that follows from the data and nothing else, on small sizes; ``benchmarks/load.py`` takes the large ones."""
+
+import tracemalloc
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.data.images import read_images
+from equipoise.data.tables import read_table
+from equipoise.runs import RunModel, TrainOptions, train_run
+from equipoise.runs.division import divide
+from equipoise.runs.predictions import predict_to
+from equipoise.runs.watching import Silence
+from tests.runs.made import pictures
+
+MB = 2**20
+
+
+@contextmanager
+def traced():
+    """The peak and what is left, in megabytes, of all that Python and numpy take meanwhile."""
+    found = {}
+    tracemalloc.start()
+    try:
+        yield found
+        left, peak = tracemalloc.get_traced_memory()
+        found |= {"left": left / MB, "peak": peak / MB}
+    finally:
+        tracemalloc.stop()
+
+
+def table(path, rows, *, columns=2, classes=2, labelled=True):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(rows, columns)).round(3), columns=[f"c{n}" for n in range(columns)])
+    if labelled:
+        frame["label"] = [f"class {place % classes}" for place in range(rows)]
+    frame.to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small run")
+    return train_run(TrainOptions(table(folder / "t.csv", 200), epochs=1), folder / "run").folder
+
+
+def test_a_table_takes_its_float32_size_and_its_division_no_second_copy(tmp_path):
+    path, size = table(tmp_path / "t.csv", 120_000, columns=20), 4 * 120_000 * 20 / MB
+    with traced() as reading:
+        samples = read_table(path)
+    parts = 2 * 8 * 50_000 * 20 / MB  # of float64, as the parser gives them
+    assert reading["peak"] < 2 * size + parts
+    del samples
+    with traced() as dividing:
+        division = divide(TrainOptions(path), Silence())
+    labels = division.train.y.nbytes / MB
+    assert dividing["left"] < 1.3 * size + 2 * labels  # both parts together, and nothing of what they were taken from
+    assert division.whole is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_predictions_take_as_much_for_many_rows_as_for_few(tmp_path, small_run, kind):
+    model, peaks = RunModel.load(small_run), []
+    for rows in (20_000, 40_000, 120_000):  # the first warms up what is imported and kept
+        source = table(tmp_path / f"{rows}.csv", rows, labelled=False)
+        with traced() as found:
+            done = predict_to(model, source, tmp_path / f"{rows}.{kind}", kind=kind, threshold=0.5, tell=lambda _: None)
+        assert done.samples == rows
+        peaks.append(found["peak"])
+    assert peaks[2] < 1.15 * peaks[1] + 1, peaks
+
+
+def test_image_files_take_a_few_hundred_bytes_each(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+    pictures(tmp_path / "photos", {"day": 1500, "night": 1000}, side=4)
+    read_images(tmp_path / "photos")  # verified, and remembered
+    with traced() as found:
+        samples = read_images(tmp_path / "photos")
+    assert len(samples) == 2500
+    assert found["left"] * MB / 2500 < 500
+    assert found["peak"] * MB / 2500 < 2500
+
+
+def test_a_thousand_classes(tmp_path):
+    path = table(tmp_path / "t.csv", 4000, columns=6, classes=1000)
+    with traced() as found:
+        result = train_run(TrainOptions(path, epochs=1, test_share=0.25), tmp_path / "run")
+    assert len(result.classes) == 1000
+    assert found["peak"] < 300  # a float64 of every class against every other is 8 MB
+    assert (tmp_path / "run/report.html").stat().st_size < 4 * MB
+    with traced() as found:
+        predict_to(
+            RunModel.load(tmp_path / "run"), path, tmp_path / "a.csv", kind="csv", threshold=0.5, tell=lambda _: None
+        )
+    assert found["peak"] < 300  # of 4,000 rows and 1,000 probabilities each, as float32, are 15

@@ -1,0 +1,108 @@
+"""Scalings against what the samples were drawn from, and against a grid."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from equipoise.errors import InvalidInputError
+from equipoise.training import scaling
+from equipoise.training.scaling import Scaling, fit_scaling
+
+
+def drawn(truth: Scaling, odds: Tensor, *, rows: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Logits, and labels as often as the scaled logits say."""
+    generator = torch.Generator().manual_seed(seed)
+    z = 3 * torch.randn(rows, *odds.shape, generator=generator, dtype=torch.float64)
+    p = truth(z, odds).softmax(-1)
+    y = torch.multinomial(p.flatten(0, -2), 1, generator=generator).view(p.shape[:-1])
+    return z, y
+
+
+def numbers(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_the_temperature_that_made_the_labels_is_found() -> None:
+    truth = Scaling(numbers(0.4, 0.4, 0.4), numbers(0, 0, 0))
+    z, y = drawn(truth, torch.ones(3), rows=4000, seed=0)
+    found = fit_scaling(z, y, torch.ones(3))
+    assert found.scale.tolist() == pytest.approx([0.4] * 3, rel=0.07)
+    assert len(set(found.scale.tolist())) == 1
+
+
+def test_a_temperature_is_the_least_log_loss_on_a_grid() -> None:
+    """Few samples: the temperature alone. A plain loop over temperatures and rows finds no better one."""
+    z, y = drawn(Scaling(numbers(0.5, 0.5, 0.5), numbers(0, 0, 0)), numbers(5, 1, 1), rows=40, seed=1)
+    found = fit_scaling(z, y, numbers(5, 1, 1))
+
+    def log_loss(scale: float) -> float:
+        total = 0.0
+        for row, label in zip(z.tolist(), y.tolist(), strict=True):
+            terms = [np.exp(scale * value) * odd for value, odd in zip(row, (5, 1, 1), strict=True)]
+            total -= np.log(terms[label] / sum(terms))
+        return total
+
+    grid = np.linspace(0.05, 3, 600)
+    best = grid[int(np.argmin([log_loss(scale) for scale in grid]))]
+    assert float(found.scale[0]) == pytest.approx(best, abs=0.01)
+    assert found.bias.tolist() == [0, 0, 0]
+
+
+def test_offsets_and_scales_by_class_are_found_where_they_are_there() -> None:
+    offsets = Scaling(numbers(0.5, 0.5, 0.5), numbers(1.5, 0, -1.5))
+    z, y = drawn(offsets, torch.ones(3), rows=4000, seed=2)
+    found = fit_scaling(z, y, torch.ones(3))
+    assert (found.bias - found.bias.mean()).tolist() == pytest.approx([1.5, 0, -1.5], abs=0.2)
+    vector = Scaling(numbers(0.2, 0.6, 1.2), numbers(0, 0, 0))
+    z, y = drawn(vector, torch.ones(3), rows=4000, seed=3)
+    assert fit_scaling(z, y, torch.ones(3)).scale.tolist() == pytest.approx([0.2, 0.6, 1.2], abs=0.12)
+
+
+def test_the_class_mix_of_the_samples_is_no_part_of_the_scaling() -> None:
+    """Fitted to a mix of 9 : 1 and to a balanced one, the same temperature and no offsets."""
+    truth = Scaling(numbers(0.5, 0.5), numbers(0, 0))
+    for odds in (numbers(9, 1), numbers(1, 1), numbers(0.01, 0.09)):
+        z, y = drawn(truth, odds, rows=6000, seed=4)
+        found = fit_scaling(z, y, odds)
+        assert found.scale.tolist() == pytest.approx([0.5, 0.5], rel=0.1)
+        assert float((found.bias[0] - found.bias[1]).abs()) < 0.25
+
+
+def test_several_labels_share_a_temperature() -> None:
+    truth = Scaling(torch.full((4, 2), 0.3, dtype=torch.float64), torch.zeros(4, 2, dtype=torch.float64))
+    z, y = drawn(truth, torch.ones(4, 2), rows=1500, seed=5)
+    found = fit_scaling(z, y, torch.ones(4, 2))
+    assert found.scale.shape == (4, 2)
+    assert found.scale.flatten().tolist() == pytest.approx([0.3] * 8, rel=0.25)
+
+
+def test_samples_all_told_apart_leave_the_scale_finite() -> None:
+    z = 10 * torch.eye(3, dtype=torch.float64).repeat(5, 1)
+    found = fit_scaling(z, torch.arange(3).repeat(5), torch.ones(3))
+    assert bool(found.scale.isfinite().all())
+    assert float(found.scale[0]) >= 1
+
+
+def test_a_class_without_samples_gets_no_offset_of_its_own() -> None:
+    z, y = drawn(Scaling(numbers(0.5, 0.5, 0.5), numbers(0, 0, 0)), numbers(1, 1, 0), rows=500, seed=6)
+    found = fit_scaling(z, y, torch.bincount(y, minlength=3))
+    assert float(found.bias[2].abs()) < 0.05
+    assert float(found.scale[2]) == pytest.approx(0.5, rel=0.3)
+
+
+def test_more_samples_than_are_looked_at_give_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = Scaling(numbers(0.4, 0.4, 0.4), numbers(0, 0, 0))
+    z, y = drawn(truth, torch.ones(3), rows=6000, seed=7)
+    monkeypatch.setattr(scaling, "NUMBERS", 3 * 1500)
+    assert fit_scaling(z, y, torch.ones(3)).scale.tolist() == pytest.approx([0.4] * 3, rel=0.12)
+
+
+def test_no_samples_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"fitted to samples and their labels, got logits \(0, 3\)"):
+        fit_scaling(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long), torch.ones(3))
+
+
+def test_none_leaves_logits_as_they_are() -> None:
+    z = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(Scaling.none((4,))(z, torch.ones(4)), z)
