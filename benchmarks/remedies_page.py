@@ -229,7 +229,7 @@ def readme_table(cases: list[Case]) -> str:
         cells = [
             f"**{c}**" if place and round(place.mean, 3) == best else c for c, place in zip(cells, places, strict=True)
         ]
-        lines.append(f"| {case.title} | " + " | ".join(cells) + " |")
+        lines.append(f"| {case.title} ({case.seeds} seeds) | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

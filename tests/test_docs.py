@@ -1,40 +1,107 @@
-"""The Python blocks of README and docs run, and their links lead somewhere."""
+"""The blocks of README and docs run, what they show is what they print, and their links lead somewhere."""
 
+import importlib.util
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+IN_ORDER = {"tour-table.md", "tour-images.md", "extending.md"}
+"""Pages whose blocks need the ones before: run below, and in test_extending.py."""
+FENCES = {
+    "python": "runs",
+    "sh": "a shell's",
+    "text": "output, or a fragment",
+    "toml": "a file",
+    "py": "a file of examples",
+}
+
+
+def script(name):
+    """A module of benchmarks/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
 
 
 def python_blocks():
     for page in PAGES:
-        for number, block in enumerate(
-            re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-        ):
+        if page.name in IN_ORDER:
+            continue
+        for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text_of(page), re.S | re.M)):
             yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
 
 
 @pytest.mark.parametrize("block", list(python_blocks()))
 def test_every_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    script = tmp_path / "block.py"
-    script.write_text(block, encoding="utf-8")
-    assert "__file__" in runpy.run_path(str(script))
+    file = tmp_path / "block.py"
+    file.write_text(block, encoding="utf-8")
+    assert "__file__" in runpy.run_path(str(file))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_says_what_it_is(page):
+    opened = re.findall(r"^ *```(\S*)", text_of(page), re.M)[::2]
+    assert [fence for fence in opened if fence not in FENCES] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file(page):
-    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)  # code has no links
+    prose = re.sub(r"^ *```.*?^ *```", "", text_of(page), flags=re.S | re.M)  # code has no links
     links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def without_numbers(printed):
+    """What stays the same on another machine: every word, but no number, and no line or width that follows from one."""
+    printed = re.sub(r"^[^, ]*\d[^ ]*,[^ ]*$", "#", printed, flags=re.M)  # a row of answers
+    words = re.sub(r"\d[\d.,:%]*(?:e[+-]\d+)?", "#", printed)
+    return [line for row in words.splitlines() if (line := re.sub(r"[\s─━│┃-]+", " ", row).strip())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tour-table", "tour-images"])
+def test_the_tours_run_and_print_what_they_show(name, tmp_path):
+    tours = script("tour_pages")
+    found = tours.blocks(text_of(ROOT / "docs" / f"{name}.md"))
+    assert len(found) >= 5
+    for kind, code, shown in found:
+        printed = tours.run(kind, code, tmp_path)
+        if shown is None:
+            assert printed == "", code
+        else:
+            assert without_numbers(printed) == without_numbers(shown), code
+
+
+def test_the_remedies_and_the_readmes_table_are_those_of_the_stored_results():
+    remedies = script("remedies_page")
+    cases = [*remedies.table_cases(), *remedies.rule_cases()]
+    assert text_of(remedies.PAGE) == remedies.page(cases), "run python benchmarks/remedies_page.py"
+    readme = text_of(ROOT / "README.md")
+    assert readme == remedies.with_table(readme, remedies.readme_table(cases)), "run python benchmarks/remedies_page.py"
+    assert remedies.readme_table(cases).count("\n| ") >= 5
+
+
+def test_the_gallery_shows_every_example():
+    gallery = script("gallery_page")
+    assert gallery.PAGE.read_text(encoding="utf-8") == gallery.page(), "run python benchmarks/gallery_page.py"
+    assert gallery.scripts()
+    assert [str(path) for path in map(gallery.picture, gallery.scripts()) if not path.exists()] == []
+
+
 def test_paper_to_code_names_only_files_and_objects_that_exist():
-    text = (ROOT / "docs" / "paper-to-code.md").read_text(encoding="utf-8")
+    text = text_of(ROOT / "docs" / "paper-to-code.md")
     files = set(re.findall(r"`(tests/[\w/]+\.py)`", text))
     assert files
     assert [name for name in sorted(files) if not (ROOT / name).exists()] == []

@@ -1,0 +1,103 @@
+"""docs/extending.md, followed to the letter: what it adds keeps the promises of its family."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from equipoise.compare import METHODS
+from equipoise.data.sets import DATASETS
+from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES
+from equipoise.models import BACKBONES
+from tests.data.sets import layouts
+from tests.data.sets import test_contract as sets_contract
+from tests.losses import test_contract as losses_contract
+from tests.losses.cases import batch, build
+from tests.models import test_backbones as backbones_contract
+
+PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+FAMILIES = {"poly1": LOSSES, "small_digits": DATASETS, "tiny": BACKBONES}
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """The names that the page's blocks define, run in order in one folder; the dicts are as before afterwards."""
+    before = {name: dict(family) for name, family in FAMILIES.items()} | {"methods": dict(METHODS)}
+    found = {"__name__": "__page__"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("extending"))
+        for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+            exec(compile(code, str(PAGE), "exec"), found)
+    yield found
+    for name, family in [*FAMILIES.items(), ("methods", METHODS)]:
+        family.clear()
+        family.update(before[name])
+
+
+def test_the_page_adds_one_of_each(followed):
+    assert {name: name in family for name, family in FAMILIES.items()} == dict.fromkeys(FAMILIES, True)
+    assert METHODS["poly1"].label == "Poly-1"
+    assert followed["clf"].predict(followed["images"]).shape == (60,)
+
+
+def test_the_loss_is_its_formula(followed):
+    features, target = batch()
+    loss = build("poly1", reduction="none")
+    logits = (features @ loss.weight.T + loss.bias).detach()
+    for value, row, label in zip(loss(features, target).tolist(), logits.tolist(), target.tolist(), strict=True):
+        p = math.exp(row[label]) / sum(math.exp(z) for z in row)
+        assert value == pytest.approx(-math.log(p) + 1.0 * (1 - p))
+    zero = followed["poly1"](logits, target, epsilon=0.0)
+    torch.testing.assert_close(zero, torch.nn.functional.cross_entropy(logits, target, reduction="none"))
+
+
+@pytest.mark.usefixtures("followed")
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_the_loss_keeps_the_contract_of_losses(multilabel):
+    losses_contract.test_every_loss_is_built_and_called_alike("poly1")
+    losses_contract.test_the_reductions_agree("poly1", multilabel)
+    losses_contract.test_a_sample_of_weight_two_is_the_sample_twice("poly1", multilabel, "mean")
+    losses_contract.test_gradcheck("poly1", multilabel)
+    losses_contract.test_the_state_dict_restores_the_loss("poly1", multilabel)
+    losses_contract.test_logits_for_prediction_have_the_classes_shape_and_no_margin("poly1", multilabel)
+    losses_contract.test_halves_are_widened_to_float32_also_under_autocast("poly1", torch.bfloat16)
+
+
+def small_digits(folder):
+    """The files that the page's reader expects, fewer of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    digits = load_digits()
+    images = (digits.images[:30] * 15).astype("uint8")
+    np.savez(folder / "digits.npz", images=images, labels=digits.target[:30])
+
+
+def test_the_data_set_keeps_the_contract_of_sets(followed, tmp_path, monkeypatch):
+    monkeypatch.setitem(layouts.LAYOUTS, "small_digits", small_digits)
+    monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
+    sets_contract.test_every_set_has_a_layout_and_every_public_one_is_a_set()
+    sets_contract.test_a_set_gives_images_with_labels("small_digits", tmp_path / "a")
+    sets_contract.test_numbers_that_are_not_the_official_ones_are_noted("small_digits", tmp_path / "b")
+    sets_contract.test_a_set_is_found_below_the_data_folder_or_as_it("small_digits", tmp_path / "c", monkeypatch)
+    assert followed["samples"].x.shape == (1797, 1, 8, 8)
+    assert followed["samples"].notes == ()
+    with pytest.raises(InvalidInputError, match=r"must hold digits\.npz, and does not"):
+        followed["read_small_digits"](tmp_path)
+
+
+def test_the_metric_is_the_smallest_recall(followed):
+    rng = np.random.default_rng(0)
+    true, predicted = rng.integers(0, 4, 200), rng.integers(0, 4, 200)
+    recalls = [sum(p == c for t, p in zip(true, predicted, strict=True) if t == c) / sum(true == c) for c in range(4)]
+    found = followed["scores"](true, predicted, classes=[0, 1, 2, 3, 4])  # nobody is of class 4
+    assert followed["worst_recall"](found) == pytest.approx(min(recalls))
+
+
+@pytest.mark.usefixtures("followed")
+def test_the_backbone_keeps_the_contract_of_backbones():
+    backbones_contract.test_the_contract("tiny")
+    backbones_contract.test_images_do_not_see_one_another("tiny")

@@ -1,0 +1,129 @@
+"""The site builds strictly, needs nothing from elsewhere, and every page of it is whole in a real browser."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.report.browser import Browser, programs
+
+ROOT = Path(__file__).parent.parent
+FETCHED = {("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src"), ("source", "srcset")}
+"""What a browser loads by itself."""
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+
+
+class Page(HTMLParser):
+    """The references and the anchors of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.ids, self.links, self.fetched, self.math = path, set(), [], [], 0
+        self.text: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.math += tag == "math"
+        self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
+        for name in ("href", "src", "srcset"):
+            if values.get(name) is not None and values.get("rel") != "canonical":
+                (self.fetched if (tag, name) in FETCHED else self.links).append(values[name])
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Built once, also where several processes test; kept where EQUIPOISE_SITE says."""
+    pytest.importorskip("material", reason="the site needs mkdocs-material: pip install 'equipoise[docs]'")
+    root = tmp_path_factory.getbasetemp()
+    shared = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    folder = Path(os.environ.get("EQUIPOISE_SITE") or shared / "site")
+    done = shared / "site-is-built"
+    with (shared / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+            built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert built.returncode == 0, built.stdout + built.stderr
+            done.write_text("", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
+
+
+def test_every_page_of_the_docs_is_in_the_site(site, pages):
+    sources = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
+    assert [str(path) for path in sources if site / path not in pages] == []
+    assert len(pages) > 30
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    outside = {path.name: [url for url in page.fetched if urlsplit(url).scheme] for path, page in pages.items()}
+    assert {name: urls for name, urls in outside.items() if urls} == {}
+
+
+def test_every_link_and_picture_leads_somewhere(pages):
+    broken = []
+    for path, page in pages.items():
+        for url in [*page.links, *page.fetched]:
+            parts = urlsplit(url)
+            if parts.scheme:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = pages.get(target)
+            if not target.exists() or (parts.fragment and known and unquote(parts.fragment) not in known.ids):
+                broken.append(f"{path.name}: {url}")
+    assert broken == []
+
+
+def test_formulae_are_drawn_and_no_markup_is_left(site, pages):
+    assert pages[site / "api/uncertainty.html"].math >= 3
+    assert pages[site / "api/losses.html"].math >= 8
+    assert pages[site / "extending.html"].math == 1
+    left = (".. math::", ":math:`", ":class:", ":func:", ":data:", "--8<--")
+    found = {path.name: [mark for mark in left if mark in "".join(page.text)] for path, page in pages.items()}
+    assert {name: marks for name, marks in found.items() if marks} == {}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = programs()
+    if found is None:
+        pytest.skip("there is no chromium with its driver")
+    with Browser(*found) as window:
+        yield window
+
+
+def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages):
+    faults = []
+    for path in pages:
+        browser.open(path)
+        broken = browser.run("return [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)")
+        faults += [f"{path.name}: no picture {url}" for url in broken]
+        browser.protocol("Emulation.setDeviceMetricsOverride", **PHONE)
+        wide = browser.run("return document.documentElement.scrollWidth - window.innerWidth")
+        browser.protocol("Emulation.clearDeviceMetricsOverride")
+        if wide > 0:
+            faults.append(f"{path.name}: {wide} pixels too wide for a phone")
+        faults += [f"{path.name}: {entry['message']}" for entry in browser.log("browser")]
+        faults += [f"{path.name}: asks for {url}" for url in browser.requests() if url.startswith(("http", "ws"))]
+    assert faults == []
+
+
+def test_search_works_without_a_server(browser, site):
+    browser.open(site / "index.html")
+    browser.run("const box = document.querySelector('.md-search__input'); box.focus(); box.value = 'curriculum';")
+    browser.press(" ")
+    browser.until("return document.querySelectorAll('.md-search-result__item').length > 0", True)
+    assert browser.log("browser") == []
