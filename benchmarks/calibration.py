@@ -62,9 +62,9 @@ def fit(case: Case, options: dict[str, Any], seed: int) -> dict[str, NDArray[Any
     return kept | {"logits": logits.numpy()[known], "labels": np.searchsorted(model.classes_, y[test][known])}
 
 
-def calibrated(kept: dict[str, NDArray[Any]], method: str, how: str) -> Calibrated:
+def calibrated(kept: dict[str, NDArray[Any]], how: str) -> Calibrated:
     tensors = {name: torch.from_numpy(values) for name, values in kept.items() if name not in ("logits", "labels")}
-    found = Calibrated.from_tensors(method, tuple(tensors["prior"].shape), tensors)
+    found = Calibrated.from_tensors(tuple(tensors["prior"].shape), tensors)
     return found if how == "fitted" else Calibrated(found.prior, found.aimed, Scaling.none(tuple(found.prior.shape)))
 
 
@@ -96,9 +96,9 @@ def cell(fits: dict[str, dict[str, NDArray[Any]]]) -> dict[str, dict[str, dict[s
     for name, (source, how) in CONTESTANTS.items():
         if source not in fits:
             continue
-        kept, method = fits[source], str(FITS[source].get("method", "uncertainty_margin"))
+        kept = fits[source]
         logits, labels = torch.from_numpy(kept["logits"]), kept["labels"]
-        turned, size = calibrated(kept, method, how), kept["logits"].shape[1]
+        turned, size = calibrated(kept, how), kept["logits"].shape[1]
         balanced = np.full(size, 1 / size)
         raw = logits.double().softmax(-1).numpy()
         found[name] = {
@@ -126,7 +126,7 @@ def coverage(fits: list[dict[str, NDArray[Any]]]) -> dict[str, Any]:
 def _division(kept: dict[str, NDArray[Any]], seed: int) -> tuple[list[float], list[int], float]:
     """The share of each class that is covered, its calibration samples, and how many classes a set has."""
     labels, size = kept["labels"], kept["logits"].shape[1]
-    turned = calibrated(kept, "uncertainty_margin", "none")
+    turned = calibrated(kept, "none")
     p = turned.probabilities(torch.from_numpy(kept["logits"]), np.full(size, 1.0)).numpy()
     rng, first = np.random.default_rng(seed), np.zeros(len(labels), dtype=bool)
     for c in range(size):

@@ -186,13 +186,33 @@ def test_a_model_can_be_calibrated_on_other_samples_and_keeps_it_when_saved(tmp_
         model.calibrate(new, np.full(len(new), 7))
 
 
+def test_weights_are_part_of_the_mix_that_probabilities_start_from():
+    x, y, _ = overlapping(0)
+    weight = np.where(y == 1, 9.0, 1.0)
+    model = quick("cross_entropy", batch_size=64).fit(x, y, sample_weight=weight)
+    assert model.predict_proba(x)[:, 1].mean() == pytest.approx(0.1, abs=0.03)
+    assert model.predict(x).mean() > 0.18
+
+
+def test_samples_that_chose_the_epoch_rule_no_class_out():
+    x, y, _ = overlapping(0, rows=600)
+    model = quick(early_stopping=True, validation_fraction=0.3).fit(x, y)
+    with pytest.raises(InvalidInputError, match="only by samples that no epoch has seen"):
+        model.prediction_sets(x)
+
+
+def test_an_impossible_share_to_abstain_at_is_refused():
+    x, y, _ = overlapping(0, rows=300)
+    model = quick(epochs=3).fit(x, y).calibrate(x, y)
+    with pytest.raises(InvalidInputError, match=r"abstain is the share of each class that may be missed, .* got 1.5"):
+        model.predict(x, abstain=1.5)
+
+
 def test_too_few_samples_to_rule_a_class_out_are_told_of():
     x, y, _ = overlapping(0, rows=500)
     few = np.r_[np.flatnonzero(y == 0)[:50], np.flatnonzero(y == 1)[:4]]
     model = quick(calibration="none").fit(x, y).calibrate(x[few], y[few])
-    with pytest.warns(
-        UserWarning, match=r"class 1 has too few calibration samples \(4\) to be ruled out at abstain=0.1"
-    ):
+    with pytest.warns(UserWarning, match=r"too few .* \(4 of the rarest\) to ever rule out 1 at abstain=0.1"):
         told = model.predict(x, abstain=0.1)
     assert not (told.data[~told.mask] == 0).any()
 

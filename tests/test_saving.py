@@ -151,6 +151,36 @@ def test_a_foreign_safetensors_file_is_refused(folder):
         UncertaintyBalancedClassifier.load(folder)
 
 
+@pytest.mark.parametrize("name", ["calibrated/prior", "calibrated/scale", "calibrated/conformal_scores", "uncertainty"])
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool])
+def test_tensors_of_odd_types_are_one_sentence(folder, name, kind):
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    tensors[name] = torch.ones(tensors.get(name, torch.ones(3)).shape).to(kind)
+    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(InvalidInputError, match=rf"the tensor '{name.split('/')[-1]}' is of the type torch\.\w+; save"):
+        UncertaintyBalancedClassifier.load(folder)
+
+
+@pytest.mark.parametrize("method", ["uncertainty_margin", "cross_entropy"])
+@pytest.mark.parametrize("parts", [(), ("prior", "scale", "bias")])
+def test_a_model_from_before_there_was_calibration_is_read(tmp_path, method, parts):
+    model = fitted(method=method, calibration="none")
+    model.save(tmp_path)
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    old = {name: tensor for name, tensor in tensors.items() if not name.startswith("calibrated/")}
+    old |= {f"calibrated/{name}": tensors[f"calibrated/{name}"] for name in parts}
+    old |= {} if parts else {"prior": tensors["calibrated/prior"].float()}
+    safetensors.torch.save_file(old, tmp_path / "model.safetensors")
+    loaded = UncertaintyBalancedClassifier.load(tmp_path)
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-5)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    safetensors.torch.save_file(
+        old | {"prior": torch.ones(4), "calibrated/prior": torch.ones(4)}, tmp_path / "model.safetensors"
+    )
+    with pytest.raises(InvalidInputError, match="tensor 'prior' of finite numbers"):
+        UncertaintyBalancedClassifier.load(tmp_path)
+
+
 def test_weights_of_another_network_are_refused(folder):
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     del tensors["network/head.weight"]
@@ -209,6 +239,13 @@ def test_labels_survive_json(y):
     again = labels_from_json(json.loads(json.dumps(values)), kind)
     assert again.dtype == classes.dtype
     np.testing.assert_array_equal(again, classes)
+
+
+def test_labels_take_no_more_memory_than_their_letters():
+    for claimed in ("<U20000000", "<U1", "<U0"):
+        again = labels_from_json(["a", "longer"], claimed)
+        assert again.tolist() == ["a", "longer"]
+        assert again.nbytes == 2 * 6 * 4
 
 
 @pytest.mark.parametrize("classes", [np.array([b"a", b"b"]), np.array(["2020-01-01"], dtype="M8[D]"), np.array([1j])])

@@ -30,7 +30,7 @@ from equipoise.training.defaults import (
     hold_out,
     suitable_threads,
 )
-from equipoise.training.prepare import Precision, class_counts
+from equipoise.training.prepare import Precision, class_counts, weighed_counts
 from equipoise.training.targets import encode_labels, known_labels
 from equipoise.uncertainty.classes import UncertaintyKind
 
@@ -68,7 +68,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         still lack; the last stage trains on all. 0 corrects nothing.
     calibration : which samples tell how far the probabilities can be believed. ``"held_back"``: those which the first
         two stages leave out, at no cost (methods without stages stay as they are); ``"validation"``: a share of
-        ``validation_fraction`` that no epoch sees, which abstention needs; ``"none"``.
+        ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together with
+        ``early_stopping`` or ``strength="feedback"``); ``"none"``.
     validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"``, for
         ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
     early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
@@ -186,10 +187,12 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
-        self.calibrated_ = Calibrated.of_method(self.method, counts.double() / counts.sum(-1, keepdim=True), scaling)
+        weighed = None if weight is None else weighed_counts(target[rows], torch.from_numpy(weight)[rows], len(classes))
+        self.calibrated_ = Calibrated.of_method(self.method, counts, scaling, weight=weighed)
         if len(held) and self.calibration != "none":
-            unseen = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
-            self.calibrated_ = self.calibrated_.fitted(unseen, target[held])
+            logits = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
+            chosen_by = self.early_stopping or self.strength == "feedback"
+            self.calibrated_ = self.calibrated_.fitted(logits, target[held], unseen=not chosen_by)
         chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": recipe.width}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self

@@ -128,7 +128,7 @@ def read_plain(path: Path, *, most_bytes: int) -> bytes:
     """All of a file that anyone may have written: no pipe that would never end, and no more than the memory bears."""
     check_plain(path, most_bytes=most_bytes)
     with path.open("rb") as file:
-        return file.read(most_bytes)
+        return file.read(min(most_bytes, os.fstat(file.fileno()).st_size))  # asking for more takes memory for more
 
 
 def check_plain(path: Path, *, most_bytes: int | None = None) -> None:

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from equipoise.data.images import Images
+from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibrated import Calibrated
+from equipoise.evaluation.conformal import unanswered
 from equipoise.training import Network
 from equipoise.training.defaults import rows_at_once
 from equipoise.uncertainty import mc_dropout
@@ -61,9 +63,13 @@ class Fitted:
 
     def predict_or_abstain(self, logits: Tensor, target_prior: ArrayLike | None, abstain: float) -> Any:
         """The only label that remains possible, masked where there is not exactly one."""
+        if not 0 < abstain < 1:
+            raise InvalidInputError(
+                f"abstain is the share of each class that may be missed, from 0 to 1, got {abstain}."
+            )
         possible = self.calibrated.sets(logits, 1 - abstain)
         self._tell_of_never_ruled_out(abstain)
-        certain = possible.sum(-1) == 1
+        certain = ~unanswered(possible)
         told = np.where(certain, self._labels(possible.argmax(-1)), self.predict(logits, target_prior))
         return np.ma.masked_array(told, mask=~certain)
 
@@ -96,10 +102,14 @@ class Fitted:
         """A class that is possible everywhere leaves every row open, which must not come as a surprise."""
         thresholds = self.calibrated.thresholds
         assert thresholds is not None
-        for place in np.argwhere(np.isinf(thresholds.thresholds(1 - abstain))):
-            warnings.warn(
-                f"class {self.classes[place[0]]} has too few calibration samples ({thresholds.counts[tuple(place)]}) "
-                f"to be ruled out at abstain={abstain:g}, so that rows stay open; calibrate on more, or allow more "
-                "mistakes.",
-                stacklevel=4,
-            )
+        never = np.argwhere(np.isinf(thresholds.thresholds(1 - abstain)))
+        if len(never) == 0:
+            return
+        few = ", ".join(str(self.classes[place[0]]) for place in never[:5]) + (", …" if len(never) > 5 else "")
+        fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
+        warnings.warn(
+            f"too few calibration samples ({fewest} of the rarest) "
+            f"to ever rule out {few} at abstain={abstain:g}, so that rows stay open; calibrate on more, or allow more "
+            "mistakes.",
+            stacklevel=4,
+        )

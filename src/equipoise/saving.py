@@ -10,18 +10,23 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.torch
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.evaluation.calibrated import Calibrated
+from equipoise.evaluation.calibrated import KEEP_TRAINING_PRIOR, Calibrated
 from equipoise.files import DiskFullError, check_plain, read_plain, write_atomically
 from equipoise.schema import MODEL, check
 from equipoise.training.checkpoint import of_prefix, with_prefix
 from equipoise.training.recipe import Recipe
+from equipoise.training.scaling import SMALLEST_SHARE, Scaling
 
 FORMAT = 1
 TENSORS, RECORD = "model.safetensors", "model.json"
+OWN = ("prior", "uncertainty")
+KINDS = (torch.float32, torch.float64, torch.int64)
+"""Of tensors beside the network, which are reckoned with."""
 LARGEST_RECORD = 2**28
 """Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
 
@@ -95,7 +100,7 @@ def load_model(folder: Path) -> SavedModel:
             f"{folder} holds a damaged model: its labels are not those of its recipe; save it again."
         )
     try:
-        calibrated = Calibrated.from_tensors(recipe.method, recipe.class_shape, of_prefix("calibrated", tensors))
+        calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
     except EquipoiseError as error:
         raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
     _check_sizes(folder, record, recipe, of_prefix("network", tensors))
@@ -112,6 +117,22 @@ def load_model(folder: Path) -> SavedModel:
         calibrated=calibrated,
         uncertainty=tensors.get("uncertainty"),
     )
+
+
+def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What a model is calibrated by. One saved before there was calibration has its class mix alone."""
+    found = of_prefix("calibrated", tensors)
+    for name, tensor in (tensors | found).items():
+        if (name in found or name in OWN) and tensor.dtype not in KINDS:
+            raise InvalidInputError(f"the tensor {name!r} is of the type {tensor.dtype}; save the model again.")
+    if not found and "prior" in tensors:
+        scaling = Scaling.none(recipe.class_shape)
+        found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
+    if "prior" in found and "aimed" not in found:
+        balanced = torch.full(recipe.class_shape, 1 / recipe.class_shape[-1], dtype=torch.float64)
+        keeps = recipe.method in KEEP_TRAINING_PRIOR
+        found["aimed"] = found["prior"].double().clamp_min(SMALLEST_SHARE) if keeps else balanced
+    return found
 
 
 def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:
@@ -141,6 +162,8 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
         kind = np.dtype(class_type)
         if kind.kind not in "iufbUO":
             raise TypeError(f"a type of kind {kind.kind!r}")
+        if kind.kind == "U":  # as long as the labels: a file may claim millions of letters for each
+            kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
         return np.array(values, dtype=kind)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{RECORD} names labels of a type that is not read: {error}.") from error

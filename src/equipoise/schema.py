@@ -31,6 +31,7 @@ NAME = {"type": "string", "maxLength": LONGEST_NAME}
 MAYBE_NAME = {"type": ["string", "null"], "maxLength": LONGEST_NAME}
 NAMES = {"type": "array", "items": NAME, "maxItems": MOST_CLASSES}
 COUNT = {"type": "integer", "minimum": 1, "maximum": LARGEST}
+SOME = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 MAYBE_COUNT = {"type": ["integer", "null"], "minimum": 1, "maximum": LARGEST}
 NUMBER = {"type": "number"}
 MAYBE_NUMBERS = {"type": ["array", "null"], "items": {"type": ["number", "null"]}, "maxItems": MOST_CLASSES}
@@ -44,9 +45,22 @@ OPTIONS: Schema = {
         **dict.fromkeys(("test_share", "learning_rate", "dropout"), NUMBER),
         "freeze": {"type": ["boolean", "null"]},
         "augment": {"type": "boolean"},
-        "seed": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+        "seed": SOME,
     },
 }
+CALIBRATION: Schema = {
+    "type": "object",
+    "required": ["source", "samples", "folds"],
+    "properties": {
+        "source": {"enum": ["held_out", "held_back", "nothing"]},
+        "samples": COUNT,
+        "folds": SOME,
+        "level": {"type": "number", "minimum": 0.001, "maximum": 0.999},
+        "never_ruled_out": NAMES,
+    },
+}
+"""In ``run.json``."""
+
 RUN: Schema = {
     "type": "object",
     "required": ["options"],
@@ -59,13 +73,14 @@ RUN: Schema = {
         "attributes": NAMES,
         "train_counts": {
             "type": "array",
-            "items": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+            "items": SOME,
             "maxItems": MOST_CLASSES,
         },
         "class_uncertainty": MAYBE_NUMBERS,
         "margins": MAYBE_NUMBERS,
         "notes": {"type": "array", "items": {"type": "string", "maxLength": LONGEST_TEXT}},
         "seconds": {"type": "number", "minimum": 0},
+        "calibration": CALIBRATION,
         "input": {
             "type": "object",
             "required": ["kind"],

@@ -67,6 +67,12 @@ def test_json_has_all_classes_and_the_first_samples(equipoise, table_run):
     assert sum(entry["suspected"] for entry in found["classes"]) == found["suspected"]
 
 
+def test_json_lists_suspected_samples_alone(equipoise, table_run):
+    found = json.loads(equipoise("inspect", table_run, "--json").out)
+    assert len(found["samples"]) == min(20, found["suspected"]) < 20
+    assert all(sample["score"] > 0.5 for sample in found["samples"])
+
+
 def test_rows_and_labels_are_those_of_the_users_file(table_run):
     frame = made.digits_frame()
     found = inspect_run(table_run).ranking
@@ -118,7 +124,8 @@ def test_an_earlier_run_and_a_stranger_are_one_sentence(equipoise, table_run, tm
     assert f"old/{LABELS} cannot be read" in done.err
     (tmp_path / "old" / LABELS).unlink()
     done = equipoise("inspect", "old")
-    assert done.err.startswith("error: old is of a version that did not judge labels; train again by `equipoise train")
+    assert done.err.startswith("error: old keeps no judged labels: an earlier version wrote it, or its notes say why; ")
+    assert "; train again by `equipoise train" in done.err
     (tmp_path / "empty").mkdir()
     done = equipoise("inspect", "empty")
     assert done.err == "error: empty holds no run; give a folder that `equipoise train` has written.\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import move_prior
-from equipoise.evaluation.calibrated import Calibrated
+from equipoise.evaluation.calibrated import Calibrated, aimed_mix
 from equipoise.training.scaling import Scaling
 
 PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
@@ -82,7 +82,7 @@ def test_several_labels_take_the_share_of_ones() -> None:
 def test_kept_tensors_give_it_back() -> None:
     y = torch.arange(50) % 3
     calibrated = Calibrated.of_method("uncertainty_margin", PRIOR).fitted(LOGITS, y)
-    again = Calibrated.from_tensors("uncertainty_margin", (3,), calibrated.tensors())
+    again = Calibrated.from_tensors((3,), calibrated.tensors())
     assert torch.equal(again.probabilities(LOGITS), calibrated.probabilities(LOGITS))
     np.testing.assert_array_equal(again.sets(LOGITS, 0.7), calibrated.sets(LOGITS, 0.7))
 
@@ -93,6 +93,7 @@ def test_kept_tensors_give_it_back() -> None:
         ({"prior": torch.ones(4)}, r"tensor 'prior' of finite numbers, \(3,\), was expected"),
         ({"scale": torch.tensor([1.0, float("nan"), 1.0])}, "tensor 'scale' of finite numbers"),
         ({"bias": None}, "tensor 'bias' of finite numbers"),
+        ({"aimed": torch.tensor([1.0, 0.0, 1.0])}, "'aimed' holds no class mix"),
         ({"prior": torch.tensor([1.0, -1.0, 1.0])}, "'prior' holds no class mix"),
         ({"conformal_counts": torch.tensor([1, 2])}, "conformal scores"),
     ],
@@ -101,4 +102,37 @@ def test_damaged_tensors_are_refused(changed: dict[str, torch.Tensor | None], me
     tensors = Calibrated.of_method("uncertainty_margin", PRIOR).fitted(LOGITS, torch.arange(50) % 3).tensors()
     broken = {name: tensor for name, tensor in (tensors | changed).items() if tensor is not None}
     with pytest.raises(InvalidInputError, match=message):
-        Calibrated.from_tensors("uncertainty_margin", (3,), broken)
+        Calibrated.from_tensors((3,), broken)
+
+
+@pytest.mark.parametrize("method", ["cross_entropy", "vs"])
+def test_a_class_that_is_not_in_the_mix_is_ruled_out(method: str) -> None:
+    calibrated = Calibrated.of_method(method, PRIOR)
+    sure = torch.tensor([[80.0, 0.0, 0.0]])
+    assert calibrated.probabilities(sure, [0, 1, 3]).tolist()[0][0] == 0
+    np.testing.assert_allclose(calibrated.probabilities(sure, [0, 1, 3]).sum(-1), 1)
+
+
+def test_what_methods_are_aimed_at() -> None:
+    counts = torch.tensor([100_000, 1_000])
+    assert aimed_mix("focal", counts).tolist() == pytest.approx([100 / 101, 1 / 101])
+    assert aimed_mix("uncertainty_margin", counts).tolist() == [0.5, 0.5]
+    effective = [(1 - 0.9999**count) / 1e-4 for count in counts.tolist()]  # Cui et al.
+    weighed = [count / number for count, number in zip(counts.tolist(), effective, strict=True)]
+    for method in ("class_balanced", "ldam_drw"):
+        assert aimed_mix(method, counts).tolist() == pytest.approx([each / sum(weighed) for each in weighed])
+    past = [100 ** (1 - 1.25), 1]  # VS adds more than the prior
+    assert aimed_mix("vs", counts).tolist() == pytest.approx([each / sum(past) for each in past])
+
+
+def test_weights_make_the_mix_that_a_plain_loss_is_aimed_at() -> None:
+    counts, weight = torch.tensor([90, 10]), torch.tensor([50.0, 50.0])
+    assert aimed_mix("cross_entropy", counts, weight).tolist() == [0.5, 0.5]
+    calibrated = Calibrated.of_method("cross_entropy", counts, weight=weight)
+    assert calibrated.probabilities(torch.zeros(1, 2)).tolist()[0] == pytest.approx([0.9, 0.1])
+
+
+def test_samples_that_chose_the_model_set_no_thresholds() -> None:
+    calibrated = Calibrated.of_method("vs", PRIOR).fitted(LOGITS, torch.arange(50) % 3, unseen=False)
+    assert calibrated.thresholds is None
+    assert not torch.equal(calibrated.scaling.scale, torch.ones(3, dtype=torch.float64))

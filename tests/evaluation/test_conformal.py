@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import ClassThresholds, move_prior
-from equipoise.evaluation.conformal import MOST_KEPT
+from equipoise.evaluation.conformal import MOST_KEPT, unanswered, unanswered_rows
 from tests.reference import trust as reference
 
 COUNTS = np.array([2000, 1500, 400, 100, 5])  # the last is too small for 90 %
@@ -188,6 +188,7 @@ def changed(name, value, place=(0, 0)):
         changed("conformal_counts", -1),
         changed("conformal_counts", 3, (2,)),
         changed("conformal_counts", 500, (2,)),
+        {"conformal_scores": np.zeros((1, 2000), np.float32), "conformal_counts": np.array([2**53 // 2000 + 1])},
         {"conformal_scores": np.zeros((2, 3, 1), np.float32), "conformal_counts": np.ones((2, 3), np.int64)},
         {"conformal_scores": np.zeros((2, 1), np.float32), "conformal_counts": np.ones(3, np.int64)},
         {"conformal_scores": np.zeros((2, 1), np.float64), "conformal_counts": np.ones(2, np.int64)},
@@ -218,6 +219,25 @@ def test_damaged_arrays_are_refused(arrays):
 def test_what_cannot_be_calibrated_on_is_refused(p, labels, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
         ClassThresholds.fit(p, labels)
+
+
+def test_no_class_left_is_no_answer_either():
+    sets = np.array([[False, False], [True, False], [True, True]])
+    several = np.stack((sets, sets[[1, 1, 1]]), axis=1)
+    assert unanswered(sets).tolist() == unanswered_rows(sets).tolist() == [True, False, True]
+    assert unanswered(several).tolist() == [[True, False], [False, False], [True, False]]
+    assert unanswered_rows(several).tolist() == [True, False, True]
+
+
+def test_a_class_is_never_ruled_out_by_fewer_samples_than_the_level_needs():
+    counts = np.array([8, 9, 20])
+    labels = np.repeat(np.arange(3), counts)
+    fitted = ClassThresholds.fit(np.full((37, 3), 1 / 3), labels)
+    assert fitted.never_ruled_out(0.9).tolist() == [True, False, False]
+    ones = np.stack((labels == 0, labels == 1, labels == 2), axis=1).astype(np.int64)
+    several = ClassThresholds.fit(np.full((37, 3), 0.5), ones)
+    assert several.never_ruled_out(0.9).tolist() == [True, False, False]
+    assert several.never_ruled_out(0.95).tolist() == [True, True, True]
 
 
 @pytest.mark.parametrize("level", [0, 1, 90, -0.1, float("nan")])

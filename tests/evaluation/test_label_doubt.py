@@ -1,5 +1,7 @@
 """Labels judged without themselves, against a regression that is really fitted anew for each sample."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -23,7 +25,7 @@ def fitted(features, targets, weight, total, square):
     """Coefficients of a weighted ridge regression by stacking, with the penalty of all samples."""
     width = features.shape[1] + 1
     rows = np.hstack((features, np.ones((len(features), 1)))) * np.sqrt(weight)[:, None]
-    penalty = np.sqrt(2 * RIDGE / width * total * np.append(np.full(width - 1, square), 1.0))
+    penalty = np.sqrt(RIDGE / width * total * np.append(np.full(width - 1, square), 1.0))
     stacked = np.vstack((rows, np.diag(penalty)))
     wanted = np.vstack((targets * np.sqrt(weight)[:, None], np.zeros((width, targets.shape[1]))))
     return np.linalg.lstsq(stacked, wanted, rcond=None)[0]
@@ -171,6 +173,22 @@ def test_one_class_alone_or_features_that_say_nothing():
     assert np.isnan(label_doubt(np.ones((9, 2)), np.zeros(9)).error).all()
     nothing = label_doubt(np.zeros((12, 2)), np.repeat((0, 1), 6))
     assert np.isfinite(nothing.error).all()
+
+
+def test_many_classes_do_not_fill_the_memory():
+    rng, labels = np.random.default_rng(0), np.tile(np.arange(4000), 2)
+    tracemalloc.start()
+    try:
+        found = label_doubt(rng.normal(size=(8000, 2)), labels)
+        assert tracemalloc.get_traced_memory()[1] < 250e6  # 4,000² numbers are 128 MB, 8,000 · 4,000 are 256 MB
+        judge = LabelJudge(class_sizes(labels, 4000))
+        tracemalloc.reset_peak()
+        judge.add(np.ones((5, 2)), labels[:5])
+        judge.look(np.ones((5, 2)), labels[:5], added=True)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+    assert np.isnan(found.error).all()  # two samples each
 
 
 def test_far_off_labels_are_still_ranked():

@@ -113,6 +113,7 @@ def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_la
         model.classes,
         False,
         {},
+        model.calibrated,
     )
     images = torch.randint(0, 256, (2, 1, 32, 32), dtype=torch.uint8)
     assert embedding(frozen, layer="pooled")(images).shape == (2, 1024)

@@ -47,7 +47,7 @@ def test_damaged_files_are_read_or_refused(name, place):
     print(f"seed {outcome.seed}: {outcome.as_dict()}")
     assert outcome.faults == {}
     assert outcome.read > 0
-    assert outcome.files > outcome.read or name == "image folder"  # that leaves out a file that it cannot read
+    assert outcome.files > outcome.read or name in ("image folder", "checkpoint")  # these go on without a damaged file
 
 
 @pytest.mark.parametrize("name", READERS)

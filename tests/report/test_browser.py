@@ -253,8 +253,8 @@ def test_attributes(browser, attributes):
     browser.open(attributes / "report.html")
     assert wrong_entries(browser) == []
     assert browser.run("return document.getElementById('confusion')") is None
-    browser.click("table.sortable:not(#classes) thead th:nth-child(3) button")
-    missed = [int(text) for text in column(browser, "table.sortable:not(#classes)", 2)]
+    browser.click("#answers thead th:nth-child(3) button")
+    missed = [int(text) for text in column(browser, "#answers", 2)]
     assert missed == sorted(missed, reverse=True)
 
 

@@ -17,7 +17,6 @@ from equipoise.report.trust import (
     few_sentence,
     set_rows,
     set_sentence,
-    unanswered,
 )
 from tests.report.runs import made_up, made_up_attributes
 
@@ -106,15 +105,8 @@ def test_sets_are_what_counting_gives(seven_record):
         assert row["coverage"] == pytest.approx(sum(bool(held.trust.sets[s][place]) for s in own) / len(own))
         assert row["sent"] == pytest.approx(sum(size != 1 for size in sizes) / len(own))
         assert row["size"] == pytest.approx(sum(sizes) / len(own))
-        assert row["always"] == all(bool(kept[place]) for kept in held.trust.sets)
     share = np.mean([kept.sum() != 1 for kept in held.trust.sets])
     assert set_sentence(seven_record, rows).startswith(f"For {share:.1%} of the held-out samples not exactly one class")
-
-
-def test_no_class_left_is_no_answer_either():
-    sets = np.array([[False, False], [True, False], [True, True]])
-    assert unanswered(sets).tolist() == [True, False, True]
-    assert unanswered(np.stack((sets, sets[[1, 1, 1]]), axis=1)).tolist() == [True, False, True]
 
 
 def test_sets_of_attributes_are_what_counting_gives(several):
@@ -146,16 +138,42 @@ def test_a_class_abstained_away_is_named(tmp_path):
 
 
 def test_a_class_that_is_never_ruled_out_is_named(tmp_path):
-    folder = made_up(tmp_path / "run", 7)
+    told = {"source": "held_out", "samples": 900, "folds": 2, "level": 0.9, "never_ruled_out": ["class 004", "gone"]}
+    folder = made_up(tmp_path / "run", 7, calibration=told)
     with np.load(folder / "held_out.npz") as file:
         stored = dict(file)
-    stored["sets"][:, 4] = True
+    stored["sets"][:, 5] = True  # by thresholds from a part of the samples, which are not the saved model's
     np.savez(folder / "held_out.npz", **stored)
     record = read_record(folder)
     rows = {row["name"]: row["always"] for row in set_rows(record)}
     assert [name for name, always in rows.items() if always] == ["class 004"]
     told = "Too few samples to be ruled out, and so possible for every sample: class 004."
     assert told in set_sentence(record, set_rows(record))
+
+
+def test_sentences_tell_of_classes_that_are_not_listed(tmp_path):
+    folder = made_up(tmp_path / "run", 130, samples=4000)
+    with np.load(folder / "held_out.npz") as file:
+        stored = dict(file)
+    labels, sets = stored["labels"], np.zeros((4000, 130), dtype=bool)
+    sets[np.arange(4000), labels] = True
+    small = np.flatnonzero(np.bincount(labels, minlength=130) < 40)  # wholly unanswered, and by chance for the smallest
+    sets[np.isin(labels, small)] = False
+    told = {"source": "held_out", "samples": 4000, "folds": 2, "level": 0.8}
+    told["never_ruled_out"] = [f"class {place:03d}" for place in range(130)]
+    np.savez(folder / "held_out.npz", **(stored | {"sets": sets}))
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(about | {"calibration": told}))
+    record = read_record(folder)
+    sentence = set_sentence(record, set_rows(record))
+    assert "class 000, class 001, class 002" in sentence
+    assert "class 007 and 122 more." in sentence
+    page = write_report(folder).read_text(encoding="utf-8")
+    table = re.search(r'id="sets">.*?</table>', page, re.S).group()
+    assert len(re.findall(r'<th scope="row">', table)) == 100
+    left = len(set_rows(record)) - 100
+    assert f"The 100 classes left unanswered most; {left} more are not listed. Never ruled out: fewer than 4 " in page
+    assert "however rare, 80% or a little more" in page
 
 
 def test_how_it_was_calibrated_is_said(seven_record, tmp_path):

@@ -10,6 +10,7 @@ from equipoise.evaluation.calibrated import Calibrated
 from equipoise.runs import calibrating
 from equipoise.runs.answers import Answers
 from equipoise.runs.calibrating import FEWEST, calibrate_held_out
+from equipoise.schema import RUN, check
 from equipoise.training.scaling import Scaling
 from tests.runs.test_answers import features, network
 
@@ -24,6 +25,13 @@ def samples(count, *, seed=0, heat=3.0):
     return heat * logits, labels.numpy()
 
 
+def expected_sets(logits, labels, others):
+    """By thresholds from the samples marked."""
+    rows = torch.from_numpy(others)
+    fitted = uncalibrated().with_thresholds(logits[rows], torch.from_numpy(labels)[rows])
+    return fitted.sets(logits, 0.9)
+
+
 def uncalibrated(method="uncertainty_margin", scaling=None):
     return Calibrated.of_method(method, PRIOR, scaling)
 
@@ -33,7 +41,9 @@ def test_the_model_is_calibrated_on_all_and_each_sample_on_the_others():
     found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
     whole = uncalibrated().fitted(logits, torch.from_numpy(labels))
     torch.testing.assert_close(found.model.scaling.scale, whole.scaling.scale)
-    assert found.as_dict() == {"source": "held_out", "samples": 400, "folds": 5}
+    told = {"source": "held_out", "samples": 400, "folds": 5, "level": 0.9, "never_ruled_out": []}
+    assert found.as_dict(("a", "b", "c")) == told
+    check({"options": {}, "calibration": told}, RUN, "run.json", remedy="train again")
     assert found.note is None
     flattering = whole.probabilities(logits).float().numpy()
     assert np.abs(found.probabilities - flattering).max() > 1e-4
@@ -52,15 +62,20 @@ def test_a_samples_own_label_does_not_touch_its_answer():
     found = calibrate_held_out(uncalibrated(), logits, labels, groups=groups, seed=0)
     changed = labels.copy()
     changed[groups == 4] = (labels[groups == 4] + 1) % 3
-    monkey = calibrating._folds(labels, groups, 0)
+    divided = calibrating._folds
+    monkey = divided(labels, groups, 5, 0)
     own = next(part for _, part in monkey if 4 in groups[part])
     for others, part in monkey:  # groups are whole
         assert not set(groups[others]) & set(groups[part])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrating, "_folds", lambda *_: monkey)
+        patch.setattr(calibrating, "_folds", lambda _, *rest: divided(labels, *rest))
         other = calibrate_held_out(uncalibrated(), logits, changed, groups=groups, seed=0)
     np.testing.assert_array_equal(other.probabilities[own], found.probabilities[own])
-    np.testing.assert_array_equal(other.sets[own], found.sets[own])
+    of_sets = divided(labels, groups, 10, 0)
+    assert [len(set(groups[part])) for _, part in of_sets] == [1] * 10
+    for name in range(10):
+        expected = expected_sets(logits, changed, groups != name)
+        np.testing.assert_array_equal(other.sets[groups == name], expected[groups == name])
     rest = np.setdiff1d(np.arange(100), own)
     assert np.abs(other.probabilities[rest] - found.probabilities[rest]).max() > 1e-4
 
@@ -90,11 +105,37 @@ def test_sets_hold_the_class_as_often_as_said():
         assert found.sets[labels == place, place].mean() == pytest.approx(0.9, abs=0.035)
 
 
-def test_one_sample_rules_nothing_out():
-    logits, labels = samples(1)
-    found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
-    assert found.folds == 0
-    assert found.sets.all()
+@pytest.mark.parametrize("count", [10, 15])
+def test_a_rare_class_is_ruled_out_in_the_figures_as_in_the_model(count):
+    """Half of 15 samples would be too few at 90 %: the class would seem possible everywhere."""
+    logits, labels = samples(2400)
+    rare = np.flatnonzero(labels == 2)[count:]
+    logits, labels = np.delete(logits.numpy(), rare, axis=0), np.delete(labels, rare)
+    found = calibrate_held_out(uncalibrated(), torch.from_numpy(logits), labels, groups=None, seed=0)
+    assert (found.folds, found.as_dict(("a", "b", "c"))["never_ruled_out"]) == (2, [])
+    assert found.sets[:, 2].mean() < 0.9
+    few = np.flatnonzero(labels == 2)[8:]
+    logits, labels = np.delete(logits, few, axis=0), np.delete(labels, few)
+    found = calibrate_held_out(uncalibrated(), torch.from_numpy(logits), labels, groups=None, seed=0)
+    assert found.as_dict(("a", "b", "c"))["never_ruled_out"] == ["c"]
+    assert found.sets[:, 2].all()
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "1 held-out samples are too few"), (200, "of one group, and too alike")]
+)
+@pytest.mark.parametrize("held_back", [False, True])
+def test_samples_that_cannot_be_divided_are_not_calibrated_on(count, said, held_back):
+    scaling = Scaling(torch.full((3,), 0.4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
+    calibrated = uncalibrated(scaling=scaling if held_back else None)
+    logits, labels = samples(count)
+    found = calibrate_held_out(calibrated, logits, labels, groups=np.zeros(count), seed=0)
+    assert (found.folds, found.source) == (0, "held_back" if held_back else "nothing")
+    assert said in found.note
+    assert found.sets is None
+    assert found.uncalibrated is None
+    torch.testing.assert_close(found.model.scaling.scale, calibrated.scaling.scale)
+    np.testing.assert_allclose(found.probabilities, calibrated.probabilities(logits), rtol=1e-5)
 
 
 def test_several_labels():
@@ -111,6 +152,17 @@ def test_several_labels():
         return -np.log(np.where(labels == 1, p, 1 - p)).mean()
 
     assert loss(found.probabilities) < 0.8 * loss(found.uncalibrated)
+
+
+@torch.no_grad()
+def test_the_module_for_onnx_rules_out_a_class_without_a_share():
+    prior = torch.tensor([0.5, 0.0, 0.3, 0.2], dtype=torch.float64)
+    scaling = Scaling(torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
+    calibrated = Calibrated(prior, torch.full((4,), 0.25, dtype=torch.float64), scaling)
+    found = Answers(network(multilabel=False), calibrated=calibrated)(features()).probabilities
+    assert bool(found.isfinite().all())
+    torch.testing.assert_close(found.sum(1), torch.ones(len(found), dtype=found.dtype))
+    assert float(found[:, 1].max()) == 0
 
 
 @pytest.mark.parametrize("multilabel", [False, True])

@@ -68,6 +68,8 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
         ({"<digit> 3": "1"}, "the shares of --prior must be numbers, none negative"),
         ({"<digit> 3": True}, "the shares of --prior must be numbers, none negative"),
         ({"<digit> 3": float("nan")}, "the shares of --prior must be numbers, none negative"),
+        ({"<digit> 3": 10**400}, "the shares of --prior must be numbers, none negative and none beyond"),
+        ({"<digit> 3": 1e308, "<digit> 4": 1e308}, "with a finite sum above 0"),
     ],
 )
 def test_a_file_of_a_mix_is_checked(model, tmp_path, change, sentence):
@@ -111,6 +113,9 @@ def test_a_mix_is_estimated_from_the_data_part_by_part(model, new, monkeypatch):
     assert np.abs(few - whole).max() < 0.1
     assert np.abs(few - mix_of(model, model.predict_proba(frame.iloc[:200]))).max() > 0.02  # not just the first
     assert named_shares(model, few)["<digit> 3"] == few[3]
+    sure = np.zeros((50, 10), dtype=np.float32)
+    sure[:, 0] = 1
+    np.testing.assert_allclose(mix_of(model, sure), np.array([51] + [1] * 9) / 60)  # one of each is taken for granted
     with pytest.raises(InvalidInputError, match="reads the data twice, and standard input can be read only once"):
         estimated_mix(model, "-")
     with pytest.raises(InvalidInputError, match="there is no sample to estimate the class mix from"):
@@ -148,7 +153,10 @@ def test_images_that_cannot_be_read_have_every_class_left(image_run, tmp_path):
     photos = pictures(tmp_path / "photos", {"night": 3, "day": 2})
     (photos / "night" / "broken.png").write_bytes(b"none")
     model = RunModel.load(image_run)
-    _, rows, _ = predicted(model, photos, tmp_path / "a.csv", abstain=0.2, prior=class_mix.class_mix("natural", model))
+    mix = class_mix.class_mix("natural", model)
+    found, rows, told = predicted(model, photos, tmp_path / "a.csv", abstain=0.2, prior=mix)
+    assert found.abstained == rows["abstain"].sum() > 0
+    assert any(line.startswith(f"{found.abstained} of 6 samples") for line in told)
     row = rows[rows["file"] == "night/broken.png"].iloc[0]
     assert (row["set"], row["abstain"], row["class"]) == ("|".join(model.classes), True, "")
 

@@ -12,7 +12,8 @@ from sklearn.datasets import load_digits
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.runs import TrainOptions, new_folder, train_run
+from equipoise.runs import RunModel, TrainOptions, new_folder, train_run
+from equipoise.runs.folder import read_record
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +106,54 @@ def test_groups_stay_on_one_side(tmp_path):
     assert not set(patients[split["train"]]) & set(patients[split["test"]])
     columns = json.loads((tmp_path / "run" / "run.json").read_text())["input"]["encoder"]["columns"]
     assert [column["name"] for column in columns] == ["x"]  # who it is is nothing to learn from
+
+
+def test_a_test_table_is_divided_by_its_own_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 300)
+    frame = pd.DataFrame({"x": rng.normal(size=300) + 2 * ill, "patient": np.repeat(np.arange(60), 5), "ill": ill})
+    frame[:200].to_csv(tmp_path / "t.csv", index=False)
+    tables = {"one": frame[200:].assign(patient=7), "many": frame[200:], "none": frame[200:].drop(columns="patient")}
+    found = {}
+    for name, other in tables.items():
+        other.to_csv(tmp_path / f"{name}.csv", index=False)
+        options = TrainOptions(
+            str(tmp_path / "t.csv"), target="ill", group="patient", test=str(tmp_path / f"{name}.csv"), epochs=1
+        )
+        train_run(options, tmp_path / name)
+        found[name] = json.loads((tmp_path / name / "run.json").read_text())
+    assert [found[name]["calibration"]["folds"] for name in tables] == [0, 5, 5]
+    assert found["one"]["calibration"]["source"] == "nothing"  # one epoch has no stages
+    assert "all 100 held-out samples are of one group" in found["one"]["notes"][-1]
+    assert 'id="calibration"' not in (tmp_path / "one" / "report.html").read_text()
+    assert 'id="calibration"' in (tmp_path / "many" / "report.html").read_text()
+    assert not any("as if each stood alone" in note for note in found["many"]["notes"])
+    assert any("none.csv has no column 'patient': its samples" in note for note in found["none"]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "(the memory is too small)"),
+        (np.linalg.LinAlgError("Singular matrix"), "(Singular matrix)"),
+        (InvalidInputError("features must be finite, got NaN."), "(features must be finite, got NaN)"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory\nat"),
+            "(DefaultCPUAllocator: can't allocate memory)",
+        ),
+    ],
+)
+def test_labels_that_cannot_be_judged_cost_no_trained_model(tmp_path, monkeypatch, error, said):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("equipoise.runs.train.judge_labels", fail)
+    x = np.random.default_rng(0).normal(size=120)
+    pd.DataFrame({"x": x, "high": (x > 0).astype(int)}).to_csv(tmp_path / "t.csv", index=False)
+    run = train_run(TrainOptions(str(tmp_path / "t.csv"), target="high", epochs=1), tmp_path / "run").folder
+    assert f"the labels could not be judged {said}; `equipoise inspect`" in read_record(run)["notes"][-1]
+    assert not (run / "labels.npz").exists()
+    assert RunModel.load(run).classes == ("0", "1")
 
 
 def test_an_image_folder_becomes_a_run(tmp_path):

@@ -41,7 +41,7 @@ def test_a_temperature_is_the_least_log_loss_on_a_grid() -> None:
         for row, label in zip(z.tolist(), y.tolist(), strict=True):
             terms = [np.exp(scale * value) * odd for value, odd in zip(row, (5, 1, 1), strict=True)]
             total -= np.log(terms[label] / sum(terms))
-        return total
+        return total + np.log(scale) ** 2 / 2  # its logarithm is normal beforehand
 
     grid = np.linspace(0.05, 3, 600)
     best = grid[int(np.argmin([log_loss(scale) for scale in grid]))]
@@ -81,7 +81,7 @@ def test_samples_all_told_apart_leave_the_scale_finite() -> None:
     z = 10 * torch.eye(3, dtype=torch.float64).repeat(5, 1)
     found = fit_scaling(z, torch.arange(3).repeat(5), torch.ones(3))
     assert bool(found.scale.isfinite().all())
-    assert float(found.scale[0]) >= 1
+    assert 1 <= float(found.scale[0]) < 3  # by the normal distribution that its logarithm has beforehand
 
 
 def test_a_class_without_samples_gets_no_offset_of_its_own() -> None:
@@ -106,3 +106,12 @@ def test_no_samples_are_refused() -> None:
 def test_none_leaves_logits_as_they_are() -> None:
     z = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(Scaling.none((4,))(z, torch.ones(4)), z)
+
+
+def test_offsets_of_many_attributes_are_held_back_no_more_than_those_of_one() -> None:
+    """The same samples as one attribute, and as one of 30 alike: the same offsets."""
+    bias = torch.tensor([[0.0, -1.0]], dtype=torch.float64)
+    z, y = drawn(Scaling(torch.ones_like(bias), bias), torch.ones(1, 2), rows=400, seed=8)
+    one = scaling._fit(z, y, torch.ones(1, 2, dtype=torch.float64), "offsets")
+    many = scaling._fit(z.repeat(1, 30, 1), y.repeat(1, 30), torch.ones(30, 2, dtype=torch.float64), "offsets")
+    np.testing.assert_allclose(many.bias[7], one.bias[0], atol=0.02)

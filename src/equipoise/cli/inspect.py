@@ -45,11 +45,12 @@ def inspect(
     found = inspect_run(run)
     if out is not None and kind is not None:
         write_rows(found.ranking if top is None else found.ranking.head(top), out, kind=kind, force=force)
+    most = min(SHOWN, found.suspected) if top is None else top
     if as_json:
-        print_json({"run": str(run), **found.as_dict(top or SHOWN)})
+        print_json({"run": str(run), **found.as_dict(most)})
     elif out is None or not quiet:
         _print_classes(Console(), found)
-        _print_samples(Console(), found, min(SHOWN, found.suspected) if top is None else top)
+        _print_samples(Console(), found, most)
     if out is not None:
         written = len(found.ranking) if top is None else min(top, len(found.ranking))
         ConsoleWatcher(quiet=quiet).note(f"{written:,} samples are in {out}, the most doubtful first.")

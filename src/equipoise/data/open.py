@@ -60,7 +60,7 @@ def open_data(
         )
     _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
     samples = read_table(path, target=target)
-    return samples if group is None else _grouped(samples, group)
+    return samples if group is None else grouped(samples, group)
 
 
 def _refuse(why: str, **options: object) -> None:
@@ -70,7 +70,7 @@ def _refuse(why: str, **options: object) -> None:
             raise InvalidInputError(f"{why}, so {name} has no meaning here; leave it out.")
 
 
-def _grouped(samples: Samples, group: str) -> Samples:
+def grouped(samples: Samples, group: str) -> Samples:
     """A column taken out of the table as the groups: who a row belongs to is nothing to learn from."""
     if not hasattr(samples.x, "columns"):
         raise InvalidInputError(

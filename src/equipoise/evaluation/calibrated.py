@@ -11,12 +11,37 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.conformal import ClassThresholds
 from equipoise.evaluation.prior import class_shares
+from equipoise.losses.class_weights import effective_number_weights
 from equipoise.training.measure import count_labels
 from equipoise.training.scaling import SMALLEST_SHARE, Scaling, fit_scaling
 
 KEEP_TRAINING_PRIOR = ("cross_entropy", "focal", "am_softmax", "arcface", "l_softmax", "sphereface")
-"""Methods that treat all classes alike, so that logits keep the training samples' class mix; the others are taken to
-aim at a balanced one (LDAM-DRW only nearly does)."""
+"""Methods that treat all classes alike, so that logits keep the training samples' class mix."""
+BY_EFFECTIVE_NUMBER = ("class_balanced", "ldam_drw")
+VS_TAU = 1.25
+
+
+def aimed_mix(method: str, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The class mix which a method's logits are aimed at, (classes,) or (attributes, 2): a balanced one by default.
+
+    Effective numbers make up for a part of the imbalance only, and VS by its τ for more than all of it; what its
+    factors do besides is not in this. A calibration on samples that were not trained on corrects what is left.
+
+    Args:
+        counts: training samples of each class.
+        weight: what they weigh together, where samples have weights.
+    """
+    seen = (counts if weight is None else weight).double()
+    seen = (seen / seen.sum(-1, keepdim=True)).clamp_min(SMALLEST_SHARE)
+    if method in KEEP_TRAINING_PRIOR:
+        return seen
+    if method in BY_EFFECTIVE_NUMBER:
+        aimed = seen * effective_number_weights(counts.double())
+    elif method == "vs":
+        aimed = seen.pow(1 - VS_TAU)
+    else:
+        aimed = torch.ones_like(seen)
+    return aimed / aimed.sum(-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -36,16 +61,23 @@ class Calibrated:
     thresholds: ClassThresholds | None = None
 
     @classmethod
-    def of_method(cls, method: str, prior: Tensor, scaling: Scaling | None = None) -> "Calibrated":
-        """For a name of ``LOSSES`` and a training set's class mix."""
-        balanced = torch.full_like(prior, 1 / prior.shape[-1])
-        aimed = prior.clamp_min(SMALLEST_SHARE) if method in KEEP_TRAINING_PRIOR else balanced
-        return cls(prior, aimed, scaling or Scaling.none(tuple(prior.shape)))
+    def of_method(
+        cls, method: str, counts: Tensor, scaling: Scaling | None = None, *, weight: Tensor | None = None
+    ) -> "Calibrated":
+        """For a name of ``LOSSES`` and a training set's classes; ``weight`` as for :func:`aimed_mix`."""
+        prior = counts.double() / counts.sum(-1, keepdim=True)
+        return cls(prior, aimed_mix(method, counts, weight), scaling or Scaling.none(tuple(prior.shape)))
 
-    def fitted(self, logits: Tensor, target: Tensor) -> "Calibrated":
-        """The same, calibrated on samples that were not trained on, whatever their class mix."""
+    def fitted(self, logits: Tensor, target: Tensor, *, unseen: bool = True) -> "Calibrated":
+        """The same, calibrated on samples that were not trained on, whatever their class mix.
+
+        Args:
+            unseen: whether nothing of the model was chosen by these samples; sets need that.
+        """
         mix = count_labels(target, logits.shape[-1]).double()
         scaling = fit_scaling(logits, target, mix / mix.sum(-1, keepdim=True) / self.aimed)
+        if not unseen:
+            return replace(self, scaling=scaling)
         return replace(self, scaling=scaling).with_thresholds(logits, target)
 
     def with_thresholds(self, logits: Tensor, target: Tensor) -> "Calibrated":
@@ -87,21 +119,24 @@ class Calibrated:
         return found
 
     def tensors(self) -> dict[str, Tensor]:
-        """What to keep in a file; the method tells what the logits are aimed at."""
-        kept = {"prior": self.prior, "scale": self.scaling.scale, "bias": self.scaling.bias}
+        """What to keep in a file."""
+        kept = {"prior": self.prior, "aimed": self.aimed, "scale": self.scaling.scale, "bias": self.scaling.bias}
         arrays = {} if self.thresholds is None else self.thresholds.arrays()
         return kept | {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     @classmethod
-    def from_tensors(cls, method: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> "Calibrated":
+    def from_tensors(cls, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> "Calibrated":
         """The inverse of :meth:`tensors`, which may come from anywhere."""
-        for name in ("prior", "scale", "bias"):
+        for name in ("prior", "aimed", "scale", "bias"):
             found = tensors.get(name)
             if found is None or tuple(found.shape) != shape or not bool(found.isfinite().all()):
                 raise InvalidInputError(f"a tensor {name!r} of finite numbers, {shape}, was expected; save it again.")
         if not bool((tensors["prior"] >= 0).all()) or not bool((tensors["prior"].sum(-1) > 0).all()):
             raise InvalidInputError("the tensor 'prior' holds no class mix; save the model again.")
-        kept = cls.of_method(method, tensors["prior"].double(), Scaling(tensors["scale"], tensors["bias"]))
+        if not bool((tensors["aimed"] > 0).all()):
+            raise InvalidInputError("the tensor 'aimed' holds no class mix; save the model again.")
+        scaling = Scaling(tensors["scale"].double(), tensors["bias"].double())
+        kept = cls(tensors["prior"].double(), tensors["aimed"].double(), scaling)
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("conformal")}
         if not arrays:
             return kept

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibration import SMALLEST, checked_probabilities
 
+LEVEL = 0.9
+"""Of the sets that a run keeps of its held-out samples, and its report shows."""
 MOST_KEPT = 2000
 """Scores kept of a class: of more, those at evenly spaced ranks, which widens a set by at most a 2,000th."""
+MOST_COUNTED = 2**53 // MOST_KEPT
+"""Calibration samples of a class that a file may claim, so that no rank overflows."""
 ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point, and 7 to a reader
 
 
@@ -84,6 +88,11 @@ class ClassThresholds:
         found = np.take_along_axis(self.scores, column.clip(max=self.scores.shape[-1] - 1)[..., None], -1)[..., 0]
         return np.where(rank <= n, found, np.float32(np.inf))
 
+    def never_ruled_out(self, level: float) -> NDArray[np.bool_]:
+        """Classes, or attributes one of whose answers, with too few calibration samples for the level: (classes,)."""
+        infinite = np.isinf(self.thresholds(level))
+        return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
+
     def sets(self, probabilities: ArrayLike, level: float) -> NDArray[np.bool_]:
         """Which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
 
@@ -110,7 +119,7 @@ class ClassThresholds:
         scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
         fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0
         fits = fits and (scores.ndim == 2 or scores.shape[1] == 2) and scores.dtype == np.float32
-        if fits and counts.dtype == np.int64 and bool((counts >= 0).all()):
+        if fits and counts.dtype == np.int64 and bool(((counts >= 0) & (counts <= MOST_COUNTED)).all()):
             kept = np.minimum(counts, MOST_KEPT)
             real = np.arange(scores.shape[-1]) < kept[..., None]
             padded = np.where(real, scores, np.float32(np.inf))
@@ -118,6 +127,21 @@ class ClassThresholds:
             if whole and bool(np.isfinite(scores[real]).all()) and bool((scores[..., 1:] >= scores[..., :-1]).all()):
                 return cls(scores, counts)
         raise InvalidInputError("the conformal scores of the model are damaged or of another version; train anew.")
+
+
+def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where not exactly one class remains possible: (rows,), or of each attribute, (rows, attributes).
+
+    >>> unanswered(np.array([[False, False], [True, False], [True, True]]))
+    array([ True, False,  True])
+    """
+    return np.asarray(sets.sum(-1) != 1)
+
+
+def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The same of whole samples: with attributes, where any of them is open. (rows,)."""
+    left = unanswered(sets)
+    return np.asarray(left.any(1) if left.ndim == 2 else left)
 
 
 def _rank(column: NDArray[np.intp], kept: int, count: int) -> NDArray[np.intp]:

@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibration import checked_probabilities
 
+LONGEST_SAID = 200
+"""Letters of a wrong class mix that an error repeats."""
+
 
 def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> NDArray[Any]:
     """Bayes' rule: p(c | x) at the class mix ``new``, from p(c | x) at the class mix ``old``.
@@ -95,8 +98,12 @@ def _mix(
 def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "target_prior") -> NDArray[Any]:
     shares = np.asarray(prior, dtype=np.float64)
     fits = shares.shape == shape and bool((np.isfinite(shares) & (shares >= 0)).all())
-    if not fits or not bool((shares.sum(-1) > 0).all()):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = shares.sum(-1, keepdims=True)
+    if not fits or not bool(((total > 0) & np.isfinite(total)).all()):
+        text = str(np.asarray(prior).tolist())
+        said = text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
         raise InvalidInputError(
-            f"{name} must hold one share a class, {shape}, none negative; got {np.asarray(prior).tolist()}."
+            f"{name} must hold one share a class, {shape}, none negative, with a finite sum above 0; got {said}."
         )
-    return np.asarray(shares / shares.sum(-1, keepdims=True))
+    return np.asarray(shares / total)

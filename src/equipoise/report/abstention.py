@@ -11,6 +11,7 @@ from equipoise.evaluation.abstention import (
     RiskCoverage,
     abstained_shares,
     abstention_order,
+    listed,
     risk_coverage,
 )
 from equipoise.report.record import HeldOut, Record
@@ -18,7 +19,7 @@ from equipoise.report.record import HeldOut, Record
 STEPS = 100
 SHOWN_STEP = 10
 """The share, in hundredths, at which classes are listed; the slider's own start."""
-MOST_CLASSES, MOST_NAMED = 100, 8
+MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -149,10 +150,8 @@ def sent_sentence(record: Record, found: Sending) -> str:
     share = f"{SHOWN_STEP}%"
     if not away:
         return f"With {share} sent, no {record.noun} is sent far more often than the rest."
-    named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away[:MOST_NAMED]]
-    more = len(away) - len(named)
-    listed = ", ".join(named) + (f" and {more:,} more" if more else "")
+    named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away]
     return (
         f"With {share} sent, {len(away):,} of {len(record.classes):,} {record.nouns} "
-        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: {listed}."
+        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: {listed(named)}."
     )

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from equipoise.errors import InvalidInputError
 from equipoise.files import DiskFullError, foreign_files, write_atomically
-from equipoise.report.abstention import SHOWN_STEP, Sending, sending, sent_rows, sent_sentence
+from equipoise.report.abstention import MOST_CLASSES, SHOWN_STEP, Sending, sending, sent_rows, sent_sentence
 from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, worst_pairs
 from equipoise.report.curves import (
@@ -31,11 +31,11 @@ from equipoise.report.origin import origin
 from equipoise.report.record import REMEDY, Record, read_record
 from equipoise.report.reliability import reliability
 from equipoise.report.trust import (
-    LEVEL,
     calibrated_how,
     calibration_rows,
     calibrations,
     few_sentence,
+    set_level,
     set_rows,
     set_sentence,
 )
@@ -159,10 +159,10 @@ def _trust(record: Record) -> dict[str, Any] | None:
         "calibration": calibration_rows(calibrations(record)),
         "how": calibrated_how(record),
         "few": few_sentence(record),
-        "level": LEVEL,
-        "sets": rows,
+        "level": set_level(record),
+        "sets": rows[:MOST_CLASSES],
         "sentence": set_sentence(record, rows),
-        "left_out": int((record.support > 0).sum()) - len(rows),
+        "left_out": max(0, len(rows) - MOST_CLASSES),
     }
 
 

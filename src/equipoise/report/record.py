@@ -269,6 +269,6 @@ def _optional(values: Any, size: int, what: str, folder: Path) -> Floats | None:
 
 def _integers(values: Any, size: int, what: str, folder: Path) -> NDArray[np.int64]:
     found = _floats(values, size, what, folder)
-    if bool((np.isnan(found) | (found < 0)).any()):
+    if not bool(((found >= 0) & (found < 2**53)).all()):
         raise InvalidInputError(f"{what} in {folder} must hold counts; train anew.")
     return found.astype(np.int64)

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.evaluation.abstention import abstained_shares
+from equipoise.evaluation.abstention import abstained_shares, listed
 from equipoise.evaluation.calibration import Calibration, calibration
+from equipoise.evaluation.conformal import LEVEL, unanswered_rows
 from equipoise.evaluation.prior import move_prior
-from equipoise.report.abstention import MOST_CLASSES, MOST_NAMED
 from equipoise.report.record import Floats, HeldOut, Record, Trust
+from equipoise.schema import CALIBRATION, fits
 
 FIGURES = {
     "ece": "calibration error (ECE)",
@@ -18,8 +19,6 @@ FIGURES = {
     "brier": "Brier score",
     "log_loss": "log loss",
 }
-LEVEL = 0.9
-"""Of the sets that a run keeps of its held-out samples."""
 FEW = 30
 """Held-out samples of a class below which figures at a balanced mix are said to rest on few."""
 
@@ -75,13 +74,12 @@ def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[
 
 def calibrated_how(record: Record) -> str:
     """Which samples the probabilities are calibrated on, as the run's record says."""
-    told = record.about.get("calibration")
-    told = told if isinstance(told, dict) else {}
-    folds = told.get("folds")
-    if told.get("source") == "held_out" and isinstance(folds, int):
+    told = _told(record)
+    if told.get("source") == "held_out":
         return (
             f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
-            f"into {folds} parts, and each was answered with a calibration on the others: no sample flatters itself."
+            f"into {told['folds']} parts, and each was answered with a calibration on the others: no sample flatters "
+            "itself."
         )
     if told.get("source") == "held_back":
         return (
@@ -89,6 +87,22 @@ def calibrated_how(record: Record) -> str:
             "samples which the first two stages have left out."
         )
     return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
+
+
+def set_level(record: Record) -> float:
+    """The share of each class's samples whose set is to hold their class."""
+    return float(_told(record).get("level", LEVEL))
+
+
+def never_ruled_out(record: Record) -> list[str]:
+    """Classes that the saved model was calibrated on too few samples of to rule them out, as the run's record says."""
+    known = set(_told(record).get("never_ruled_out", ()))
+    return [name for name in record.classes if name in known]
+
+
+def _told(record: Record) -> dict[str, Any]:
+    told = record.about.get("calibration")
+    return told if isinstance(told, dict) and fits(told, CALIBRATION) else {}
 
 
 def few_sentence(record: Record) -> str:
@@ -105,20 +119,19 @@ def few_sentence(record: Record) -> str:
 
 
 def set_rows(record: Record) -> list[dict[str, Any]]:
-    """One a class that has held-out samples, those left unanswered most first; of too many the first."""
+    """One a class that has held-out samples, those left unanswered most first."""
     held = record.held_out
     if held is None or held.trust is None:
         return []
     sets = held.trust.sets
     covered = np.take_along_axis(sets, held.labels[..., None], -1)[..., 0]
-    out = unanswered(sets)
-    shares = abstained_shares(held.labels, out, len(record.classes))
+    shares = abstained_shares(held.labels, unanswered_rows(sets), len(record.classes))
+    always = set(never_ruled_out(record))
     rows: list[dict[str, Any]] = []
     for place, count in enumerate(shares.samples):
         if not count:
             continue
         own = held.labels[:, place] == 1 if record.multilabel else held.labels == place
-        possible = sets[:, place].all(0).any() if record.multilabel else sets[:, place].all()
         rows.append(
             {
                 "name": record.classes[place],
@@ -128,16 +141,10 @@ def set_rows(record: Record) -> list[dict[str, Any]]:
                 "sent": shares.each[place],
                 "size": float((sets[own, place] if record.multilabel else sets[own]).sum(-1).mean()),
                 "verdict": shares.verdicts[place],
-                "always": bool(possible),
+                "always": record.classes[place] in always,
             }
         )
-    return sorted(rows, key=lambda row: -row["sent"])[:MOST_CLASSES]
-
-
-def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Samples with no class, or more than one, that remains possible; with attributes, of any of them."""
-    out = sets.sum(-1) != 1
-    return np.asarray(out.any(1) if out.ndim == 2 else out)
+    return sorted(rows, key=lambda row: -row["sent"])
 
 
 def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
@@ -145,18 +152,13 @@ def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
     held = record.held_out
     if held is None or held.trust is None:
         return ""
-    share = float(unanswered(held.trust.sets).mean())
+    share = float(unanswered_rows(held.trust.sets).mean())
     settled = "an attribute is not settled" if record.multilabel else "not exactly one class remains"
     said = f"For {share:.1%} of the held-out samples {settled}."
-    always = [row["name"] for row in rows if row["always"]]
+    always = never_ruled_out(record)
     if always:
-        said += f" Too few samples to be ruled out, and so possible for every sample: {_listed(always)}."
+        said += f" Too few samples to be ruled out, and so possible for every sample: {listed(always)}."
     away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
     if not away:
         return f"{said} No {record.noun} is left unanswered far more often than the rest."
-    return f"{said} Left unanswered far more often than the rest: {_listed(away)}."
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{said} Left unanswered far more often than the rest: {listed(away)}."

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.datasets import load_digits
@@ -120,7 +121,8 @@ def boundaries(*, samples: int, seed: int, ratio: float = 50) -> Boundaries:
     said = {}
     for method in ("cross_entropy", "uncertainty_margin"):
         model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x, rare)
-        said[method] = model.predict_proba(points)[:, 1].reshape(61, 81) - 0.5
+        logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # whose sign is the decision
+        said[method] = logits.softmax(-1)[:, 1].numpy().astype(np.float64).reshape(61, 81) - 0.5
     return Boundaries(x, rare, axes, said["cross_entropy"], said["uncertainty_margin"])
 
 

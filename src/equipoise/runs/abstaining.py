@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation.abstention import AbstainedShares, shares_of_counts
+from equipoise.evaluation.abstention import AbstainedShares, listed, shares_of_counts
+from equipoise.evaluation.conformal import unanswered, unanswered_rows
 from equipoise.runs.model import Answered, RunModel
 
 BETWEEN = "|"
-MOST_NAMED = 8
 
 
 @dataclass
@@ -47,9 +47,8 @@ class Abstained:
     def add(self, answered: Answered) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which classes remain possible, shaped as the logits, and the predictions: the only one where one remains."""
         possible = self.model.calibrated.sets(answered.logits, self.level)
-        certain = possible.sum(-1) == 1
-        told = np.where(certain, possible.argmax(-1), answered.predicted)
-        out = ~certain.all(1) if self.model.multilabel else ~certain
+        told = np.where(unanswered(possible), answered.predicted, possible.argmax(-1))
+        out = unanswered_rows(possible)
         if self.model.multilabel:
             self.samples += told.sum(0)
             self.sent += told[out].sum(0)
@@ -58,6 +57,10 @@ class Abstained:
             self.sent += np.bincount(told[out], minlength=len(self.samples))
         self.total, self.rows = self.total + len(out), self.rows + int(out.sum())
         return possible, told
+
+    def add_unread(self, count: int) -> None:
+        """Samples that could not be read: unanswered, and of no class."""
+        self.total, self.rows = self.total + count, self.rows + count
 
     @property
     def shares(self) -> AbstainedShares | None:
@@ -72,12 +75,12 @@ class Abstained:
         yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have not exactly one class left."
         away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
         if away:
-            yield f"left unanswered far more often than the rest, of what would be called so: {_listed(away)}."
+            yield f"left unanswered far more often than the rest, of what would be called so: {listed(away)}."
         always = never_ruled_out(self.model, self.level)
         if always:
             yield (
                 f"calibrated on too few samples to be ruled out at {self.level:.4g}, and so possible everywhere: "
-                f"{_listed(always)}{self._remedy()}."
+                f"{listed(always)}{self._remedy()}."
             )
 
     def _remedy(self) -> str:
@@ -91,9 +94,7 @@ class Abstained:
 def never_ruled_out(model: RunModel, level: float) -> list[str]:
     """Classes, or attributes one of whose answers, had fewer calibration samples than the level needs."""
     assert model.calibrated.thresholds is not None
-    infinite = np.isinf(model.calibrated.thresholds.thresholds(level))
-    always = np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
-    return [model.classes[place] for place in np.flatnonzero(always)]
+    return [model.classes[place] for place in np.flatnonzero(model.calibrated.thresholds.never_ruled_out(level))]
 
 
 def set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
@@ -102,17 +103,12 @@ def set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
     For several labels ``set_NAME`` for each attribute, of 0 and 1, and whether any of them is not settled.
     """
     if not model.multilabel:
-        return {"set": _joined(possible, model.classes), "abstain": possible.sum(1) != 1}
+        return {"set": _joined(possible, model.classes), "abstain": unanswered_rows(possible)}
     columns = {f"set_{name}": _joined(possible[:, place], ("0", "1")) for place, name in enumerate(model.classes)}
-    return columns | {"abstain": (possible.sum(-1) != 1).any(1)}
+    return columns | {"abstain": unanswered_rows(possible)}
 
 
 def _joined(possible: NDArray[np.bool_], names: tuple[str, ...]) -> Any:
     kinds, which = np.unique(possible, axis=0, return_inverse=True)
     texts = [BETWEEN.join(name for name, has in zip(names, kind, strict=True) if has) for kind in kinds.tolist()]
     return pd.array([texts[place] for place in which.ravel().tolist()], dtype="string")
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -2,9 +2,11 @@
 
 No epoch has seen these samples, so that they tell how far the probabilities can be believed. A figure of calibration
 or coverage on the very samples that were calibrated on would flatter, so each sample's probabilities and set of classes
-come from a calibration on folds without it, groups kept together.
+come from a calibration on folds without it, groups kept together. Sets take more folds: a scaling fits as well to half
+of many samples, but a rare class needs nearly all of its own to be ruled out as the saved model does.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,16 +17,18 @@ from torch import Tensor
 
 from equipoise.data.splits import grouped_folds, stratified_folds
 from equipoise.evaluation.calibrated import Calibrated
+from equipoise.evaluation.conformal import LEVEL
 from equipoise.training.scaling import Scaling
 
 FEWEST = 50
 """Held-out samples from which on a scaling is fitted to them: of fewer, one number strays by a third or more."""
 FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
 """Half of many samples calibrates as well as four fifths do, in less time."""
-LEVEL = 0.9
-"""Of the sets that the report shows."""
+SET_FOLDS = 10
+"""For sets, whose thresholds cost little to find."""
 
 Source = Literal["held_out", "held_back", "nothing"]
+Parts = list[tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -35,31 +39,41 @@ class HeldOutCalibration:
         model: calibrated on all samples.
         source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
             two stages have left out.
-        folds: how many parts the samples' own figures come from; 0 for too few samples.
-        probabilities, uncalibrated, sets: of the held-out samples, see ``HeldOut``.
+        folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
+        probabilities, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None without folds.
     """
 
     model: Calibrated
     source: Source
     folds: int
     probabilities: NDArray[np.float32]
-    uncalibrated: NDArray[np.float32]
-    sets: NDArray[np.bool_]
+    uncalibrated: NDArray[np.float32] | None
+    sets: NDArray[np.bool_] | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """For ``run.json``."""
-        return {"source": self.source, "samples": len(self.probabilities), "folds": self.folds}
+    def as_dict(self, classes: Sequence[str]) -> dict[str, Any]:
+        """For ``run.json``; which classes the saved model never rules out, by their names."""
+        assert self.model.thresholds is not None
+        always = np.flatnonzero(self.model.thresholds.never_ruled_out(LEVEL))
+        return {
+            "source": self.source,
+            "samples": len(self.probabilities),
+            "folds": self.folds,
+            "level": LEVEL,
+            "never_ruled_out": [classes[place] for place in always.tolist()],
+        }
 
     @property
     def note(self) -> str | None:
-        """A sentence where the held-out samples are too few."""
+        """A sentence where the held-out samples are too few, or cannot be divided."""
         if self.source == "held_out":
             return None
         rest = "are not calibrated" if self.source == "nothing" else "stay calibrated on training samples held back"
-        return (
-            f"{len(self.probabilities)} held-out samples are too few to calibrate on, {FEWEST} are needed; "
-            f"probabilities {rest}."
-        )
+        samples = len(self.probabilities)
+        if samples >= FEWEST:
+            return (
+                f"all {samples} held-out samples are of one group, and too alike to calibrate on; probabilities {rest}."
+            )
+        return f"{samples} held-out samples are too few to calibrate on, {FEWEST} are needed; probabilities {rest}."
 
 
 def calibrate_held_out(
@@ -74,33 +88,35 @@ def calibrate_held_out(
         seed: of the folds.
     """
     plain = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
-    probabilities, sets = calibrated.probabilities(logits), np.ones(tuple(logits.shape), dtype=np.bool_)
-    parts = _folds(labels, groups, seed)
-    enough = len(labels) >= FEWEST
-    for others, own in parts:
-        fitted = _fitted(calibrated, logits[others], labels[others], enough)
+    probabilities, target = calibrated.probabilities(logits), torch.from_numpy(labels)
+    parts = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
+    enough = len(labels) >= FEWEST and len(parts) > 0
+    for others, own in parts if enough else ():
+        fitted = calibrated.fitted(logits[others], target[others])
         probabilities[torch.from_numpy(own)] = fitted.probabilities(logits[own])
-        sets[own] = fitted.sets(logits[own], LEVEL)
     source: Source = "held_out" if enough else "nothing" if _is_none(calibrated.scaling) else "held_back"
     several = labels.ndim == 2
     return HeldOutCalibration(
-        _fitted(calibrated, logits, labels, enough),
+        calibrated.fitted(logits, target) if enough else calibrated.with_thresholds(logits, target),
         source,
         len(parts),
         _own(probabilities, several),
-        _own(plain.probabilities(logits), several),
-        sets,
+        _own(plain.probabilities(logits), several) if parts else None,
+        _sets(calibrated, logits, target, _folds(labels, groups, SET_FOLDS, seed)) if parts else None,
     )
 
 
-def _fitted(calibrated: Calibrated, logits: Tensor, labels: NDArray[np.int64], enough: bool) -> Calibrated:
-    target = torch.from_numpy(labels)
-    return calibrated.fitted(logits, target) if enough else calibrated.with_thresholds(logits, target)
+def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, parts: Parts) -> NDArray[np.bool_]:
+    """Which classes remain possible for each sample, by thresholds from the other parts."""
+    found = np.ones(tuple(logits.shape), dtype=np.bool_)
+    for others, own in parts:
+        found[own] = calibrated.with_thresholds(logits[others], target[others]).sets(logits[own], LEVEL)
+    return found
 
 
-def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, seed: int) -> list[tuple[Any, Any]]:
+def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, seed: int) -> Parts:
     units = len(labels) if groups is None else len(set(groups.tolist()))
-    folds = min(FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, units)
+    folds = min(most, units)
     if folds < 2:
         return []
     if groups is None:

@@ -1,6 +1,7 @@
 """The class mix where a run is used: named, read from a file, or estimated from the samples themselves."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def mix_of(model: RunModel, probabilities: NDArray[np.float32]) -> Mix:
     if model.multilabel:
         given = np.stack((1 - given, given), axis=-1)
     given /= given.sum(-1, keepdims=True)
-    return estimate_prior(given, old=model.calibrated.prior.numpy())
+    return estimate_prior(given, old=model.calibrated.prior.numpy(), smoothing=1)
 
 
 def named_shares(model: RunModel, mix: Mix) -> dict[str, float]:
@@ -124,6 +125,6 @@ def _ordered(given: Mapping[str, Any], model: RunModel) -> Mix:
             f"{', '.join(model.classes[:10])}{', …' if len(model.classes) > 10 else ''}."
         )
     shares = [given[name] for name in model.classes]
-    if not all(type(share) in (int, float) and np.isfinite(share) and share >= 0 for share in shares):
-        raise InvalidInputError("the shares of --prior must be numbers, none negative.")
+    if not all(type(share) in (int, float) and 0 <= share <= sys.float_info.max for share in shares):
+        raise InvalidInputError("the shares of --prior must be numbers, none negative and none beyond all measure.")
     return np.array(shares, dtype=np.float64)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Samples, open_data
 from equipoise.data.images import Images, duplicate_note
+from equipoise.data.open import grouped
 from equipoise.data.split_file import Split
 from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
@@ -75,14 +76,30 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: Watcher) -> Di
         rows = np.flatnonzero(samples.partition == "train")
         told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
     train = samples.take(rows)
-    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # nothing is divided there
+    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may have no such column
     if isinstance(train.x, Images):  # read as the network will take them
         test = _read(str(options.test), asked, told, size=train.x.size, channels=train.x.channels)
     else:
         test = _read(str(options.test), asked, told)
+    test = _with_groups(test, options, told)
     if test.partition is not None and "test" in test.partition:
         test = test.part("test")
     return Division(train, test, Split(rows, [], []), len(samples))
+
+
+def _with_groups(test: Samples, options: TrainOptions, told: Watcher) -> Samples:
+    """Groups of a test table are kept together where it is divided to calibrate; it need not have the column."""
+    if options.group is None or test.groups is not None:
+        return test
+    if options.group not in map(str, getattr(test.x, "columns", ())):
+        told.note(
+            f"{options.test} has no column {options.group!r}: its samples are calibrated on as if each stood alone."
+        )
+        return test
+    found = grouped(test, options.group)
+    for sentence in found.notes[len(test.notes) :]:
+        told.note(sentence)
+    return found
 
 
 def _parts(samples: Samples, options: TrainOptions, told: Watcher) -> Division:

@@ -11,6 +11,7 @@ from equipoise.data import Samples, open_data
 from equipoise.data.unpacking import is_archive
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import AbstainedShares, Scores, abstained_shares
+from equipoise.evaluation.conformal import unanswered_rows
 from equipoise.runs.abstaining import Abstained, never_ruled_out
 from equipoise.runs.class_mix import ESTIMATE, class_mix, mix_of, named_shares
 from equipoise.runs.held_out import label_places, score
@@ -115,11 +116,10 @@ def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[n
         covered = [held[labels[:, place] == 1, place] for place in range(size)]
     else:
         covered = [held[labels == place] for place in range(size)]
-    out = (possible.sum(-1) != 1).reshape(len(labels), -1).any(1)
     return SetScores(
         asked.level,
         tuple(float(part.mean()) if len(part) else float("nan") for part in covered),
-        abstained_shares(labels, out, size),
+        abstained_shares(labels, unanswered_rows(possible), size),
         float(possible.sum(-1).mean()),
         tuple(never_ruled_out(model, asked.level)),
     )

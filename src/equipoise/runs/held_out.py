@@ -33,7 +33,8 @@ class HeldOut:
         uncertainty: see :mod:`equipoise.runs.answers`.
         before: what the network of the softmax stage predicted; None where there was no such stage.
         rows: of the user's data.
-        uncalibrated: probabilities without a scaling, at the same class mix.
+        uncalibrated: probabilities without a scaling, at the same class mix; None, as the sets, where all are one
+            group, and cannot be divided into some to calibrate on and others to score.
         sets: which classes cannot be ruled out at 90 %, (samples, classes) or (samples, attributes, 2), likewise from
             other samples.
         prior: the class mix of the probabilities, (classes,) or (attributes, 2).
@@ -45,8 +46,8 @@ class HeldOut:
     uncertainty: NDArray[np.float32]
     before: NDArray[np.int64] | None
     rows: NDArray[np.int64]
-    uncalibrated: NDArray[np.float32]
-    sets: NDArray[np.bool_]
+    uncalibrated: NDArray[np.float32] | None
+    sets: NDArray[np.bool_] | None
     prior: NDArray[np.float64]
 
     def save(self, folder: Path) -> None:

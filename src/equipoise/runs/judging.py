@@ -55,7 +55,8 @@ def judge_labels(model: RunModel, division: Division, rows: Any, tested: Any, so
 def _features(model: RunModel, rows: Any) -> Iterator[Part]:
     """Of the last layer, before its dropout."""
     backbone = model.network.eval().backbone
-    step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
+    numbers = FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64))
+    step = rows_at_once(max(numbers, len(model.classes)))  # the judge reckons with every class
     for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
         yield backbone(torch.tensor(rows[part])).float().numpy(), part

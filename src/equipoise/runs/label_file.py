@@ -50,7 +50,8 @@ def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels
     path = folder / LABELS
     if not path.exists():
         raise InvalidInputError(
-            f"{folder} is of a version that did not judge labels; train again by `equipoise train --config "
+            f"{folder} keeps no judged labels: an earlier version wrote it, or its notes say why; train again by "
+            f"`equipoise train --config "
             f"{folder / 'run.json'} --out NEW`."
         )
     stored = load_arrays(path, remedy=REMEDY)

@@ -135,6 +135,8 @@ def predictions(
         found[known] = answered.predicted
         if unanswered is not None:
             possible[known], found[known] = unanswered.add(answered)
+    if unanswered is not None:
+        unanswered.add_unread(len(part.broken))
     unread = ~known
     if isinstance(model.input, TableInput) and known.any():
         unread |= model.input.encoder.unread_rows

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from equipoise.data import Samples
 from equipoise.data.split_file import save_split
 from equipoise.data.summary import summarize
+from equipoise.errors import EquipoiseError
 from equipoise.estimator import UncertaintyBalancedClassifier
 from equipoise.evaluation import Scores
 from equipoise.runs.division import Division, GivenSamples, divide
@@ -30,6 +31,7 @@ from equipoise.runs.gallery import gallery
 from equipoise.runs.held_out import HeldOut, Tested, answer_held_out, label_places, score
 from equipoise.runs.inputs import RunInput, make_input
 from equipoise.runs.judging import judge_labels
+from equipoise.runs.label_file import JudgedLabels
 from equipoise.runs.model import RunModel
 from equipoise.runs.options import TrainOptions
 from equipoise.runs.processes import is_main, wait_for_all
@@ -101,12 +103,14 @@ def train_run(
     estimator.calibrated_, held = answered.model.calibrated, answered.held
     if answered.calibration.note is not None:
         told.note(answered.calibration.note)
-    learnt = _learnt(model, estimator, train) | {"calibration": answered.calibration.as_dict()}
+    learnt = _learnt(model, estimator, train) | {"calibration": answered.calibration.as_dict(model.classes)}
     seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
     if is_main():
+        judged = _judged(model, division, rows, tested, folder / SOFTMAX, told)
         _keep(folder, learnt | {"notes": told.notes, "seconds": seconds}, prepared, found, before, held)
         write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
-        judge_labels(model, division, rows, tested, folder / SOFTMAX).save(folder)
+        if judged is not None:
+            judged.save(folder)
         estimator.save(folder)  # last of all: a folder with a model is a finished run
     return RunResult(
         folder,
@@ -126,6 +130,20 @@ def _report(folder: Path) -> Path:
     from equipoise.report.page import REPORT
 
     return write_report(folder) if is_main() else folder / REPORT
+
+
+def _judged(
+    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: Watcher
+) -> JudgedLabels | None:
+    """None, and a note, where it fails: a trained model must not be lost for it."""
+    try:
+        return judge_labels(model, division, rows, tested, softmax)
+    except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
+        reason = (
+            "the memory is too small" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
+        )
+        told.note(f"the labels could not be judged ({reason}); `equipoise inspect` has nothing to show of this run.")
+        return None
 
 
 def _tested(

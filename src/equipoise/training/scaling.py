@@ -26,7 +26,7 @@ NUMBERS = 2**22
 WIDEST = 5.0
 """Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
 SMALLEST_SHARE = 1e-12
-"""Of a class in a mix; one that is not there has no odds to move."""
+"""Of a class among the samples that a scaling is fitted to."""
 FORMS = ("temperature", "offsets", "vector")
 """In the order of how many numbers they fit: 1, 1 + C, 1 + 2C."""
 
@@ -44,7 +44,7 @@ class Scaling:
         Args:
             odds: π/a, the class mix that is wanted over the one which the logits are aimed at; of any scale.
         """
-        shift = odds.to(logits.dtype).clamp_min(SMALLEST_SHARE).log()
+        shift = odds.to(logits.dtype).log()  # a class that is not in the mix is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
 
     @classmethod
@@ -66,12 +66,13 @@ def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
             f"a scaling is fitted to samples and their labels, got logits {tuple(logits.shape)} and labels "
             f"{tuple(target.shape)}."
         )
-    most = max(1, NUMBERS // max(1, logits[0].numel()))
+    fewest = SAMPLES_A_CLASS * logits.shape[-1]
+    most = max(fewest, NUMBERS // logits[0].numel())
     if len(logits) > most:  # evenly among the samples, which are in no order
-        some = torch.linspace(0, len(logits) - 1, most).long()
+        some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
-    z, y, odds = logits.detach().double().cpu(), target.cpu(), odds.double().cpu()
-    fewest = SAMPLES_A_CLASS * z.shape[-1]
+    z, y = logits.detach().double().cpu(), target.cpu()
+    odds = odds.double().cpu().clamp_min(SMALLEST_SHARE)  # of a class without samples here nothing is learnt
     if len(z) < max(FOLDS, fewest):
         return _fit(z, y, odds, "temperature")
     return _fit(z, y, odds, _best_form(z, y, odds))
@@ -129,7 +130,8 @@ def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str) -> Scaling:
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        found = _losses(scaling(), z, y, odds).mean() + (own * free).square().sum() / (2 * len(z))
+        size = common.square() + (own * free).square().sum()
+        found = _losses(scaling(), z, y, odds).mean() + size / (2 * y.numel())
         found.backward()
         return found
 

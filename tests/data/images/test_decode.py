@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import struct
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -168,6 +169,14 @@ def test_pad_leaves_black_beside_and_stretch_fills():
 def test_any_shape_gives_the_size_asked_for(shape, fit):
     content = encoded(Image.fromarray(noise(0, *shape)))
     assert decoded(content, 17, 31, fit=fit).shape == (3, 17, 31)
+
+
+def test_more_pixels_than_the_bytes_can_hold_are_refused_before_memory_is_taken():
+    empty = encoded(Image.new("1", (5000, 5000)), "PNG")  # nothing is emptier, and it is read
+    assert decoded(empty).shape[0] == 3
+    header = struct.pack("<2sIIIIiiHHIIIIII", b"BM", 99, 0, 54, 40, 5000, 5000, 1, 24, 0, 0, 0, 0, 0, 0)
+    with pytest.raises(UnreadableImageError, match=r"5000 × 5000 pixels cannot be in its \d+ bytes"):
+        decoded(header + bytes(40))
 
 
 def test_a_bomb_is_refused_before_it_is_decoded():

@@ -18,6 +18,8 @@ Fit = Literal["crop", "pad", "stretch"]
 Size = tuple[int, int]  # height, width
 Pixels = NDArray[np.uint8]
 
+MANY_PIXELS, PIXELS_A_BYTE = 2**24, 10_000
+"""More pixels than the first need a byte for every 10,000: the emptiest PNG has 8,256 a byte."""
 LIMIT_PIXELS = 64_000_000
 LIMIT_BYTES = 2**30
 # Formats decoded by a library, none that starts another program (EPS does); the commonest first.
@@ -117,6 +119,8 @@ def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
     image = Image.open(io.BytesIO(content), formats=FORMATS)
     if image.width * image.height > limit:
         raise ValueError(f"{image.width} × {image.height} pixels are more than the limit of {limit:,}")
+    if image.width * image.height > max(MANY_PIXELS, PIXELS_A_BYTE * len(content)):
+        raise ValueError(f"{image.width} × {image.height} pixels cannot be in its {len(content):,} bytes")
     return image
 
 
