@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import kill_points_page
+
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/reliability.md"
 Figures = dict[str, Any]
@@ -199,26 +201,9 @@ def _stream_lines(part: Figures) -> list[str]:
 LOADS = {"table": _table_lines, "images": _images_lines, "classes": _classes_lines, "stream": _stream_lines}
 
 
-def kill_section() -> list[str]:
-    """Runs that were killed."""
-    found = read("kill_points")
-    if not found:
-        return []
-    rows = [[f"`{one['name']}`", one["kills"], one["equal"]] for one in found["commands"]]
-    return [
-        "## Killed at any moment",
-        "",
-        "Each command is killed (SIGKILL) at random moments and started again until it is done; then its results are "
-        "compared with those of a run that nobody disturbed.",
-        "",
-        *table(("command", "kills", "results equal"), rows),
-        *versions([found]),
-    ]
-
-
 def lines() -> list[str]:
     """The page, line by line."""
-    return ["# Reliability", "", *fuzz_section(), *load_section(), *kill_section()]
+    return ["# Reliability", "", *fuzz_section(), *load_section(), *kill_points_page.lines()]
 
 
 if __name__ == "__main__":

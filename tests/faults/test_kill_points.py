@@ -8,7 +8,7 @@ import pytest
 
 from tests.training.processes import ENVIRONMENT, ROOT
 
-KILLS = 2
+KILLS = 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another process's time is read as Linux has it")

@@ -27,7 +27,10 @@ LONGEST_NOTES = 2**20
 NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 """Members that are no file, but what is to be known of the next one."""
 
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError)
+BROKEN = (
+    *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError),
+    NotImplementedError,  # a zip of a version that there is not
+)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
