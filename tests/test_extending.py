@@ -13,7 +13,7 @@ from equipoise.compare import METHODS
 from equipoise.data.sets import DATASETS
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
-from equipoise.models import BACKBONES
+from equipoise.models import BACKBONES, build_backbone
 from tests.data.sets import layouts
 from tests.data.sets import test_contract as sets_contract
 from tests.losses import test_contract as losses_contract
@@ -101,3 +101,5 @@ def test_the_metric_is_the_smallest_recall(followed):
 def test_the_backbone_keeps_the_contract_of_backbones():
     backbones_contract.test_the_contract("tiny")
     backbones_contract.test_images_do_not_see_one_another("tiny")
+    small, large = (build_backbone("tiny")(torch.zeros(1, BACKBONES["tiny"]().in_channels, s, s)) for s in (24, 40))
+    assert small.shape == large.shape  # features of any size of image
