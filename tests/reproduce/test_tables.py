@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from equipoise.compare import METHODS
+from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.reproduce import TABLES, paper, run_table, table_page
+from equipoise.reproduce.cases import Case, Material
+from equipoise.reproduce.run import TableResult
 
 DATA = os.environ.get("EQUIPOISE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="EQUIPOISE_DATA is not set")
@@ -90,3 +93,46 @@ def test_a_table_of_features_runs(table, tmp_path):
     assert all(("scores" in record) != ("cannot_run" in record) for record in result.records)
     page = table_page(result)
     assert all(METHODS[method].label in page for case in result.cases.values() for method in case.methods)
+
+
+def _record(method, seed, each):
+    deviation = {"mean": float(np.mean(each)), "deviation": float(np.std(each)), "each": each}
+    plain = dict.fromkeys(("accuracy", "balanced_accuracy", "recall_product"), float(np.mean(each)))
+    scores = plain | dict.fromkeys(("precision", "recall", "f1", "g_mean", "iba", "bca"), deviation)
+    return {"case": "made", "method": method, "seed": seed, "fold": 0, "scores": scores}
+
+
+def _page(case, records):
+    header = {"versions": {"torch": "2"}}
+    return table_page(TableResult("made", {"made": case}, records, header, 2, tune=False, hours=0.1))
+
+
+def test_each_attribute_stands_in_the_order_of_its_imbalance():
+    y = np.array([[1, 1, 1, 0], [1, 0, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1], [1, 1, 0, 0]])
+    names = ("nine tenths", "half", "more", "rare")
+    parts = np.array(["train"] * 5 + ["test"] * 5)
+    samples = Samples(np.zeros((10, 1)), np.concatenate([y, y]), attributes=names, partition=parts)
+    case = Case("made", Material(samples, ""), "official", ("cross_entropy", "weighted"))
+    records = [_record("cross_entropy", seed, [0.5, 0.6, 0.7, 0.8 + seed / 10]) for seed in (0, 1)]
+    records += [_record("weighted", seed, [0.9, 0.9, 0.9, 0.95]) for seed in (0, 1)]
+    lines = _page(case, records).splitlines()
+    at = lines.index("| attribute | positive | cross-entropy | class weights |")
+    assert lines[at + 2 : at + 6] == [
+        "| nine tenths | 100.0 % | 50.0 | 90.0 |",
+        "| rare | 20.0 % | 85.0 | 95.0 |",
+        "| half | 60.0 % | 60.0 | 90.0 |",
+        "| more | 60.0 % | 70.0 | 90.0 |",
+    ]
+
+
+def test_every_score_which_the_paper_prints_has_its_difference():
+    samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
+    printed = {"uncertainty_margin": paper.CIFAR10["uncertainty_margin"], "cross_entropy": {"accuracy": 76.8}}
+    case = Case("made", Material(samples, ""), "official", ("cross_entropy", "uncertainty_margin"), paper=printed)
+    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1)]
+    page = _page(case, records)
+    row = "| class + sample level | 80.6, 75.0, -5.6 | 80.8, 75.0, -5.8 | 80.6, 75.0, -5.6 | 80.4, 75.0, -5.4 |"
+    assert f"{row} 88.7, 75.0, -13.7 | 77.6, 75.0, -2.6 |" in page
+    assert "| cross-entropy | 75.0 ± 0.0 |" in page
+    assert "| 76.8 | -1.8 |" in page
+    assert page.count("| cross-entropy |") == 1

@@ -103,12 +103,13 @@ class FoldRun:
 
 
 def summary(found: Scores) -> dict[str, Any]:
-    """What a table is made of: every score without its confusion matrix, and of the classes only their recalls."""
+    """What a table is made of: every score without its confusion matrix, and of the classes their recall and BCA."""
     plain = found.as_dict()
     kept: dict[str, Any] = {name: plain[name] for name in ("accuracy", "balanced_accuracy", "recall_product")}
     for name in ("precision", "recall", "f1", "g_mean", "iba", "bca"):
         kept[name] = {part: plain[name][part] for part in ("mean", "deviation")}
-    kept["recall"]["each"] = plain["recall"]["each"]
+    for name in ("recall", "bca"):
+        kept[name]["each"] = plain[name]["each"]
     kept["group_recall"] = plain["group_recall"]
     if plain["calibration"] is not None:
         kept["calibration"] = {

@@ -2,10 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from equipoise.compare import METHODS, rank
 from equipoise.compare.ranking import score_of
 from equipoise.reproduce.cases import FOLDS, Case
+from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, orders
 from equipoise.reproduce.run import TableResult
 
 SCORES = {
@@ -38,7 +42,10 @@ def table_page(result: TableResult) -> str:
     ]
     for key, case in result.cases.items():
         records = [record for record in result.records if record["case"] == key]
-        lines += ["", f"## {case.title}", "", *_scores_table(case, records), "", *_ranked(case, records)]
+        lines += ["", f"## {case.title}", "", *_scores_table(case, records), "", *_findings(case, records)]
+        if case.samples.multilabel:
+            lines += ["", *_each_attribute(case, records)]
+        lines += _beside_the_paper(case, records)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -48,7 +55,7 @@ def _tuning(result: TableResult) -> str:
     return "all have the settings their authors published; ours has none to choose."
 
 
-def _scores_table(case: Case, records: Sequence[dict[str, object]]) -> list[str]:
+def _scores_table(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
     shown = ATTRIBUTE_SCORES if case.samples.multilabel else SCORES
     lines = [
         "| method | " + " | ".join(shown.values()) + " | paper | difference |",
@@ -70,7 +77,7 @@ def _scores_table(case: Case, records: Sequence[dict[str, object]]) -> list[str]
     return lines
 
 
-def _cell(records: Sequence[dict[str, object]], name: str) -> str:
+def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
     values = [100 * score_of(record, name) for record in records]
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     text = f"{statistics.fmean(values):.1f} ± {spread:.1f}"
@@ -80,14 +87,61 @@ def _cell(records: Sequence[dict[str, object]], name: str) -> str:
     return f"{text} ({classes:.1f})"
 
 
-def _ranked(case: Case, records: Sequence[dict[str, object]]) -> list[str]:
-    """Who is first, or not to be told from the first, by the scores that count every class alike."""
+def _beside_the_paper(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
+    """Every score of the rows of which the paper prints more than the first."""
+    scored = {
+        method: [record for record in records if record["method"] == method and "scores" in record]
+        for method in case.methods
+        if len(case.paper.get(method, {})) > 1
+    }
+    lines = []
+    for method, own in scored.items():
+        if own:
+            cells = []
+            for name in SCORES:
+                mean, printed = (
+                    100 * statistics.fmean(score_of(record, name) for record in own),
+                    case.paper[method][name],
+                )
+                cells.append(f"{printed:.1f}, {mean:.1f}, {mean - printed:+.1f}")
+            lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} |")
+    if not lines:
+        return []
+    head = ["", "The paper's figure, ours and the difference:", "", f"| method | {' | '.join(SCORES.values())} |"]
+    return [*head, "|---|" + "---|" * len(SCORES), *lines]
+
+
+def _findings(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
+    """Who is first, or not to be told from the first, by the scores that count every class alike; and what is claimed
+    of the method."""
     if len(case.methods) < 2:
         return []
     lines = []
     shared = 1 / (FOLDS - 1) if case.protocol == "grouped" else 0.0
-    for metric, title in (("balanced_accuracy", "balanced accuracy"), ("recall_product", "geometric mean of recalls")):
+    for metric, title in EQUAL_CLASSES.items():
         ranking = rank(records, metric=metric, test_to_train=shared)
         names = ", ".join(f"{METHODS[p.method].label} {100 * p.mean:.1f}" for p in ranking.places if p.tied)
-        lines.append(f"- First or tied for first (95 %, paired over seeds) by {title}: {names}.")
+        lines.append(f"First or tied for first (95 %, paired over seeds) by {title}: {names}.")
+    lines += against_resampling(records)
+    return [f"- {line}" for line in (*lines, *orders(records, test_to_train=shared))]
+
+
+def _each_attribute(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
+    """The mean BCA of every attribute, the most imbalanced first."""
+    scored = {
+        method: [record["scores"]["bca"]["each"] for record in records if record["method"] == method]
+        for method in case.methods
+        if all("scores" in record for record in records if record["method"] == method)
+    }
+    means = {method: np.mean(each, axis=0) for method, each in scored.items() if each}
+    share = case.samples.y[case.split(0, 0)[0]].mean(0)
+    lines = [
+        "BCA of each attribute, the most imbalanced first:",
+        "",
+        f"| attribute | positive | {' | '.join(METHODS[method].label for method in means)} |",
+        "|---|" + "---|" * (1 + len(means)),
+    ]
+    for place in np.argsort(np.minimum(share, 1 - share), kind="stable"):
+        cells = " | ".join(f"{100 * mean[place]:.1f}" for mean in means.values())
+        lines.append(f"| {case.samples.attributes[place]} | {100 * share[place]:.1f} % | {cells} |")
     return lines
