@@ -138,3 +138,15 @@ def test_the_citation_names_the_software_and_the_paper():
     names = re.findall(r"family-names: (\w+)", text)
     assert names == ["Khan", "Hayat", "Zamir", "Shen", "Shao"]
     assert "year: 2019" in text
+
+
+def test_the_lowest_versions_are_those_of_the_metadata():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    allowed = re.search(r"^dependencies = \[(.*?)^\]", text, re.S | re.M)
+    assert allowed is not None
+    lowest = dict(re.findall(r'"([\w-]+)>=([\d.]+)', allowed[1]))
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
+    tried = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert tried.keys() == lowest.keys()
+    for name, version in lowest.items():
+        assert f"{tried[name]}.".startswith(f"{version}."), f"{name} is tried at {tried[name]}, allowed from {version}"
