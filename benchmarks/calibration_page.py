@@ -111,8 +111,6 @@ def lines() -> list[str]:
         for mix in ("natural", "balanced") if cells else ():
             out += [f"## {title}, {mix} mix ({len(cells)} seed{'s' * (len(cells) > 1)})", "", *table(cells, mix)]
     out += [*bar(stored), *coverage(stored)]
-    if "note" in stored:
-        out += [stored["note"], ""]
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in stored["versions"].items()) + ".")
     return out
 

@@ -28,6 +28,7 @@ TESTS = (
 NOT_OURS = (
     "ignore::pytest.PytestRemovedIn10Warning",  # scikit-learn's own checks under a newer pytest
     "ignore::DeprecationWarning:matplotlib",  # an older matplotlib beside a newer pyparsing
+    "ignore:'click:DeprecationWarning",  # an older typer beside a newer click
 )
 ASK = "import importlib.metadata as m, platform, sys; print(platform.python_version(), *map(m.version, sys.argv[1:]))"
 

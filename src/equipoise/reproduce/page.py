@@ -121,7 +121,9 @@ def _findings(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
     for metric, title in EQUAL_CLASSES.items():
         ranking = rank(records, metric=metric, test_to_train=shared)
         names = ", ".join(f"{METHODS[p.method].label} {100 * p.mean:.1f}" for p in ranking.places if p.tied)
-        lines.append(f"First or tied for first (95 %, paired over seeds) by {title}: {names}.")
+        nought = any(place.tied and place.mean == 0 for place in ranking.places)
+        why = " One class that is never found makes it 0." if nought else ""
+        lines.append(f"First or tied for first (95 %, paired over seeds) by {title}: {names}.{why}")
     lines += against_resampling(records)
     return [f"- {line}" for line in (*lines, *orders(records, test_to_train=shared))]
 
