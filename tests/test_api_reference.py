@@ -3,6 +3,7 @@
 Examples are doctests, which the suite runs where they stand, or blocks of the page, which test_docs.py runs.
 """
 
+import functools
 import importlib
 import inspect
 import re
@@ -10,26 +11,42 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from torch import Tensor
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
 ENTRY = re.compile(r"^::: (\S+)\n((?:    .*\n?)*)", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
-ARGUMENTS = re.compile(r"^ +(\w+(?:, \w+)*):(?: |$)", re.M)
-NUMPY_ARGUMENTS = re.compile(r"^(\w+(?:, \w+)*) : ", re.M)
-SHAPE = re.compile(r"\((?:[\w·*. ]+|\.\.\.),[^)]*\)|\bany shape\b|\bshaped as\b|\bone (?:a|for each) \w+")
-ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|ImageSource")
-CONSTANTS = {"BACKBONES", "DATASETS", "DROPOUT_TYPES", "LOSSES", "METHODS"}
-"""Tables by name, which the pages' text tells of."""
+DOCTEST = re.compile(r"^ *>>> .*(?:\n *\S.*)*", re.M)
+ARGUMENTS = re.compile(r"^ +(\w+(?:, \w+)*):\s|^(\w+(?:, \w+)*) : ", re.M)
+SHAPE = re.compile(
+    r"\((?:[\w·*. ]+,[^)]*|\.\.\.)?\)|\bany shape\b|\bbroadcasts\b|shaped as|likewise|\bas (?:in|for)\s+:"
+)
+ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|Images|ImageSource")
+CONSTANTS = {"BACKBONES", "DATASETS", "DROPOUT_TYPES", "LOSSES", "METHODS", "__version__"}
+"""Of an ``__all__``, but nothing to call: the pages' own text tells of them."""
 
 
-class Shown(NamedTuple):
-    """An object of a page, with the page's text and the class it belongs to."""
+class Entry(NamedTuple):
+    """An object of a page, with the text of the page and the class it belongs to."""
 
     name: str
     found: object
     page: str
     owner: type | None = None
+
+    @property
+    def last(self):
+        return self.name.rpartition(".")[2]
+
+    @property
+    def text(self):
+        """Its own docstring, and its class's. One that it inherits says nothing about it."""
+        return "\n".join(inspect.cleandoc(each.__doc__ or "") for each in (self.found, self.owner) if each is not None)
+
+    @property
+    def examples(self):
+        return "\n".join([*DOCTEST.findall(self.text), *BLOCK.findall(self.page)])
 
 
 def located(name):
@@ -47,73 +64,170 @@ def located(name):
 
 
 def members(found):
-    """Public functions, classes and properties that an object defines itself and describes."""
-    for name, value in vars(found).items():
-        value = getattr(value, "__func__", value)
-        own = isinstance(value, property) or getattr(value, "__module__", None) in (
-            found.__name__,
-            getattr(found, "__module__", None),
-        )
-        if not name.startswith("_") and own and (callable(value) or isinstance(value, property)) and value.__doc__:
+    """What the site shows below a module or a class: the public things it defines itself and describes."""
+    listed = getattr(found, "__all__", [name for name in vars(found) if not name.startswith("_")])
+    for name in listed:
+        value = inspect.getattr_static(found, name)
+        value = getattr(value, "__func__", value)  # of a class method
+        if not (inspect.isfunction(value) or inspect.isclass(value) or isinstance(value, property)):
+            continue
+        imported = inspect.ismodule(found) and not hasattr(found, "__all__") and value.__module__ != found.__name__
+        if value.__doc__ and not imported:
             yield name, value
 
 
-def shown(page):
+@functools.cache
+def entries(page):
+    return list(_entries(page))
+
+
+def _entries(page):
     text = page.read_text(encoding="utf-8")
     for name, options in ENTRY.findall(text):
-        chosen = re.search(r"members: \[(.*)\]", options)
-        wanted = None if chosen is None else chosen[1].split(", ")
-        found = located(name)
+        found, wanted = located(name), re.search(r"members: \[(.*)\]", options)
+        below = dict(members(found)) if inspect.isclass(found) or inspect.ismodule(found) else {}
+        if wanted is not None:
+            below = {member: below[member] for member in wanted[1].split(", ")}
         if not inspect.ismodule(found):
-            yield Shown(name, found, text)
+            yield Entry(name, found, text)
         owner = found if inspect.isclass(found) else None
-        for member, value in members(found) if inspect.isclass(found) or inspect.ismodule(found) else ():
-            if wanted is not None and member not in wanted:
-                continue
-            yield Shown(f"{name}.{member}", value, text, owner)
+        for member, value in below.items():
+            yield Entry(f"{name}.{member}", value, text, owner)
             if owner is None and inspect.isclass(value):
-                yield from (Shown(f"{name}.{member}.{n}", v, text, value) for n, v in members(value))
-
-
-ALL = [pytest.param(entry, id=entry.name) for page in PAGES for entry in shown(page)]
-
-
-def doc(found):
-    """Its own docstring: one that is inherited says nothing about it."""
-    return inspect.cleandoc(found.__doc__ or "")
+                yield from (Entry(f"{name}.{member}.{n}", v, text, value) for n, v in members(value))
 
 
 def parameters(found):
-    if isinstance(found, property):
+    """Names and annotations of what it is called with."""
+    if isinstance(found, property) or (inspect.isclass(found) and issubclass(found, BaseException)):
         return {}
-    try:
-        given = inspect.signature(found).parameters
-    except ValueError:
-        return {}
-    builtin = inspect.isclass(found) and issubclass(found, BaseException)
-    return {} if builtin else {name: str(p.annotation) for name, p in given.items() if name not in ("self", "cls")}
+    called = found.__call__ if getattr(found, "_is_protocol", False) else found
+    given = inspect.signature(called).parameters
+    return {name: str(each.annotation) for name, each in given.items() if name not in ("self", "cls")}
 
 
-def lacks(entry):
-    """What a reader misses in an entry, a word each."""
-    own = doc(entry.found)
-    whole = own if entry.owner is None else own + "\n" + doc(entry.owner)
-    name = entry.name.rpartition(".")[2]
-    code = "\n".join([*re.findall(r"^\s*(?:>>>|\.\.\.) (.*)", whole, re.M), *BLOCK.findall(entry.page)])
-    called = rf"\.{name}\b" if entry.owner is not None and name != "forward" else rf"\b{name}\b"
-    if name == "forward":
-        called = r"\w\("  # a module is called by its own name
-    found = [] if re.search(called, code) else ["an example"]
-    told = {n for group in [*ARGUMENTS.findall(whole), *NUMPY_ARGUMENTS.findall(whole)] for n in group.split(", ")}
-    if entry.owner is not None:
-        told |= set(re.findall(r"\w+", whole))
+def is_shown(entry, others):
+    """Whether an example uses it: by its name, a method on an object, a result by a function that gives it."""
+    if entry.last == "forward":
+        return bool(entry.examples)  # a module is called itself
+    if entry.owner is None and ">>> " in entry.text:
+        return True
+    used = rf"(?:\.|def ){entry.last}\b" if entry.owner is not None else rf"\b{entry.last}\b"
+    if re.search(used, entry.examples):
+        return True
+    made_by = [other for other in others if gives(other.found, entry.owner or entry.found) and is_shown(other, [])]
+    return any(entry.owner is None or re.search(used, other.examples) for other in made_by)
+
+
+def gives(function, result):
+    return inspect.isfunction(function) and function.__annotations__.get("return") is result
+
+
+def lacks(entry, others):
+    """What a reader misses, a few words each."""
+    missing = [] if is_shown(entry, others) else ["an example"]
+    told = {name for pair in ARGUMENTS.findall(entry.text) for group in pair for name in group.split(", ")}
+    if entry.owner is not None:  # a method may tell of its arguments in its one sentence
+        told |= set(re.findall(r"\w+", entry.text))
     given = parameters(entry.found)
-    found += [f"the argument {name}" for name in given if name not in told]
-    arrays = any(map(ARRAY.search, given.values()))
-    return found + (["shapes"] if arrays and not SHAPE.search(whole) else [])
+    missing += [f"the argument {name}" for name in given if name not in told]
+    arrays = [name for name, kind in given.items() if ARRAY.search(kind)]
+    return missing + [f"the shape of {name}" for name in arrays if not SHAPE.search(sentence(entry.text, name))]
 
 
-@pytest.mark.parametrize("entry", ALL)
-def test_every_object_has_its_arguments_shapes_and_an_example(entry):
-    assert doc(entry.found), f"{entry.name} has no docstring"
-    assert lacks(entry) == []
+def sentence(text, name):
+    """What is said of an argument: its own lines of a list of them, or all of a text without it."""
+    own = re.search(rf"^( +)(?:\w+, )*{name}(?:, \w+)*:\s.*(?:\n\1 +.*)*", text, re.M)
+    return text if own is None else own[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_object_has_its_arguments_shapes_and_an_example(page):
+    found = {entry.name: lacks(entry, entries(page)) for entry in entries(page)}
+    assert found
+    assert {name: missing for name, missing in found.items() if missing} == {}
+
+
+def test_every_public_name_has_a_place():
+    names = [name for page in PAGES for name, _ in ENTRY.findall(page.read_text(encoding="utf-8"))]
+    shown = [entry.found for page in PAGES for entry in entries(page)]
+    packages = {name.rpartition(".")[0] for name in names} | {"equipoise"}
+    public = {
+        f"{package}.{name}": getattr(importlib.import_module(package), name)
+        for package in packages
+        if not inspect.isclass(located(package))
+        for name in getattr(importlib.import_module(package), "__all__", ())
+    }
+    assert len(public) > 80
+    absent = [name for name, found in public.items() if not any(found is each for each in shown)]
+    assert {name.rpartition(".")[2] for name in absent} <= CONSTANTS, absent
+
+
+def test_nothing_has_two_places():
+    names = [entry.found for page in PAGES for entry in entries(page) if entry.owner is None]
+    assert [found.__qualname__ for found in names if sum(found is other for other in names) > 1] == []
+
+
+def bare(values: Tensor, level: float) -> None:
+    """Nothing is said of either."""
+
+
+class Found:
+    """What there is."""
+
+    def best(self, most):
+        """The first."""
+
+
+class Box:
+    """Holds.
+
+    Args:
+        side: in pixels, any shape.
+        inside: of the other kind.
+
+    >>> Box(2, None).side
+    2
+    """
+
+    def __init__(self, side: Tensor, inside: Tensor):
+        self.side, self.inside = side, inside
+
+    def cut(self):
+        """Smaller."""
+
+    def forward(self):
+        """Nothing."""
+
+
+def seek() -> Found:
+    """Looks."""
+
+
+def test_a_function_without_a_word_on_its_arguments_is_told_of():
+    used = "```python\nbare(1, 2)\n```\n"
+    assert lacks(Entry("m.bare", bare, used), []) == [
+        "the argument values",
+        "the argument level",
+        "the shape of values",
+    ]
+    assert lacks(Entry("m.bare", bare, used.replace("bare", "seek")), [])[0] == "an example"
+
+
+def test_a_result_is_shown_by_what_gives_it_and_its_methods_are_not():
+    page = "```python\nprint(seek())\n```\n"
+    giving = [Entry("m.seek", seek, page)]
+    assert lacks(giving[0], []) == []
+    assert lacks(Entry("m.Found", Found, page), giving) == []
+    assert lacks(Entry("m.Found", Found, page), [Entry("m.bare", bare, page)]) == ["an example"]
+    assert lacks(Entry("m.Found", Found, "```python\n1\n```\n"), [Entry("m.seek", seek, "")]) == ["an example"]
+    best = Entry("m.Found.best", Found.best, page, Found)
+    assert lacks(best, giving) == ["an example", "the argument most"]
+    assert lacks(best._replace(page=page.replace("seek()", "seek().best(1)")), giving) == ["the argument most"]
+
+
+def test_each_argument_has_its_own_shape_and_each_method_its_own_example():
+    assert lacks(Entry("m.Box", Box, ""), []) == ["the shape of inside"]
+    assert lacks(Entry("m.Box.cut", Box.cut, "", Box), []) == ["an example"]
+    assert lacks(Entry("m.Box.forward", Box.forward, "", Box), []) == []  # called by the name of the object
+    assert lacks(Entry("m.Found.forward", Box.forward, "", Found), []) == ["an example"]

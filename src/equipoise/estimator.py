@@ -72,8 +72,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         ``early_stopping`` or ``strength="feedback"``); ``"none"``.
     validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"``, for
         ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
-    early_stopping : stop when balanced accuracy on the held-out samples has not improved for ``patience`` epochs,
-        and keep the best epoch's weights.
+    early_stopping, patience : stop when balanced accuracy on the held-out samples has not improved for ``patience``
+        epochs, and keep the best epoch's weights.
     precision : ``"bf16"`` or ``"fp16"`` trains in mixed precision, for a GPU; the head stays in float32.
     warm_start : start from the weights of the last fit.
     run_dir : a folder for ``metrics.jsonl`` and checkpoints; a fit that was interrupted there goes on.
@@ -152,7 +152,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def fit(
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "UncertaintyBalancedClassifier":
-        """Fit to X (samples, columns), with a backbone (samples, ...) or images, and y: labels, or a 0/1 matrix."""
+        """Fit to X (samples, columns), with a backbone (samples, ...) or images, and to y: labels (samples,), or a 0/1
+        matrix (samples, attributes). ``sample_weight``, (samples,), says how much each counts.
+        """
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
         self._check_together()
@@ -252,7 +254,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         return estimate_prior(fitted.probabilities(x), old=self.calibrated_.prior.numpy(), smoothing=1)
 
     def calibrate(self, X: ArrayLike | Images, y: ArrayLike) -> "UncertaintyBalancedClassifier":
-        """Calibrate probabilities and sets of labels anew, on labelled samples that were not trained on."""
+        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on."""
         fitted, x = self._ready(X)
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(x, labels)
@@ -276,7 +278,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         return fitted.spread(x, passes=passes or self.passes, total=kind == "total")
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model as ``model.safetensors`` and ``model.json``; nothing in them can run code."""
+        """Write the fitted model into a ``folder`` as ``model.safetensors`` and ``model.json``; nothing in them can run
+        code.
+        """
         check_is_fitted(self)
         parameters = {name: _plain(value) for name, value in self.get_params().items()}
         parameters = {name: value for name, value in parameters.items() if name not in ("backbone", "run_dir")}
@@ -298,7 +302,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
-        """Read a model written by :meth:`save`; one with a backbone of yours needs that backbone again."""
+        """Read a model written by :meth:`save` from its ``folder``; one with a ``backbone`` of yours needs it again."""
         model = load_model(Path(folder))
         if model.custom_backbone and backbone is None:
             raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")

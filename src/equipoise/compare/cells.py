@@ -21,7 +21,17 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One fit: a method on a case, with a seed and a fold."""
+    """One fit: a method on a case, with a seed and a fold.
+
+    Args:
+        case: the data's name.
+        method: its name in ``METHODS``.
+        seed: of the folds and of the weights.
+        fold: which one, from 0.
+
+    >>> Cell("iris", "focal", seed=3, fold=1).key
+    '["iris", "focal", 3, 1]'
+    """
 
     case: str
     method: str
@@ -66,8 +76,8 @@ class CellStore:
 
     >>> with CellStore(None, data={"iris": "5f3a"}, settings={"folds": 3}) as store:
     ...     store.add(Cell("iris", "cross_entropy", 0), {"scores": {"accuracy": 0.9}})
-    ...     Cell("iris", "cross_entropy", 0) in store, len(store)
-    (True, 1)
+    ...     Cell("iris", "cross_entropy", 0) in store, [record["scores"] for record in store.records]
+    (True, [{'accuracy': 0.9}])
     """
 
     def __init__(self, path: str | Path | None, *, data: Mapping[str, str], settings: Mapping[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """How each kind of contestant is trained and asked: one network under any head, on any rows, or none at all."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.compare.linear_svm import ROUNDS, fit_linear_svm, linear_svm_codes
 from equipoise.compare.margins import LateMargins
 from equipoise.compare.network import (
     Array,
@@ -119,24 +119,19 @@ def support_vectors(kernel: Literal["linear", "rbf"]) -> Fit:
         options: FitOptions,  # noqa: ARG001
         knob: Knob,
     ) -> Predicted:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
-        from sklearn.svm import SVC, LinearSVC
 
         classes, target = _one_label(f"svm_{kernel}", y_train)
-        machine = (
-            LinearSVC(class_weight="balanced", max_iter=5000, random_state=seed, **knob)
-            if kernel == "linear"
-            else SVC(class_weight="balanced", cache_size=500, random_state=seed, **knob)
-        )
-        model = make_pipeline(StandardScaler(), machine)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", ConvergenceWarning)
-            model.fit(_flat(x_train), target.numpy())
-        stopped = any(issubclass(each.category, ConvergenceWarning) for each in caught)
-        notes = (f"svm_{kernel} stopped after 5,000 rounds without converging.",) if stopped else ()
-        return Predicted(classes[model.predict(_flat(x_test))], None, classes, notes)
+        scale = StandardScaler().fit(_flat(x_train))
+        rows, asked = scale.transform(_flat(x_train)), scale.transform(_flat(x_test))
+        if kernel == "rbf":
+            from sklearn.svm import SVC
+
+            machine = SVC(class_weight="balanced", cache_size=500, random_state=seed, **knob)
+            return Predicted(classes[machine.fit(rows, target.numpy()).predict(asked)], None, classes)
+        weights, settled = fit_linear_svm(rows, target.numpy(), cost=knob.get("C", 1.0))
+        notes = () if settled else (f"svm_linear stopped after {ROUNDS:,} rounds without converging.",)
+        return Predicted(classes[linear_svm_codes(weights, asked)], None, classes, notes)
 
     return fit
 

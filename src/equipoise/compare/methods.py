@@ -40,9 +40,13 @@ class Method:
 
     Args:
         label: its name in a table.
+        family: what kind of remedy it is.
         fit: trains and predicts.
         grid: settings for tuning, the published one, ``{}``, first; without a knob only that.
         variant: of the paper's method or of a margin head, for research; ``compare`` leaves these out unless asked.
+
+    >>> METHODS["focal"].family, METHODS["focal"].grid
+    ('loss', ({}, {'gamma': 0.5}, {'gamma': 1.0}, {'gamma': 5.0}))
     """
 
     label: str

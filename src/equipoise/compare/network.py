@@ -38,11 +38,17 @@ class FitOptions:
     """What all contestants have in common; None is chosen from the number of training samples, as the estimator does.
 
     Args:
+        epochs, batch_size, width: of training and of the hidden layers.
+        learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
+        dropout: share dropped between the hidden layers and in front of the class vectors.
         passes: stochastic passes for the class uncertainty, N of the paper.
         kind: of class uncertainty, for the methods that leave it open.
         m_max: margin of the most uncertain class.
         backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
             None takes the estimator's: standardised columns, two hidden layers.
+
+    >>> FitOptions(epochs=5).settings(samples=1000, seed=0).batch_size
+    32
     """
 
     epochs: int | None = None
@@ -57,7 +63,7 @@ class FitOptions:
     backbone: Callable[[], nn.Module] | None = None
 
     def settings(self, samples: int, seed: int) -> Settings:
-        """For so many training samples."""
+        """Of training on so many ``samples`` with this ``seed``."""
         return Settings(
             epochs=choose_epochs(samples) if self.epochs is None else self.epochs,
             batch_size=choose_batch_size(samples) if self.batch_size is None else self.batch_size,
@@ -77,6 +83,10 @@ class Predicted:
         probabilities: (rows, classes), with attributes that of a 1; None for methods without them.
         classes: the labels in the order of the columns of ``probabilities``.
         notes: what had to be changed for these data, a sentence each.
+
+    >>> said = Predicted(np.array([10, 20]), np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([10, 20]))
+    >>> said.classes[said.probabilities.argmax(1)]
+    array([10, 20])
     """
 
     labels: Array

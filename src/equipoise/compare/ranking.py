@@ -15,7 +15,16 @@ Pair = tuple[int, int]  # seed, fold
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference and between which values it lies; the ends are None where one pair is all there is."""
+    """A mean difference and between which values it lies.
+
+    Args:
+        mean: of the differences.
+        low, high: the ends; None where one pair is all there is.
+        pairs: how many differences there are.
+
+    >>> Interval(mean=0.02, low=-0.01, high=0.05, pairs=5).contains_zero
+    True
+    """
 
     mean: float
     low: float | None
@@ -33,6 +42,7 @@ class Place:
     """A method in a table.
 
     Args:
+        method: its name in ``METHODS``.
         mean, deviation: over seeds and folds; the deviation divides by their number less one, NaN for a single one.
         runs: how many these are.
         to_best: the best method's score less this one's, None for the best.
@@ -54,6 +64,8 @@ class Ranking:
     """Methods by their mean score, best first.
 
     Args:
+        metric, baseline, confidence: as in :func:`rank`; the baseline is None where it was not run.
+        places: one a method.
         cannot_run: why a method has no place, by its name.
         claim: the best method's difference to the baseline at a confidence that allows for having picked the best of
             so many; None without a baseline, or where the baseline is best.
@@ -68,13 +80,17 @@ class Ranking:
 
 
 def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0, confidence: float = 0.95) -> Interval:
-    """Student's interval of the mean of paired differences.
+    r"""Student's interval of the mean of paired differences.
 
-    With k-fold cross-validation the runs share training samples and so are not independent; the variance of the mean
-    is then s²·(1/n + n_test/n_train) instead of s²/n (Nadeau & Bengio 2003).
+    .. math:: \bar d \pm t_{n-1} \, s \sqrt{\frac1n + \frac{n_\mathrm{test}}{n_\mathrm{train}}}
+
+    With k-fold cross-validation the runs share training samples and so are not independent; the second term allows for
+    that (Nadeau & Bengio 2003).
 
     Args:
+        differences: of two methods on the same seed and fold, one for each pair.
         test_to_train: n_test/n_train, 1/(k − 1) for k folds; 0 for runs whose samples are drawn independently.
+        confidence: of the interval.
 
     >>> paired_interval([0.01, 0.03, 0.02])
     Interval(mean=0.02, low=-0.0048..., high=0.0448..., pairs=3)
@@ -119,6 +135,21 @@ def rank(
 
     A method is tied for first when the interval of its paired difference to the best contains 0. The best of many has
     luck on its side, so ``claim``, on which a recommendation rests, divides 1 − confidence among all comparisons.
+
+    Args:
+        records: one a fit: ``case``, ``method``, ``seed``, ``fold``, and ``scores`` or ``cannot_run``.
+        metric: a name of the scores, see :func:`score_of`.
+        baseline: what the others are measured against.
+        test_to_train, confidence: as in :func:`paired_interval`.
+
+    >>> means = {"cross_entropy": 0.80, "weighted": 0.84}
+    >>> found = rank(
+    ...     {"case": "a", "method": name, "seed": seed, "fold": 0, "scores": {"balanced_accuracy": mean + seed / 100}}
+    ...     for name, mean in means.items()
+    ...     for seed in range(3)
+    ... )
+    >>> [(place.method, round(place.mean, 3), place.tied) for place in found.places], found.claim.contains_zero
+    ([('weighted', 0.85, True), ('cross_entropy', 0.81, False)], False)
     """
     scores, cannot_run = _by_method(records, metric)
     if baseline not in scores:

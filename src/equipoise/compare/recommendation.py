@@ -11,7 +11,15 @@ def recommend(ranking: Ranking, labels: Mapping[str, str]) -> str:
     """A few sentences: the winner, "no difference" where there is none, and never more than the runs can bear.
 
     Args:
+        ranking: of :func:`rank`.
         labels: names of the methods for people; a method without one goes by its own.
+
+    >>> from equipoise.compare import Interval, Ranking
+    >>> first = Place("weighted", 0.84, 0.01, 10, None, Interval(0.04, 0.03, 0.05, 10), tied=True)
+    >>> second = Place("cross_entropy", 0.80, 0.01, 10, Interval(0.04, 0.03, 0.05, 10), None, tied=False)
+    >>> ranking = Ranking("balanced_accuracy", "cross_entropy", (first, second), {}, first.to_baseline, 0.95)
+    >>> recommend(ranking, {"weighted": "class weights"})
+    'Use class weights: 84.0 % balanced accuracy, 4.0 points (between 3.0 and 5.0) above cross_entropy.'
     """
     places = ranking.places
     if not places:

@@ -20,6 +20,7 @@ class Tuned:
     """Predictions of the chosen setting, trained anew on all training rows.
 
     Args:
+        predicted: of the test rows.
         knob: the setting; ``{}`` is the published one.
         tried: balanced accuracy of each setting on the validation rows, in the order of the grid, None where it could
             not run; empty without tuning.
@@ -45,9 +46,14 @@ def fit_tuned(
     """Fit a method of ``METHODS`` and predict ``x_test``.
 
     Args:
+        name: of the method.
+        x_train, x_test: rows as the network takes them, (samples, columns) for its tables, float32.
+        y_train: labels, (samples,), or 0/1 of shape (samples, attributes).
+        seed, options: of the fit.
         tune: choose among the method's grid by balanced accuracy on a share of the training rows; a tie goes to the
             setting that stands first, the published one. Without it the published setting is taken.
-        groups: of the training rows, kept on one side of the validation split.
+        share: of the training rows that the settings are tried on.
+        groups: of the training rows, (samples,), kept on one side of the validation split.
     """
     if name not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {name!r}.")

@@ -37,12 +37,15 @@ class Comparison:
     """What :func:`compare` found.
 
     Args:
+        ranking: the methods, best first.
         recommendation: a few sentences for a person.
         left_out: methods that were not compared, and why.
         notes: what was chosen or had to be changed, a sentence each.
         records: one a fit, as in the file.
+        seeds: how many there were.
         folds: None for the official test part.
         rounds: pairs of a seed and a fold on which every method of the ranking was run.
+        seconds: from the first fit to the last, on the clock.
     """
 
     ranking: Ranking
@@ -74,6 +77,7 @@ def compare(
     """Fit every method with the same network on the same folds, and rank them.
 
     Args:
+        samples: a table or images with their labels, see ``open_data``.
         methods: names of ``METHODS``; None takes all but the research variants, in that dict's order as far as the
             budget goes.
         seeds: each shuffles the folds anew and starts from other weights.

@@ -30,7 +30,7 @@ def step(
         ratio: a common class over a rare one, instead of ``keep``: 10 keeps a tenth.
         rare: the rare classes by name, instead of drawing ``share`` of them.
 
-    >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()
+    >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()  # one of the ten stays
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19]
     """
     labels = _labels(y)
@@ -51,12 +51,18 @@ def step(
 
 
 def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0) -> Indices:
-    """A long tail: class k of C keeps ratio^(−k/(C−1)) of its samples, the classes in a random order.
+    r"""A long tail: class k of C, in a random order, keeps a part of its samples. Sorted indices into ``y``.
+
+    .. math:: n_k / n_0 = \mathrm{ratio}^{-k/(C - 1)}
 
     Args:
         y: labels, (samples,).
         ratio: the largest share kept over the smallest, at least 1.
         rng: a seed or a generator, for the order of the classes and the samples dropped.
+
+    >>> y = np.repeat([0, 1, 2], 100)
+    >>> sorted(np.bincount(y[exponential(y, ratio=100)]).tolist())
+    [1, 10, 100]
     """
     labels = _labels(y)
     _check_ratio(ratio)

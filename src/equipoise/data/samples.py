@@ -23,6 +23,11 @@ class Samples:
         groups: what must never be divided between training and test, a lesion's or a person's name, (samples,).
         partition: the official part of each sample, ``"train"``, ``"val"`` or ``"test"``, (samples,).
         notes: what a reader skipped, filled in or found odd, a sentence each.
+
+    >>> x, y, parts = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "a"]), np.array(["train", "train", "test"])
+    >>> samples = Samples(x, y, partition=parts)
+    >>> len(samples), samples.multilabel, samples.take([2, 0]).x.tolist(), samples.part("test").y.tolist()
+    (3, False, [[4.0, 5.0], [0.0, 1.0]], ['a'])
     """
 
     x: Any
@@ -51,7 +56,7 @@ class Samples:
         return self.y.ndim == 2
 
     def take(self, rows: ArrayLike) -> "Samples":
-        """The given rows, in the given order; images on disk stay there."""
+        """The given ``rows``, (n,), in the given order; images on disk stay there."""
         chosen = np.asarray(rows, dtype=np.intp)
         return replace(
             self,
@@ -62,7 +67,7 @@ class Samples:
         )
 
     def part(self, name: Part) -> "Samples":
-        """One part of the official partition."""
+        """The part of that ``name`` of the official partition."""
         if name not in get_args(Part):
             raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {name!r}.")
         if self.partition is None:

@@ -18,6 +18,9 @@ FORMAT = "equipoise split 1"
 class Split:
     """Rows to train on, to validate on and to test on; none in two parts, and none twice.
 
+    Args:
+        train, val, test: row numbers, (n,) each, in any order; a part may be empty.
+
     >>> Split([0, 2], [], [1]).train.tolist()
     [0, 2]
     """
@@ -42,7 +45,13 @@ class Split:
 
 
 def save_split(split: Split, path: Path, *, samples: int) -> None:
-    """Write a split of so many samples; whole or not at all. A file with another split is left alone."""
+    """Write a split of so many samples; whole or not at all. A file with another split is left alone.
+
+    Args:
+        split: the rows.
+        path: of the file, JSON.
+        samples: how many there are in all.
+    """
     _check_range(split, samples)
     if path.exists():
         if load_split(path, samples=samples) == split:
@@ -57,7 +66,12 @@ def save_split(split: Split, path: Path, *, samples: int) -> None:
 
 
 def load_split(path: Path, *, samples: int) -> Split:
-    """Read a split that was made for as many samples."""
+    """Read a split that was made for as many samples.
+
+    Args:
+        path: of a file by :func:`save_split`.
+        samples: how many there are.
+    """
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

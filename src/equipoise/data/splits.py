@@ -35,6 +35,10 @@ def stratified_folds(y: ArrayLike, folds: int, *, seed: int, allow_missing: bool
         folds: how many, 2 at least.
         seed: the same seed gives the same folds.
         allow_missing: let a class have fewer samples than there are folds; some test parts then miss it.
+
+    >>> y = np.array([0, 0, 0, 0, 1, 1])
+    >>> [np.bincount(y[test]).tolist() for train, test in stratified_folds(y, folds=2, seed=0)]
+    [[2, 1], [2, 1]]
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -64,6 +68,10 @@ def grouped_folds(
         folds: how many, 2 at least and as many as there are groups at most.
         seed: the same seed gives the same folds.
         allow_missing: let a class occur in fewer groups than there are folds; some test parts then miss it.
+
+    >>> y, lesion = np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "a", "b", "b", "c", "d"])
+    >>> [set(lesion[train]) & set(lesion[test]) for train, test in grouped_folds(y, lesion, folds=2, seed=0)]
+    [set(), set()]
     """
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
@@ -90,6 +98,16 @@ def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None 
     classes; "samples" reads "groups" in the rule above, and of each class the number of groups is taken which brings
     its samples nearest to the share. A group is passed over where it would leave another of its classes with fewer
     than two groups: a class is never held out as a whole, and one of less than three groups not at all.
+
+    Args:
+        y: labels, (samples,) or (samples, attributes).
+        share: of each class that is held out, in [0, 1).
+        seed: the same seed holds out the same rows.
+        groups: the group of each sample, (samples,).
+
+    >>> train, test = hold_out([0] * 10 + [1] * 3 + [2] * 2, 0.2, seed=0)
+    >>> len(train), test.tolist()  # two of the first class, one of the second, none of the third
+    (12, [2, 3, 11])
     """
     labels = _labels(y)
     generator = np.random.default_rng(seed)
@@ -104,7 +122,15 @@ def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None 
 
 
 def held_rows(y: ArrayLike, share: float, order: ArrayLike) -> Rows:
-    """The rows which :func:`hold_out` holds out when it meets them in the given order; sorted."""
+    """The rows which :func:`hold_out` holds out when it meets them in the given order; sorted.
+
+    Args:
+        y, share: as in :func:`hold_out`.
+        order: all rows, (samples,).
+
+    >>> held_rows([0, 0, 0, 0, 1, 1, 1], 0.25, order=[6, 5, 4, 3, 2, 1, 0]).tolist()
+    [3, 6]
+    """
     labels, order = np.asarray(y), np.asarray(order, dtype=np.intp)
     _check_share(share)
     if share == 0:
@@ -120,7 +146,15 @@ def held_rows(y: ArrayLike, share: float, order: ArrayLike) -> Rows:
 
 
 def official(samples: Samples) -> dict[Part, Rows]:
-    """The rows of each official part; only the parts which the samples have."""
+    """The rows of each official part; only the parts which the samples have.
+
+    Args:
+        samples: with a ``partition``.
+
+    >>> samples = Samples(np.zeros((3, 2)), np.zeros(3), partition=np.array(["train", "test", "train"]))
+    >>> {part: rows.tolist() for part, rows in official(samples).items()}
+    {'train': [0, 2], 'test': [1]}
+    """
     if samples.partition is None:
         raise InvalidInputError("these samples have no official partition; use stratified_folds or hold_out.")
     parts: dict[Part, Rows] = {name: np.flatnonzero(samples.partition == name) for name in get_args(Part)}

@@ -42,7 +42,11 @@ class RiskCoverage:
 def risk_coverage(
     right: ArrayLike, uncertainty: ArrayLike, labels: ArrayLike, classes: int, *, points: int = POINTS
 ) -> RiskCoverage:
-    """Risk over coverage, of all samples and of each class.
+    r"""Risk over coverage, of all samples and of each class.
+
+    At the share φ of the samples, the ⌊φn⌉ most certain ones A(φ) are answered, and the risk is
+
+    .. math:: R(\varphi) = \frac{1}{|A(\varphi)|} \sum_{i \in A(\varphi)} [\hat y_i \ne y_i]
 
     Args:
         right: whether each answer is right, (samples,) or (samples, attributes).
@@ -102,6 +106,10 @@ class AbstainedShares:
             or answered less than half as often; at least a fifth of it is; and by chance as much would be with a
             probability below 5% (Chernoff's bound exp(−n·KL), which holds for any n). ``"unclear"``: as much, but of so
             few samples that it may be chance. ``"untested"``: it has none.
+
+    >>> found = AbstainedShares(0.1, (90, 10), (0.0, 1.0), ("in proportion", "abstained away"))
+    >>> found.abstained_away
+    (1,)
     """
 
     overall: float

@@ -13,13 +13,16 @@ SMALLEST = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True)
 class Calibration:
-    """Proper scores and calibration errors; smaller is better.
+    r"""Proper scores and calibration errors; smaller is better. Over n samples and 15 bins b of the confidence:
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{conf}_b - \mathrm{acc}_b \right|, \qquad
+              \mathrm{Brier} = \frac1n \sum_i \sum_c (p_{ic} - [y_i = c])^2
 
     Args:
         ece: expected calibration error: the probability of the predicted class against how often it is right.
-        class_ece: the same for each class's own probability against how often the class is true, and
-            ``mean_class_ece`` their mean.
-        brier: Σ_c (p_c − [y = c])², mean over the samples, from 0 to 2; with attributes (p − y)², from 0 to 1.
+        mean_class_ece, class_ece: the same for each class's own probability against how often the class is true, their
+            mean and one a class.
+        brier: from 0 to 2; with attributes the mean of (p − y)², from 0 to 1.
         log_loss: −ln p of what is true, mean over the samples (and attributes); a probability of 0 counts as 2e−308.
     """
 

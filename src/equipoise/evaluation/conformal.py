@@ -34,6 +34,15 @@ class ClassThresholds:
     Args:
         scores: (classes, kept) or (attributes, 2, kept), ascending, filled up with infinity.
         counts: calibration samples n, (classes,) or (attributes, 2).
+
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> fitted = ClassThresholds.fit(p, [0, 0, 0, 1])
+    >>> fitted.thresholds(0.75).tolist()  # −ln 0.6 by three samples; one sample is too few
+    [0.5108256340026855, inf]
+    >>> fitted.never_ruled_out(0.75), fitted.sets([[0.7, 0.3]], 0.75)
+    (array([False,  True]), array([[ True,  True]]))
+    >>> bool((ClassThresholds.of_arrays(fitted.arrays()).counts == [3, 1]).all())
+    True
     """
 
     scores: NDArray[np.float32]
@@ -78,7 +87,9 @@ class ClassThresholds:
         return cls(table.reshape(*shape, -1), counts.reshape(shape).astype(np.int64))
 
     def thresholds(self, level: float) -> NDArray[np.float32]:
-        """The largest score −ln p with which a class is in a set, shaped as ``counts``; infinite where it always is."""
+        """The largest score −ln p with which a class is in a set at a ``level``, shaped as ``counts``; infinite where
+        it is in every set.
+        """
         if not 0 < level < 1:
             raise InvalidInputError(f"level must lie between 0 and 1, such as 0.9 for 90%, got {level}.")
         n = self.counts
@@ -89,7 +100,7 @@ class ClassThresholds:
         return np.where(rank <= n, found, np.float32(np.inf))
 
     def never_ruled_out(self, level: float) -> NDArray[np.bool_]:
-        """Classes, or attributes one of whose answers, with too few calibration samples for the level: (classes,)."""
+        """Classes with too few calibration samples for the ``level``, (classes,); attributes where one answer has."""
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
@@ -110,7 +121,7 @@ class ClassThresholds:
         return np.asarray(_scores(given) <= self.thresholds(level))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What to keep in a file."""
+        """What to keep in a file, by name."""
         return {"conformal_scores": self.scores, "conformal_counts": self.counts}
 
     @classmethod

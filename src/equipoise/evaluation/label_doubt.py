@@ -40,6 +40,10 @@ class LabelDoubt:
         error: studentised, above 0 where another class fits better than the label; NaN where it cannot be judged.
             (samples,), or (samples, attributes).
         suggested: the label that fits best beside the given one, in the same shape.
+
+    >>> found = LabelDoubt(error=np.array([-2.0, 1.0, np.nan]), suggested=np.array([1, 0, 1]))
+    >>> found.score.round(3), found.suspected, found.ranking()
+    (array([0.023, 0.841,   nan]), array([False,  True, False]), array([1, 0]))
     """
 
     error: NDArray[np.floating[Any]]
@@ -63,11 +67,24 @@ class LabelDoubt:
 
 
 def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
-    """Which labels are likely wrong, from features in which the classes are near to linear.
+    r"""Which labels are likely wrong, from features in which the classes are near to linear.
+
+    A label y is doubted where its studentised error against the strongest rival, told without the sample, is above 0:
+
+    .. math:: e = \sqrt{1 - h} \, (v_\mathrm{rival} - v_y) / \sigma, \qquad \hat F = \Phi(e)
+
+    with h the sample's hat value and v the values of a ridge regression on all other samples.
 
     Args:
         features: (samples, D), of a trained network's last layer for example; the columns in like units.
         labels: (samples,), or 0 and 1 for several, (samples, attributes).
+
+    >>> x = np.vstack([np.tile([1.0, 0.0], (6, 1)), np.tile([0.0, 1.0], (6, 1))])
+    >>> y = np.repeat(["cat", "dog"], 6)
+    >>> y[2] = "dog"  # a slip
+    >>> found = label_doubt(x, y)
+    >>> int(found.ranking()[0]), str(found.suggested[2])
+    (2, 'cat')
     """
     x, y = np.asarray(features), np.asarray(labels)
     if y.ndim not in (1, 2) or x.ndim != 2 or len(x) != len(y) or len(x) == 0:

@@ -13,7 +13,9 @@ LONGEST_SAID = 200
 
 
 def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> NDArray[Any]:
-    """Bayes' rule: p(c | x) at the class mix ``new``, from p(c | x) at the class mix ``old``.
+    r"""Bayes' rule: p(c | x) at the class mix ``new``, from p(c | x) at the class mix ``old``.
+
+    .. math:: p_\mathrm{new}(c \mid x) \propto p_\mathrm{old}(c \mid x) \, \frac{\mathrm{new}_c}{\mathrm{old}_c}
 
     Args:
         probabilities: (rows, classes), or (rows, attributes, 2).

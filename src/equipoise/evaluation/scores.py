@@ -21,7 +21,9 @@ CONFUSION_CLASSES = 1000
 class Spread:
     """A metric of each class, with mean and standard deviation over the classes (dividing by their number).
 
-    ``each`` is NaN, and left out of both, for a class that the metric is not defined for: one without samples.
+    Args:
+        mean, deviation: over the classes that the metric is defined for.
+        each: one value a class; NaN for a class that it is not defined for: one without samples.
     """
 
     mean: float
@@ -30,7 +32,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> "Spread":
-        """Mean and deviation of what is defined."""
+        """Mean and deviation of what is defined among the classes' ``values``, (classes,)."""
         known = values[~np.isnan(values)]
         if len(known) == 0:
             return cls(float("nan"), float("nan"), tuple(values.tolist()))
@@ -42,6 +44,7 @@ class Scores:
     """What :func:`scores` found.
 
     Args:
+        multilabel, samples: whether a sample has several labels, and how many samples there are.
         classes: the classes, or the attributes' numbers, in the order of every ``each``.
         support: samples of each class, or positives of each attribute.
         accuracy: share of right answers; with attributes, of all answers.
@@ -93,7 +96,7 @@ def scores(
     """Score predicted labels (samples,) or a 0/1 matrix (samples, attributes).
 
     Args:
-        y_true, y_pred: true and predicted labels.
+        y_true, y_pred: true and predicted labels, or 0 and 1.
         probabilities: (samples, classes) in the order of ``classes``; of a 1 with attributes, (samples, attributes).
         classes: all classes; None takes those that occur, sorted.
         train_counts: training samples of each class (or positives of each attribute), for ``group_recall``.

@@ -39,7 +39,14 @@ class Roc:
 
 @dataclass(frozen=True)
 class Fold:
-    """A fold's accuracy at the threshold that was best on all others."""
+    """A fold's accuracy at the threshold that was best on all others.
+
+    Args:
+        name: its number.
+        pairs: how many it has.
+        threshold: a similarity.
+        accuracy: share of right answers.
+    """
 
     name: int
     pairs: int
@@ -94,9 +101,9 @@ def verification(
     """The protocol of LFW: each fold is scored at the threshold that suits all other folds best.
 
     Args:
-        similarity: of each pair, the larger the more alike.
-        same: whether a pair is of one person.
-        fold: which fold a pair belongs to, a whole number; two folds at least.
+        similarity: of each pair, (pairs,), the larger the more alike.
+        same: whether a pair is of one person, (pairs,).
+        fold: which fold a pair belongs to, a whole number, (pairs,); two folds at least.
         fars: rates of false accepts to tell the rate of true accepts at.
     """
     values, truth, folds = _checked(similarity, same, fold)
@@ -122,6 +129,9 @@ def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
     equally good it is the one in the widest gap, and of equal gaps the lowest; to accept all pairs, or none, is the
     last resort.
 
+    Args:
+        similarity, same: of each pair, (pairs,), as in :func:`verification`.
+
     >>> best_threshold([0.1, 0.2, 0.6, 0.8], [False, False, True, True])
     0.4
     """
@@ -146,6 +156,9 @@ def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
 def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
     """The curve over all thresholds, no point left out.
 
+    Args:
+        similarity, same: of each pair, (pairs,), as in :func:`verification`.
+
     >>> curve = roc([0.9, 0.8, 0.3, 0.3], [True, False, True, False])
     >>> curve.far.tolist(), curve.tar.tolist(), curve.area
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0], 0.625)
@@ -159,7 +172,12 @@ def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
 
 
 def tar_at_far(curve: Roc, far: float) -> float:
-    """The largest share of true accepts among the thresholds whose false accepts do not exceed ``far``."""
+    """The largest share of true accepts among the thresholds whose false accepts do not exceed ``far``.
+
+    Args:
+        curve: of :func:`roc`.
+        far: share of the different pairs, from 0 to 1.
+    """
     if not 0 <= far <= 1:
         raise InvalidInputError(f"far is a share of the different pairs, from 0 to 1, got {far}.")
     return float(curve.tar[curve.far <= far].max())
@@ -168,6 +186,10 @@ def tar_at_far(curve: Roc, far: float) -> float:
 def resolves(different: int, far: float) -> bool:
     """Whether so many different pairs are enough for that rate of false accepts.
 
+    Args:
+        different: how many pairs of two people there are.
+        far: the rate, a share.
+
     >>> resolves(3_000, 1e-2), resolves(3_000, 1e-3)
     (True, False)
     """
@@ -175,7 +197,11 @@ def resolves(different: int, far: float) -> bool:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
-    """Cosine of the angle between two features, row by row, both (pairs, D); 0 for a feature that is all zeros."""
+    """Cosine of the angle between two features, (pairs,); 0 for a feature that is all zeros.
+
+    Args:
+        first, second: features row by row, (pairs, D).
+    """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 2 or a.shape != b.shape:
         raise InvalidInputError(f"features must be (pairs, D), both alike, got the shapes {a.shape} and {b.shape}.")
@@ -184,7 +210,13 @@ def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def averaged(features: ArrayLike, group: ArrayLike, groups: int) -> Floats:
-    """The mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video."""
+    """The mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video.
+
+    Args:
+        features: (rows, D).
+        group: which group each row belongs to, (rows,), from 0.
+        groups: how many there are.
+    """
     rows, places = np.asarray(features, dtype=np.float64), np.asarray(group, dtype=np.intp)
     counts = np.bincount(places, minlength=groups)
     if len(counts) > groups or not counts.all():

@@ -58,10 +58,23 @@ def residual(landmarks: Floats) -> float:
 
 
 def aligned(pixels: Pixels, landmarks: Floats, *, side: int = SIDE) -> Pixels:
-    """The face (channels, side, side) of an image (channels, height, width) by its five landmarks; what lies outside
-    the image is black.
+    """The face of an image by its landmarks, (channels, side, side); what lies outside the image is black.
 
     A face larger than the result is averaged over the pixels that fall into one of its own, not only sampled.
+
+    Args:
+        pixels: uint8, (channels, height, width).
+        landmarks: x and y of the eyes, the nose and the corners of the mouth, (5, 2), in pixels; of a pair the one on
+            the image's left first.
+        side: of the result, in pixels.
+
+    >>> image = np.zeros((1, 300, 300), dtype=np.uint8)
+    >>> landmarks = template(224) + 40  # a face twice as large as wanted
+    >>> x, y = landmarks[2].astype(int)
+    >>> image[:, y - 4 : y + 4, x - 4 : x + 4] = 255  # its nose
+    >>> face = aligned(image, landmarks)
+    >>> face.shape, np.argwhere(face[0] == 255).mean(0).round().tolist()  # row and column of the nose
+    ((1, 112, 112), [72.0, 56.0])
     """
     transform = similarity(landmarks, template(side))
     scale = float(np.hypot(transform[0, 0], transform[1, 0]))  # pixels of the result for one of the image

@@ -44,9 +44,14 @@ FORMAT = 1
 class Alignment:
     """What :func:`align_folder` did.
 
-    images, several, without, unreadable: of the whole folder, with what earlier runs did.
-    done: images of this run alone.
-    to_check: the CSV of the images without a face, with several, or unreadable.
+    Args:
+        folder: of the aligned faces.
+        images, aligned, several, without, unreadable: all images of the whole folder, with what earlier runs did; those
+            aligned, with several faces, without one, and unreadable.
+        done: images of this run alone.
+        seconds: of this run.
+        to_check: the CSV of the images without a face, with several, or unreadable.
+        notes: what else there is to know, a sentence each.
     """
 
     folder: Path
@@ -61,7 +66,7 @@ class Alignment:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """Plain values for JSON."""
         return vars(self) | {"folder": str(self.folder), "to_check": str(self.to_check)}
 
 

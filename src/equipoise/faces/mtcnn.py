@@ -82,7 +82,17 @@ class ONet(nn.Module):
 
 @dataclass
 class MTCNN:
-    """The three networks, ready for prediction."""
+    """The three networks, ready for prediction.
+
+    Args:
+        pnet: proposes: images (batch, 3, h, w) -> a probability and a box for every 12×12 window.
+        rnet: refines: windows (batch, 3, 24, 24) -> probability and box.
+        onet: decides: windows (batch, 3, 48, 48) -> probability, box and five landmarks.
+
+    >>> networks = MTCNN(PNet(), RNet(), ONet())
+    >>> [tuple(found.shape) for found in networks.onet(torch.zeros(2, 3, 48, 48))]
+    [(2,), (2, 4), (2, 5, 2)]
+    """
 
     pnet: PNet
     rnet: RNet

@@ -36,8 +36,13 @@ def find_faces(
     """Faces of each image, and the attempt, from 1, at which they were found; the last where none was.
 
     Args:
-        images: (channels, height, width) each, grey or colour.
+        images: uint8, (channels, height, width) each, grey or colour.
+        networks: of :func:`~equipoise.faces.mtcnn.load_mtcnn`.
         min_face: the smallest face that is looked for, as a share of the shorter side; never below 20 pixels.
+
+    Returns:
+        a pair an image: ``boxes`` (faces, 4), ``probabilities`` (faces,) and ``landmarks`` (faces, 5, 2) in its pixels,
+        and the attempt.
     """
     if not 0 < min_face <= 1:
         raise InvalidInputError(f"min_face is a share of the image's shorter side, from 0 to 1; got {min_face:g}.")

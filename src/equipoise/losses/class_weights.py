@@ -12,7 +12,12 @@ ClassWeight = Tensor | Literal["balanced", "effective"] | None
 
 
 def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
-    """scikit-learn's "balanced" weights, n / (C·n_c): the weighted samples of every class add up alike.
+    r"""scikit-learn's "balanced" weights: the weighted samples of every class add up alike.
+
+    .. math:: w_c = \frac{n}{C \, n_c}
+
+    Args:
+        class_counts: training samples a class, (classes,), or (attributes, 2).
 
     >>> inverse_frequency_weights(torch.tensor([90.0, 10.0]))
     tensor([0.5556, 5.0000])
@@ -22,7 +27,13 @@ def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
 
 
 def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tensor:
-    """(1 − β) / (1 − β^n_c), scaled to the mean 1 (Cui et al. 2019, "Class-Balanced Loss").
+    r"""One over a class's effective number of samples (Cui et al. 2019, "Class-Balanced Loss"), scaled to the mean 1.
+
+    .. math:: w_c \propto \frac{1 - \beta}{1 - \beta^{n_c}}
+
+    Args:
+        class_counts: training samples a class, (classes,), or (attributes, 2).
+        beta: β in [0, 1); 0 weighs all classes alike, towards 1 it becomes 1/n_c.
 
     >>> effective_number_weights(torch.tensor([90.0, 10.0]), beta=0.99)
     tensor([0.2768, 1.7232])

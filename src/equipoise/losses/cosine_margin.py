@@ -27,7 +27,13 @@ def arcface_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
 
 
 def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
-    """Δ_c ∝ n_c^{−1/4}, ``largest`` for the rarest class (Cao et al. 2019).
+    r"""LDAM's margins, ``largest`` for the rarest class (Cao et al. 2019).
+
+    .. math:: \Delta_c \propto n_c^{-1/4}
+
+    Args:
+        class_counts: training samples a class, (classes,).
+        largest: the margin of the rarest, a cosine.
 
     >>> ldam_margins(torch.tensor([160.0, 10.0]))
     tensor([0.2500, 0.5000])
@@ -37,9 +43,15 @@ def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
 
 
 def feature_scale(classes: int, probability: float = 0.999) -> float:
-    """A length for unit features: twice what gives a class ``probability`` at cosine 1 against rivals at cosine 0.
+    r"""A length for unit features: twice what gives a class ``probability`` at cosine 1 against rivals at cosine 0.
 
-    e^s / (e^s + C − 1) = P at s = log((C − 1)·P/(1 − P)); the other half leaves room for the margin.
+    .. math:: s = 2 \log \frac{(C - 1) \, P}{1 - P}, \qquad \frac{e^{s/2}}{e^{s/2} + C - 1} = P
+
+    The other half leaves room for the margin.
+
+    Args:
+        classes: C.
+        probability: P, below 1.
 
     >>> round(feature_scale(10), 1), round(feature_scale(8631), 1)
     (18.2, 31.9)
@@ -48,18 +60,32 @@ def feature_scale(classes: int, probability: float = 0.999) -> float:
 
 
 class CosineMarginLoss(ClassVectorLoss):
-    """s·cos α for every class, with a margin on the true class's cosine (AM-Softmax, LDAM) or angle (ArcFace).
+    r"""s·cos α for every class, with a margin on the true class's cosine (AM-Softmax, LDAM) or angle (ArcFace).
+
+    .. math:: \hat z_j = s \cos \alpha_j, \qquad
+              \hat z_y = s \, (\cos \alpha_y - m_y) \quad\text{or}\quad \hat z_y = s \cos(\alpha_y + m_y)
 
     The buffer ``margins`` holds one margin a class. For margins from uncertainty, assign
     ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it.
 
     Args:
+        in_features, classes: D, the length of a feature vector, and C.
         kind: ``"am_softmax"``, ``"arcface"`` or ``"ldam"``, whose margins follow from ``class_counts``.
         margin: the margin of every class, for LDAM of the rarest; None takes the paper's own: 0.35, 0.5, 0.5.
         scale: s, the length of the features; None sets it from the number of classes by :func:`feature_scale`.
         defer: from which share of the epochs on samples are weighed by the effective number of their class;
             None never does. The training loop tells the epoch by :meth:`set_progress`.
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
+
+    >>> loss = CosineMarginLoss(2, 2, kind="ldam", scale=10.0, defer=0.8, class_counts=torch.tensor([160.0, 10.0]))
+    >>> loss.weight.data = torch.eye(2)
+    >>> loss.margins, loss.logits(torch.tensor([[5.0, 0.0]])).detach()
+    (tensor([0.2500, 0.5000]), tensor([[10.,  0.]]))
+    >>> loss.class_weight  # before four fifths of the epochs are over
+    tensor([1., 1.])
+    >>> loss.set_progress(0.8)
+    >>> loss.class_weight
+    tensor([0.1185, 1.8815])
     """
 
     margins: Tensor
@@ -115,6 +141,9 @@ class CosineMarginLoss(ClassVectorLoss):
         super().__setattr__(name, value)
 
     def set_progress(self, share: float) -> None:
+        """Told which ``share`` of the epochs is over, in [0, 1]: from ``defer`` on classes have the weights of their
+        effective number of samples.
+        """
         if self.defer is None:
             return
         counts = needed_counts(self.class_counts, f"defer={self.defer}")

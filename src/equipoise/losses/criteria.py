@@ -15,14 +15,35 @@ from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
 
 
 class Criterion(Protocol):
-    """Any of the functions below, or one of your own."""
+    """Any of the functions below, or one of your own: one loss a sample, (...).
+
+    Args:
+        logits: z, (..., classes).
+        target: y, (...).
+        class_counts: n_c, training samples a class, (classes,) or (attributes, 2); None where nobody told them.
+
+    >>> def squared(logits, target, class_counts):
+    ...     return softmax_loss(logits, target) ** 2
+    >>> loss = LogitLoss(4, 3, criterion=squared, reduction="none")
+    >>> loss(torch.zeros(2, 4), torch.tensor([0, 1])).detach()  # (log 3)²
+    tensor([1.2069, 1.2069])
+    """
 
     def __call__(self, logits: Tensor, target: Tensor, class_counts: Tensor | None) -> Tensor:
         """One loss a sample."""
 
 
 def cross_entropy(logits: Tensor, target: Tensor, class_counts: Tensor | None = None) -> Tensor:  # noqa: ARG001
-    """Plain softmax, the paper's first loss."""
+    r"""Plain softmax, the paper's first loss.
+
+    .. math:: L = -\log p_y, \qquad p = \mathrm{softmax}(z)
+
+    Args:
+        logits, target, class_counts: as in :class:`Criterion`; no counts are needed.
+
+    >>> cross_entropy(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))
+    tensor([0.1269, 2.1269])
+    """
     return softmax_loss(logits, target)
 
 
@@ -33,7 +54,17 @@ def focal(
     *,
     gamma: float = 2.0,
 ) -> Tensor:
-    """(1 − p_y)^γ·(−log p_y) (Lin et al. 2017), in its softmax form."""
+    r"""The focal loss (Lin et al. 2017), in its softmax form.
+
+    .. math:: L = -(1 - p_y)^{\gamma} \log p_y
+
+    Args:
+        logits, target, class_counts: as in :class:`Criterion`; no counts are needed.
+        gamma: γ ≥ 0; 0 is cross-entropy.
+
+    >>> focal(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))  # easy, hard
+    tensor([0.0018, 1.6501])
+    """
     loss = softmax_loss(logits, target)
     missed = -torch.expm1(-loss)  # 1 − p_y without cancellation
     # kept off 0, where a power below 1 has no finite slope; the product with the loss is 0 there all the same
@@ -41,13 +72,33 @@ def focal(
 
 
 def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None) -> Tensor:
-    """Softmax with every class's count as its prior, z_j + log n_j (Ren et al. 2020)."""
+    r"""Softmax with every class's count as its prior (Ren et al. 2020).
+
+    .. math:: L = -\log \mathrm{softmax}(z + \log n)_y
+
+    Args:
+        logits, target, class_counts: as in :class:`Criterion`.
+
+    >>> counts = torch.tensor([90.0, 10.0])
+    >>> balanced_softmax(torch.zeros(2, 2), torch.tensor([0, 1]), counts)  # −log 0.9, −log 0.1
+    tensor([0.1054, 2.3026])
+    """
     counts = needed_counts(class_counts, "balanced_softmax")
     return softmax_loss(logits + at_least_one(counts).log(), target)
 
 
 def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None, *, tau: float = 1.0) -> Tensor:
-    """z_j + τ·log π_j while training (Menon et al. 2021); :func:`adjust_logits` is its post-hoc twin."""
+    r"""Logit adjustment while training (Menon et al. 2021); :func:`adjust_logits` is its post-hoc twin.
+
+    .. math:: L = -\log \mathrm{softmax}(z + \tau \log \pi)_y, \qquad \pi_j = n_j / n
+
+    Args:
+        logits, target, class_counts: as in :class:`Criterion`.
+        tau: τ; 1 aims at balanced accuracy, 0 is cross-entropy.
+
+    >>> logit_adjustment(torch.zeros(2, 2), torch.tensor([0, 1]), torch.tensor([90.0, 10.0]), tau=0.5)
+    tensor([0.2877, 1.3863])
+    """
     counts = needed_counts(class_counts, "logit_adjustment")
     return softmax_loss(logits + tau * log_prior(counts), target)
 
@@ -55,14 +106,37 @@ def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None
 def vector_scaling(
     logits: Tensor, target: Tensor, class_counts: Tensor | None, *, gamma: float = 0.15, tau: float = 1.25
 ) -> Tensor:
-    """(n_j/n_max)^γ·z_j + τ·log π_j (Kini et al. 2021, the VS loss, with its authors' constants)."""
+    r"""The VS loss (Kini et al. 2021), with its authors' constants.
+
+    .. math:: L = -\log \mathrm{softmax}(\hat z)_y, \qquad
+              \hat z_j = (n_j / n_{\max})^{\gamma} \, z_j + \tau \log \pi_j
+
+    Args:
+        logits, target, class_counts: as in :class:`Criterion`.
+        gamma: γ, how much smaller the logits of rare classes are made.
+        tau: τ of :func:`logit_adjustment`.
+
+    >>> vector_scaling(torch.tensor([[1.0, 1.0]]), torch.tensor([1]), torch.tensor([90.0, 10.0]))
+    tensor([3.0746])
+    """
     counts = at_least_one(needed_counts(class_counts, "vector_scaling"))
     scale = (counts / counts.amax(-1, keepdim=True)).pow(gamma)
     return softmax_loss(scale * logits + tau * log_prior(counts), target)
 
 
 def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
-    """Logit adjustment post hoc: z_j − τ·log π_j on the logits of a model trained with plain softmax."""
+    r"""Logit adjustment post hoc, on the logits of a model trained with plain softmax.
+
+    .. math:: \hat z_j = z_j - \tau \log \pi_j
+
+    Args:
+        logits: (..., classes).
+        class_counts: training samples a class, (classes,), or (attributes, 2) for logits (..., attributes, 2).
+        tau: τ; 1 aims at balanced accuracy.
+
+    >>> adjust_logits(torch.tensor([[1.0, 0.0]]), torch.tensor([90.0, 10.0]))  # the rare class wins
+    tensor([[1.1054, 2.3026]])
+    """
     return logits - tau * log_prior(class_counts.to(logits))
 
 
@@ -73,7 +147,18 @@ def log_prior(class_counts: Tensor) -> Tensor:
 
 
 class LogitLoss(ClassVectorLoss):
-    """A linear head under any criterion on its logits; the other options are those of :class:`ClassVectorLoss`."""
+    """A linear head under any criterion on its logits.
+
+    Args:
+        in_features, classes, multilabel, dropout, class_counts, class_weight, reduction: as in
+            :class:`ClassVectorLoss`.
+        criterion: one loss a sample from logits, see :class:`Criterion`.
+
+    >>> loss = LogitLoss(4, 2, criterion=logit_adjustment, class_counts=torch.tensor([90.0, 10.0]))
+    >>> _ = loss.weight.data.zero_()
+    >>> loss(torch.ones(1, 4), torch.tensor([1])).detach()  # −log 0.1
+    tensor(2.3026)
+    """
 
     def __init__(
         self,

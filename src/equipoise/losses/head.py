@@ -31,10 +31,21 @@ class ClassVectorLoss(nn.Module):
         bias: one bias a class, as in ``nn.Linear``.
         dropout: share of the features dropped in front of the class vectors while training.
         class_counts: training samples a class, (classes,) or (attributes, 2), for the losses that need them.
-        class_weight: a weight a class, ``"balanced"`` (inverse frequency) or ``"effective"`` (effective number of
-            samples); the two words need ``class_counts``.
+        class_weight: a weight a class, shaped as ``class_counts``; or ``"balanced"`` (inverse frequency) or
+            ``"effective"`` (effective number of samples), which need the counts.
         reduction: ``"mean"`` is the weighted mean, as in ``torch.nn.CrossEntropyLoss``; the attributes' means
             are added up.
+
+    A loss of one's own has its formula in ``sample_losses``; here 1 − p_y:
+
+    >>> class Missed(ClassVectorLoss):
+    ...     def sample_losses(self, features, target):
+    ...         return 1 - gather_classes(self.project(features).softmax(-1), target)
+    >>> loss = Missed(in_features=4, classes=3)
+    >>> _ = loss.weight.data.zero_()  # three classes, told apart not at all
+    >>> features, target = torch.ones(2, 4), torch.tensor([0, 2])
+    >>> loss(features, target).detach(), loss.logits(features).shape, loss.class_vectors().shape
+    (tensor(0.6667), torch.Size([2, 3]), torch.Size([3, 4]))
     """
 
     weight: nn.Parameter
@@ -82,12 +93,14 @@ class ClassVectorLoss(nn.Module):
             nn.init.zeros_(self.bias)
 
     def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """w_j, of unit length if ``normalize``: (classes, D), or (2·attributes, D)."""
+        """w_j, of unit length if ``normalize``: (classes, D), or (2·attributes, D); in ``dtype``, float32 at least."""
         weight = self.weight.to(torch.promote_types(dtype, torch.float32))
         return F.normalize(weight, dim=-1) if self.normalize else weight
 
     def logits(self, features: Tensor) -> Tensor:
-        """Logits without any margin, for prediction: (batch, classes), or (batch, attributes, 2)."""
+        """Logits without any margin, for prediction, of features (batch, D): (batch, classes), or (batch, attributes,
+        2).
+        """
         features = self.shaped_features(features)  # their values are not looked at: vmap must be able to pass through
         with full_precision(features):
             return self.project(self.dropped(features))
@@ -106,7 +119,13 @@ class ClassVectorLoss(nn.Module):
         return logits
 
     def forward(self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
-        """The loss of a batch: features (batch, D), target (batch,) or 0/1 of shape (batch, attributes)."""
+        """The loss of a batch, a scalar, or with ``reduction="none"`` one a sample.
+
+        Args:
+            features: (batch, D).
+            target: labels (batch,), or 0/1 of shape (batch, attributes).
+            sample_weight: how much each sample counts, (batch,), not negative; None is 1.
+        """
         return self.evaluate(self.sample_losses, features, target, sample_weight)
 
     def evaluate(
@@ -124,11 +143,11 @@ class ClassVectorLoss(nn.Module):
             return self.reduce(formula(features, target), target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
-        """The formula: one loss a sample, (batch,), or (batch, attributes)."""
+        """The formula: features (batch, D) and target -> one loss a sample, (batch,), or (batch, attributes)."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
 
     def set_progress(self, share: float) -> None:
-        """Told by the training loop how much of the epochs is over, in [0, 1]; for losses with stages."""
+        """Told by the training loop which ``share`` of the epochs is over, in [0, 1]; for losses with stages."""
 
     def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Class and sample weights, then the reduction."""

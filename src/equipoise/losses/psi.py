@@ -25,7 +25,9 @@ STEEPEST = 1e3
 
 
 def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
-    r"""ψ(α) = (−1)^r cos(mα) − 2r on α ∈ [rπ/m, (r+1)π/m], given cos α, for any real margin m ≥ 1.
+    r"""The paper's margin function ψ, given cos α, for any real margin m ≥ 1.
+
+    .. math:: \psi(\alpha) = (-1)^r \cos(m \alpha) - 2r, \qquad r = \lfloor m \alpha / \pi \rfloor
 
     Integer margins give the Chebyshev polynomial T_m(cos α) on the first segment, and m = 1 the cosine itself.
     Cosines past ±1, by rounding or otherwise, count as ±1.
@@ -55,6 +57,11 @@ def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact")
 
 def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
     """ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued past α + m = π so that it never turns upwards again.
+
+    Args:
+        cosine: cos α, any shape.
+        margin: m in radians, a number or a tensor that broadcasts against ``cosine``.
+        gradient: as in :func:`psi`.
 
     >>> shifted_cosine(torch.tensor([0.0, -1.0]), math.pi / 2)
     tensor([-1.0000, -2.0000])

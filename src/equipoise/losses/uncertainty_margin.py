@@ -75,6 +75,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     """Class vectors and the paper's loss in one module; plain softmax until ``margins`` and ``strength`` are set.
 
     Args:
+        in_features, classes: D, the length of a feature vector, and C.
         form: ``"additive"`` lowers logits by s·(m − 1); ``"angular"``, the paper's, bends the angle by ψ.
         placement: ``"all"`` puts every class's margin on its own logit (the paper's constraint), ``"target"``
             only the true class's (the paper's loss, which can move the odds by a factor of 2 at the most).
@@ -85,17 +86,24 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             from ``error`` in the call.
         kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
         gradient: ψ's own (``"exact"``) or the cosine's (``"detached"``).
+        margin, strength: what ``margins`` and ``strength`` below start from.
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
-    Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, 1 at the start), ``strength`` (s ≥ 0, 0 at the start),
-    ``sample_strength`` (share of the sample level, 1 at the start), ``shift`` (added to the logits of a prediction and
-    to no loss, 0 at the start).
+    Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, 1 at the start) and ``shift`` (added to the logits of a
+    prediction and to no loss, 0 at the start), (classes,) or (attributes, 2); ``strength`` (s ≥ 0, 0 at the start) and
+    ``sample_strength`` (share of the sample level, 1 at the start), ().
 
-    >>> loss = UncertaintyMarginLoss(in_features=4, classes=3)
-    >>> loss.margins = torch.tensor([1.0, 1.0, 3.0])
-    >>> loss.strength = 0.5
-    >>> loss(torch.randn(8, 4), torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])).shape
-    torch.Size([])
+    >>> loss = UncertaintyMarginLoss(in_features=2, classes=3)
+    >>> loss.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> features, target = torch.tensor([[3.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 1])
+    >>> loss(features, target).detach()  # plain softmax
+    tensor(0.0729)
+    >>> loss.margins, loss.strength = torch.tensor([1.0, 3.0, 1.0]), 0.5
+    >>> loss(features, target).detach()  # the second class must win by s·(m − 1) = 1 more
+    tensor(0.1301)
+    >>> loss.logits(features).detach()  # predictions have no margin
+    tensor([[ 3.,  0., -3.],
+            [ 0.,  3.,  0.]])
     """
 
     margins: Tensor
@@ -171,7 +179,13 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         sample_weight: Tensor | None = None,
         error: ErrorMoments | None = None,
     ) -> Tensor:
-        """The loss of a batch; ``error`` replaces the closed form of the sample level, see ``error_moments``."""
+        """The loss of a batch.
+
+        Args:
+            features, target, sample_weight: as in :meth:`ClassVectorLoss.forward`.
+            error: mean and variance of the error, (batch, classes) each, in place of the closed form; see
+                ``error_moments``.
+        """
         return self.evaluate(partial(self.sample_losses, error=error), features, target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:

@@ -28,6 +28,7 @@ def image_backbone(
     """Pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
 
     Args:
+        name: of ``BACKBONES``, or ``timm:NAME``.
         weights: a file of weights; the input is then normalised as ImageNet's (a network of timm as timm says of it),
             and the backbone learns at a tenth of the rate of what follows it.
         images: training images, by which the input is normalised where there are no weights; grey or colour.
@@ -35,6 +36,12 @@ def image_backbone(
         width: of the two full layers behind the pooling, the paper's 512; LeNet, which has one of its own, gets none.
         dropout: between them.
         frozen: the backbone alone, for :func:`extract_features`.
+
+    >>> import numpy as np, torch
+    >>> images = np.random.default_rng(0).integers(0, 256, (8, 1, 28, 28), dtype=np.uint8)
+    >>> backbone = image_backbone("lenet", images=images)
+    >>> backbone(torch.from_numpy(images)).shape, backbone.out_features
+    (torch.Size([8, 500]), 500)
     """
     body = build_backbone(name, weights=weights)
     channels = int(getattr(body, "in_channels", 3))

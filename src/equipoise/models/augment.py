@@ -64,6 +64,11 @@ class Augment(nn.Module):
         crop: largest shift to each side, as a share of the side; the border is reflected into the gap.
         flip: probability of mirroring left and right; 0 for what has a left and a right, such as digits.
         colour: largest change of brightness, contrast and saturation, as a share.
+
+    >>> vary = Augment(crop=0.0, flip=1.0, colour=0.0)
+    >>> images = torch.tensor([0.0, 0.5, 1.0]).expand(1, 1, 2, 3)
+    >>> vary(images)[0, 0, 0], vary.eval()(images)[0, 0, 0]
+    (tensor([1.0000, 0.5000, 0.0000]), tensor([0.0000, 0.5000, 1.0000]))
     """
 
     def __init__(self, *, crop: float = 0.125, flip: float = 0.5, colour: float = 0.2) -> None:
@@ -74,7 +79,7 @@ class Augment(nn.Module):
         self.crop, self.flip, self.colour = crop, flip, colour
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: values in [0, 1], (batch, channels, height, width)."""
+        """x: values in [0, 1], (batch, channels, height, width), and so is what comes back."""
         if not self.training:
             return x
         if self.crop or self.flip:

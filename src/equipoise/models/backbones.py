@@ -37,7 +37,12 @@ def build_backbone(name: str, *, weights: str | Path | None = None) -> nn.Module
     """A backbone of :data:`BACKBONES`, or ``timm:NAME``, with random weights or those of a file.
 
     Args:
+        name: of :data:`BACKBONES`, or of a network of timm's.
         weights: a file for :func:`~equipoise.models.weights.load_weights`; what it leaves out is logged.
+
+    >>> network = build_backbone("lenet")
+    >>> network.in_channels, network.out_features
+    (1, 500)
     """
     if name.startswith(TIMM):
         network = _from_timm(name.removeprefix(TIMM))

@@ -56,7 +56,14 @@ def extract_features(
         images: uint8, (images, channels, height, width), or images on disk.
         backbone: images -> features; its modes are put back afterwards.
         cache: a folder; None takes ``cache_folder() / "features"``, False keeps nothing.
+        batch_size: images at a time; smaller takes less memory, and the same features come out but for rounding.
         progress: called after each batch.
+
+    >>> from equipoise.models import image_backbone
+    >>> images = np.zeros((5, 1, 28, 28), dtype=np.uint8)
+    >>> features = extract_features(images, image_backbone("lenet", frozen=True), cache=False)
+    >>> features.shape, features.dtype
+    ((5, 500), dtype('float32'))
     """
     _check(images, batch_size)
     with _frozen(backbone):

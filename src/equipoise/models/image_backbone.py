@@ -16,6 +16,11 @@ class ImageBackbone(nn.Module):
         body: a backbone of ``BACKBONES``; what a layer-wise learning rate slows down.
         top: layers behind the pooling: ``MLP(body.out_features)`` is the paper's two with dropout.
         body_rate: the body's learning rate, as a share of that of the other layers.
+
+    >>> from equipoise.models import MLP, ImageInput, LeNet
+    >>> backbone = ImageBackbone(ImageInput(1), LeNet(), MLP(500, (64,)))
+    >>> backbone(torch.zeros(2, 3, 28, 28, dtype=torch.uint8)).shape
+    torch.Size([2, 64])
     """
 
     def __init__(

@@ -27,6 +27,13 @@ class ImageInput(nn.Module):
         mean: of each channel, on the scale of [0, 1]; None is 0 until :meth:`fit`.
         std: likewise; None is 1.
         augment: what happens to the images in training, or None.
+
+    >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 1, 4, 4)
+    >>> first = ImageInput(3).fit(images.numpy())
+    >>> first(images).shape, first(images)[:, 0, 0, 0]
+    (torch.Size([2, 3, 4, 4]), tensor([-1.,  1.]))
+    >>> ImageInput.imagenet()(images)[0, :, 0, 0]  # black
+    tensor([-2.1179, -2.0357, -1.8044])
     """
 
     mean: Tensor
@@ -51,7 +58,9 @@ class ImageInput(nn.Module):
 
     @classmethod
     def imagenet(cls, *, augment: Augment | None = None) -> "ImageInput":
-        """What networks with weights from ImageNet were trained on: three channels, its mean and deviation."""
+        """What networks with weights from ImageNet were trained on: three channels, their mean and std. ``augment`` as
+        above.
+        """
         return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
 
     def fit(self, images: Any) -> "ImageInput":

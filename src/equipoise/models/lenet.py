@@ -19,6 +19,9 @@ class LeNet(nn.Module):
 
     Smaller images than 28×28 are enlarged to it by their short side, of larger ones the 4×4 grid before the full layer
     is an average.
+
+    >>> LeNet()(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in LeNet().parameters())
+    (torch.Size([2, 500]), 426070)
     """
 
     in_channels, out_features = 1, 500

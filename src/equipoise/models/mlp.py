@@ -14,6 +14,15 @@ class MLP(nn.Module):
 
     The dropout behind the last layer belongs to the head (``UncertaintyMarginLoss(dropout=...)``), which knows its
     closed form.
+
+    Args:
+        in_features: columns of the input; what has more dimensions is flattened.
+        hidden: units of each layer; the last is ``out_features``.
+        dropout: share dropped between two layers.
+
+    >>> network = MLP(10, (32, 16))
+    >>> network(torch.zeros(4, 10)).shape, network.out_features, network.dtype
+    (torch.Size([4, 16]), 16, torch.float32)
     """
 
     def __init__(self, in_features: int, hidden: Sequence[int] = (512, 512), *, dropout: float = 0.5) -> None:
@@ -29,7 +38,7 @@ class MLP(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """Of the weights; the input is brought to it."""
         return next(self.parameters()).dtype
 
     def forward(self, x: Tensor) -> Tensor:

@@ -62,7 +62,12 @@ def _shortcut(channels: int, out: int, stride: int) -> nn.Sequential | None:
 
 
 class ResNet(nn.Module):
-    """Images (batch, 3, height, width) -> features after global pooling, (batch, out_features)."""
+    """Images (batch, 3, height, width) -> features after global pooling, (batch, out_features).
+
+    Args:
+        block: ``BasicBlock``, two 3×3 convolutions, or ``Bottleneck``, 1×1, 3×3 and 1×1.
+        depths: blocks of each of the four stages.
+    """
 
     in_channels = 3
 
@@ -104,10 +109,21 @@ def _stage(
 
 
 def resnet18() -> ResNet:
-    """512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier."""
+    """512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier.
+
+    >>> import torch
+    >>> network = resnet18().eval()
+    >>> network(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in network.parameters())
+    (torch.Size([2, 512]), 11176512)
+    """
     return ResNet(BasicBlock, (2, 2, 2, 2))
 
 
 def resnet50() -> ResNet:
-    """2,048 features; 23,508,032 parameters, 25.56 M with the 1000-way classifier."""
+    """2,048 features; 23,508,032 parameters, 25.56 M with the 1000-way classifier.
+
+    >>> network = resnet50()
+    >>> network.out_features, sum(p.numel() for p in network.parameters())
+    (2048, 23508032)
+    """
     return ResNet(Bottleneck, (3, 4, 6, 3))

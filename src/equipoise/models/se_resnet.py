@@ -27,6 +27,10 @@ def se_resnet50() -> ResNet:
 
     The stride is in the 3×3 convolution, as in ResNet-50 and timm's ``seresnet50``. timm's ``legacy_seresnet50`` has
     it in the 1×1 and other names: its weights are refused, not bent to fit.
+
+    >>> network = se_resnet50()
+    >>> network.out_features, sum(p.numel() for p in network.parameters())
+    (2048, 26039024)
     """
     network = ResNet(Bottleneck, (3, 4, 6, 3))
     for block in network.modules():

@@ -11,7 +11,17 @@ ROWS_AT_ONCE = 65_536
 
 
 class Standardize(nn.Module):
-    """(x − mean) / scale by column, clipped to ±``limit`` so that one wild value cannot drown a sample."""
+    """(x − mean) / scale by column, clipped to ±``limit`` so that one wild value cannot drown a sample.
+
+    Args:
+        columns: how many x (batch, columns) has.
+        limit: in standard deviations.
+
+    >>> first = Standardize(2).fit(np.array([[0.0, 5.0], [2.0, 5.0]]))
+    >>> first(torch.tensor([[3.0, 6.0], [1e9, 5.0]]))  # a constant column keeps its scale
+    tensor([[ 2.,  1.],
+            [20.,  0.]])
+    """
 
     mean: Tensor
     scale: Tensor
@@ -23,7 +33,7 @@ class Standardize(nn.Module):
         self.register_buffer("scale", torch.ones(columns))
 
     def fit(self, x: NDArray[Any]) -> "Standardize":
-        """Set mean and scale from the rows of x, a part at a time; a constant column keeps scale 1."""
+        """Set mean and scale from the rows of x, (rows, columns), a part at a time; a constant column keeps scale 1."""
         starts = range(0, len(x), ROWS_AT_ONCE)
         total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
         origin = np.asarray(x[:ROWS_AT_ONCE], dtype=np.float64).mean(

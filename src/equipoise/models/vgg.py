@@ -21,6 +21,10 @@ class VGG16(nn.Module):
             are, down to the pixels that the halvings need (16 for five blocks). ImageNet's filters see little in an
             image of 32 pixels: at 48 it gives better features for 2¼ times the work, at 64 no better ones that we
             could tell (docs/results/features.md).
+
+    >>> network = VGG16(blocks=(1, 2), enlarge=None)
+    >>> network(torch.zeros(2, 3, 16, 16)).shape  # 64 channels of the first block, 128 of the second
+    torch.Size([2, 192])
     """
 
     in_channels = 3

@@ -31,6 +31,15 @@ def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
 
     Returns:
         What was left out, a sentence each: the classifier, if the file has one.
+
+    >>> import tempfile
+    >>> network = nn.Linear(2, 3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"state_dict": {"weight": torch.ones(3, 2), "bias": torch.zeros(3)}}, f"{folder}/a.pth")
+    ...     load_weights(network, f"{folder}/a.pth")
+    ()
+    >>> network(torch.ones(1, 2)).detach()
+    tensor([[2., 2., 2.]])
     """
     path = Path(path)
     state = _state(_read(path), path)

@@ -18,7 +18,8 @@ from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features,
 from equipoise.reproduce import paper
 from equipoise.reproduce.cases import Case, Cases, Material, Progress
 
-ABLATION = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin", "uncertainty_uncorrected")
+LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
+ABLATION = (*LEVELS, "uncertainty_uncorrected")
 OURS = (*ABLATION, "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
 RESAMPLED = (
@@ -71,7 +72,7 @@ def mnist(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[
     cases = {}
     for dropout, printed in paper.MNIST.items():
         options = replace(SMOKE if smoke else ON_DIGITS, dropout=dropout, backbone=digit_network)
-        methods = (*ABLATION, *MODERN) if dropout == 0.5 else ABLATION
+        methods = (*ABLATION, *MODERN) if dropout == 0.5 else LEVELS
         cases[f"dropout={dropout}"] = Case(
             f"MNIST, step 1:10, dropout {dropout}", material, "step", methods, options, printed
         )

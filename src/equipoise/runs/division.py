@@ -22,8 +22,14 @@ class GivenSamples:
     """Samples that are in memory already.
 
     Args:
+        train, test: to train on and to score on.
         pictures: of the test samples, uint8 (samples, channels, height, width), for the report's gallery where the
             samples themselves are a table.
+
+    >>> rows = Samples(np.arange(8.0).reshape(4, 2), np.array(["a", "b", "a", "b"]))
+    >>> given = GivenSamples(train=rows.take([0, 1]), test=rows.take([2, 3]))
+    >>> len(given.train), given.test.y.tolist()
+    (2, ['a', 'b'])
     """
 
     train: Samples

@@ -26,7 +26,14 @@ LARGEST_RECORD = 2**26
 
 
 def new_folder(data: str) -> Path:
-    """``runs/NAME``, or with a number behind it where that is taken."""
+    """``runs/NAME``, or with a number behind it where that is taken.
+
+    Args:
+        data: a path, whose last part without its suffix is NAME.
+
+    >>> new_folder("there/patients.csv").as_posix()
+    'runs/patients'
+    """
     name = Path(data).name.split(".")[0] or "data"
     candidates = (Path("runs") / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
     return next(path for path in candidates if not path.exists())

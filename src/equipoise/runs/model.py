@@ -56,7 +56,7 @@ class RunModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> "RunModel":
-        """Read a finished run; what does not fit together is refused before memory is taken for it."""
+        """Read a finished run from its ``folder``; what does not fit together is refused before it takes memory."""
         folder = Path(folder)
         record = finished_record(folder)
         with foreign_files(folder, "train again"):
@@ -98,18 +98,23 @@ class RunModel:
         """Calibrated probabilities (rows, classes), or of each attribute being 1, of a data frame or of images.
 
         Args:
-            prior: the class mix where the model is used; None is that of the training samples.
+            x: a data frame (rows, columns), or images (rows, channels, height, width).
+            prior: the class mix where the model is used, (classes,) or (attributes, 2); None is that of the training
+                samples.
         """
         return self.answer(x, prior).probabilities
 
     def uncertainty(self, x: Any) -> NDArray[np.float32]:
-        """The variance of each predicted label in closed form, see :mod:`equipoise.runs.answers`."""
+        """The variance of the label predicted for each row of x, (rows,), in closed form, see
+        :mod:`equipoise.runs.answers`.
+        """
         return self.answer(x).uncertainty
 
     def predict(self, x: Any, prior: ArrayLike | None = None) -> list[str] | NDArray[np.int64]:
         """The class of each row; for several labels 0 and 1, (rows, attributes).
 
         Args:
+            x: as in :meth:`predict_proba`.
             prior: the class mix where the model is used: the most probable class there. None takes the most probable
                 one if all were equally common.
         """
@@ -117,7 +122,9 @@ class RunModel:
         return found if self.multilabel else [self.classes[place] for place in found.tolist()]
 
     def answer(self, x: Any, prior: ArrayLike | None = None) -> Answered:
-        """Everything together: it comes from one pass."""
+        """``probabilities``, ``uncertainty``, ``predicted`` places and ``logits`` of x in one pass; at the class mix
+        ``prior``, as in :meth:`predict`.
+        """
         return self.answer_inputs(self.input.rows(x), prior)
 
     @torch.no_grad()

@@ -21,12 +21,21 @@ class TrainOptions:
         group: the column whose equal values must stay on one side of the split, a patient or a person.
         test: data to score on; None holds out ``test_share`` of the samples, or takes the official test part.
         test_labels: as ``labels``, for the images of ``test``; None takes ``labels``.
+        test_share: in (0, 1).
+        method: a name of ``equipoise.losses.LOSSES``.
         backbone: for images, a name of ``equipoise.models.BACKBONES`` or ``timm:NAME``.
         weights: a file of pretrained weights for it.
         freeze: use the backbone as it is and train two layers on its features; None does so for VGG16 with weights.
         size: the side of the square that images are brought to.
+        epochs, batch_size: of training.
+        learning_rate: of AdamW, decaying to 0 along a cosine.
+        dropout: share dropped between the hidden layers and in front of the class vectors.
         precision: ``bf16`` or ``fp16`` for mixed precision on a GPU.
         augment: vary images at random while training: crop and colour, and a flip of colour images.
+        seed: of the split, the weights and the order of the samples.
+
+    >>> TrainOptions("patients.csv", target="died", seed=1).as_dict()["method"]
+    'uncertainty_margin'
     """
 
     data: str
@@ -67,5 +76,5 @@ class TrainOptions:
             raise InvalidInputError(f"--seed must lie between 0 and {LARGEST_SEED}, got {self.seed}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``run.json``."""
+        """Plain values, for ``run.json``."""
         return asdict(self)

@@ -44,8 +44,12 @@ class RunResult:
     """A finished run.
 
     Args:
+        folder: where it is kept.
+        classes: their names, or the attributes', in the order of what follows.
+        scores: on what was held out.
         before: scores of the softmax stage's network; None for a method without stages.
         class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+        model: the fitted estimator.
         report: the page that shows it all.
         seconds: from the reading of the data to the scores, over all attempts.
     """
@@ -76,8 +80,11 @@ def train_run(
     Of several processes that train together each gets the result, and the first one alone writes and tells the watcher.
 
     Args:
+        options: which data, and how to train.
         folder: new, or of an unfinished run of the same options when ``resume`` is set.
+        resume: go on with an unfinished run there.
         verbose: 1 shows a progress bar on a terminal.
+        watcher: told of every step and note, a progress bar for example.
         command: what the user typed, for the record.
         given: samples to use instead of reading ``options.data``.
     """

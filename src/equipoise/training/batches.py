@@ -23,6 +23,11 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         x: (samples, ...), a tensor, an array, or images.
         y: (samples,) labels or (samples, attributes) of 0 and 1, int64.
         weight: (samples,) or None.
+
+    >>> data = ArrayData(np.arange(6.0).reshape(3, 2), np.array([0, 1, 0]))
+    >>> data.subset(torch.tensor([2, 0])).__getitems__([0, 1])  # a batch of two rows
+    (tensor([[4., 5.],
+            [0., 1.]], dtype=torch.float64), tensor([0, 0]))
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         self.rows: Tensor | None = None  # of x; None is all of them
 
     def subset(self, rows: Tensor) -> "ArrayData":
-        """The given rows as data of their own; x is shared, not copied."""
+        """The given rows, (n,), as data of their own; x is shared, not copied."""
         part = copy.copy(self)
         part.rows = rows if self.rows is None else self.rows[rows]
         part.y = self.y[rows]
@@ -77,7 +82,19 @@ class EpochBatches(BatchSampler):
     its share of each batch, so that the balance survives distribution.
 
     Args:
-        held_back: rows that take no part before the epoch ``given_back``.
+        y: labels, (samples,), or (samples, attributes) for ``"shuffled"``.
+        batch_size: samples of a batch, over all processes.
+        seed: of the order, together with the epoch.
+        order: ``"shuffled"`` or ``"balanced"``.
+        held_back: rows that take no part before the epoch ``given_back``, (n,).
+        given_back: that epoch, from 0.
+
+    >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
+    >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, given_back=1)
+    >>> batches.batches_in(0), batches.batches_in(1)
+    (2, 2)
+    >>> sorted(row for batch in batches for row in batch)  # of epoch 0
+    [0, 1, 2, 4, 5, 6, 7, 8, 9]
     """
 
     def __init__(
@@ -107,7 +124,7 @@ class EpochBatches(BatchSampler):
         return self.batches_in(self.epoch)
 
     def batches_in(self, epoch: int) -> int:
-        """How many batches an epoch has."""
+        """How many batches an ``epoch`` has; a last one of a single sample is left out."""
         full, rest = divmod(len(self.kept if epoch < self.given_back else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 

@@ -53,6 +53,7 @@ class Curriculum:
             ``margins_from_uncertainty``.
         strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
             stage on, ``feedback`` times the shift that held-out samples still lack is added.
+        feedback: how much of that shift is added, in (0, 1].
         held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
             a sample give none. 0 corrects nothing, and so do stages of which one is empty.
     """
@@ -95,7 +96,7 @@ class Curriculum:
         return "class" if epoch < self.sample_start else "sample"
 
     def start_epoch(self, epoch: int, loss: UncertaintyMarginLoss) -> Stage:
-        """Set the strength of the class level and of the sample level for this epoch."""
+        """Set the strength of the class level and of the sample level of ``loss`` for an epoch, and tell its stage."""
         stage = self.stage(epoch)
         if stage == "softmax":
             loss.strength, loss.shift = torch.zeros(()), torch.zeros_like(loss.shift)
@@ -110,7 +111,7 @@ class Curriculum:
         return stage
 
     def ramp(self, epoch: int) -> float:
-        """How much of the strength an epoch has: rising over the first sixth of what follows the softmax stage."""
+        """How much of the strength an ``epoch`` has: rising over the first sixth of what follows the softmax stage."""
         rising = max(1, (self.epochs - self.class_start) // 6)
         return min(1.0, max(0, epoch - self.class_start + 1) / rising)
 
@@ -119,7 +120,7 @@ class Curriculum:
         return epoch == self.class_start - 1 and self.class_start < self.epochs
 
     def wants_features(self, epoch: int, loss: UncertaintyMarginLoss) -> bool:
-        """Whether :meth:`adapt` has anything to do after this epoch."""
+        """Whether :meth:`adapt` has anything to do for ``loss`` after this epoch."""
         in_time = self.class_start - 1 <= epoch < self.epochs - 1
         return in_time and (self.strength == "feedback" or loss.form == "angular")
 
@@ -139,7 +140,9 @@ class Curriculum:
         The ``scaling`` of probabilities is fitted to the same samples.
 
         Args:
+            loss: whose ``shift`` is set.
             features: (batch, D), of the model in eval mode.
+            target: (batch,), or (batch, attributes).
         """
         if self.uncertainty is None:
             raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
@@ -152,12 +155,12 @@ class Curriculum:
         return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
-        """Keep the class uncertainty and give the loss its margins."""
+        """Keep the class ``uncertainty``, (classes,) or (attributes, 2), and give the loss its margins."""
         self.uncertainty = uncertainty.detach().clone()
         loss.margins = margins_from_uncertainty(self.uncertainty, self.m_max, self.rule)
 
     def adapt(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
-        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode and their labels.
+        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode and their target.
 
         For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
         angular form any samples tell how far a unit of strength moves the logits.
@@ -182,7 +185,7 @@ class Curriculum:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """The inverse of :meth:`state_dict`."""
+        """The inverse: take what :meth:`state_dict` gave as ``state``."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
 

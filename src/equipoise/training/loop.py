@@ -29,7 +29,7 @@ from equipoise.training.resume import Position, Run, Stopped, StopRequest, Train
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
-    """The loss became NaN or infinite."""
+    """The loss became NaN or infinite; the message names batch and epoch."""
 
 
 def train(
@@ -48,6 +48,7 @@ def train(
     Args:
         network: a backbone and a loss head.
         data: training samples.
+        settings: epochs, batches, learning rate and what else there is to choose.
         curriculum: the stages of a head that is an ``UncertaintyMarginLoss``.
         validation: held-out samples, for the recalls, for ``patience`` and for a strength by feedback.
         folder: where the run is kept; an unfinished run found there is resumed.

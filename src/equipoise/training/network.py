@@ -12,6 +12,11 @@ class Network(nn.Module):
     Args:
         backbone: any module x -> features of shape (batch, head.in_features).
         head: a loss of ``equipoise.losses.LOSSES``, with its class vectors.
+
+    >>> from equipoise.losses import LogitLoss
+    >>> network = Network(nn.Linear(4, 8), LogitLoss(8, 3))
+    >>> network(torch.zeros(5, 4)).shape, network(torch.zeros(5, 4), torch.arange(5) % 3).shape
+    (torch.Size([5, 3]), torch.Size([]))
     """
 
     def __init__(self, backbone: nn.Module, head: ClassVectorLoss) -> None:

@@ -33,7 +33,12 @@ class Settings:
     """Everything about a training run but its data and its network.
 
     Args:
+        epochs: how many.
+        batch_size: samples of a batch, over all processes.
+        learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
+        seed: of the order, of dropout and of what is held out.
         order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
+        precision: ``"bf16"`` or ``"fp16"`` for mixed precision on a GPU.
         accumulate: batches whose gradients are added up before a step.
         passes: stochastic passes for the class uncertainty.
         cap: samples of each class that take part in it.

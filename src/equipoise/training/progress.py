@@ -34,7 +34,19 @@ class Silence:
 
 
 class Bar:
-    """A bar with stage, epoch, loss and validation recall; it draws nothing where no terminal is."""
+    """A bar with stage, epoch, loss and validation recall; it draws nothing where no terminal is.
+
+    Args:
+        epochs: how many there will be.
+        shown: False draws nothing.
+        console: of rich, where it is drawn; None is standard error.
+
+    >>> with Bar(epochs=2) as bar:  # ``train(..., watcher=bar)`` calls both
+    ...     bar.step(0, "softmax", 10)
+    ...     bar.epoch({"epoch": 0, "loss": 0.5, "recall_rare": 0.25})
+    ...     bar.progress.tasks[0].fields["scores"]
+    'loss 0.500 · recall rare 0.250'
+    """
 
     def __init__(self, epochs: int, *, shown: bool = True, console: Console | None = None) -> None:
         console = console or Console(stderr=True)
@@ -61,11 +73,11 @@ class Bar:
         self.progress.stop()
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Move the bar by one step."""
+        """Move the bar by one of the ``steps`` of an ``epoch``, counted from 0, in a ``stage``."""
         self.progress.update(self.task, advance=1 / steps, description=f"{stage:<7} epoch {epoch + 1}/{self.epochs}")
 
     def epoch(self, record: Record) -> None:
-        """Show the epoch's loss and recalls."""
+        """Show the loss and recalls of an epoch's ``record``."""
         parts = [f"loss {record['loss']:.3f}"]
         groups = [group for group in ("rare", "common") if f"recall_{group}" in record]
         if groups:

@@ -19,7 +19,27 @@ from equipoise.training.prepare import is_number, is_whole
 
 @dataclass(frozen=True)
 class Recipe:
-    """A head by its name in ``LOSSES``, on the paper's network for tables or on a backbone of the caller's."""
+    """A head by its name in ``LOSSES``, on the paper's network for tables or on a backbone of the caller's.
+
+    Args:
+        method: the name.
+        classes: C, or the attributes with ``multilabel``.
+        multilabel: whether a sample has several labels.
+        dropout: the share dropped, between the hidden layers and in front of the class vectors.
+        form, sample_level: of ``UncertaintyMarginLoss``.
+        columns: of the table.
+        width: units of a hidden layer.
+
+    >>> recipe = Recipe("weighted", 3, False, 0.5, "additive", "expected", columns=4, width=16)
+    >>> recipe.uncertain, recipe.class_shape
+    (False, (3,))
+    >>> counts = torch.tensor([80.0, 15.0, 5.0])
+    >>> network = recipe.network(recipe.table_backbone(), counts, features=16)
+    >>> network(torch.zeros(2, 4)).shape, recipe.head(counts, features=16).class_weight
+    (torch.Size([2, 3]), tensor([0.4167, 2.2222, 6.6667]))
+    >>> recipe.new_network(torch.rand(5, 4).numpy(), counts, backbone=None).head.in_features
+    16
+    """
 
     method: str
     classes: int
@@ -57,16 +77,26 @@ class Recipe:
         return (self.classes, 2) if self.multilabel else (self.classes,)
 
     def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
-        """Standardised columns and two hidden layers."""
+        """Columns standardised by ``standardize``, or not at all, and two hidden layers: (batch, columns) -> (batch,
+        width).
+        """
         first = standardize or Standardize(self.columns)
         return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
 
     def network(self, backbone: nn.Module, class_counts: Tensor, *, features: int) -> Network:
-        """The backbone under its head."""
+        """The backbone under its head.
+
+        Args:
+            backbone: x -> features (batch, ``features``).
+            class_counts: training samples a class, (classes,) or (attributes, 2).
+            features: D.
+        """
         return Network(backbone, self.head(class_counts, features=features))
 
     def new_network(self, x: NDArray[Any] | Images, class_counts: Tensor, backbone: nn.Module | None) -> Network:
-        """An untrained network for the rows of x, on a copy of the backbone where there is one."""
+        """An untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if there
+        is one; ``class_counts`` as in :meth:`network`.
+        """
         own: nn.Module
         if backbone is not None:
             own = copy.deepcopy(backbone)
@@ -77,7 +107,7 @@ class Recipe:
         return self.network(own, class_counts, features=feature_length(own, torch.tensor(x[:2])))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
-        """The loss with its class vectors."""
+        """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
         build = LOSSES[self.method]
         own: dict[str, Any] = {}
         if self.uncertain:
@@ -93,7 +123,15 @@ class Recipe:
 
 
 def feature_length(backbone: nn.Module, sample: Tensor) -> int:
-    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch."""
+    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch.
+
+    Args:
+        backbone: x -> features (batch, D).
+        sample: a batch, (batch, ...), of two rows for example.
+
+    >>> feature_length(nn.Sequential(nn.Flatten(), nn.Linear(8, 5)), torch.zeros(2, 2, 4))
+    5
+    """
     told = getattr(backbone, "out_features", None)
     if isinstance(told, int):
         return told

@@ -33,7 +33,7 @@ IDENTITY = "training"
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop, and has saved where it was."""
+    """Training was asked to stop (Ctrl-C, SIGTERM), and has saved where it was: the same script, run again, goes on."""
 
 
 @dataclass

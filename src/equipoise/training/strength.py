@@ -34,7 +34,15 @@ SMALLEST_SHIFT = 1e-3
 
 
 def balancing_weights(target: Tensor, classes: int) -> Tensor:
-    """1/n_y for each sample, so that every class present adds up to 1: target (batch,) or (batch, attributes)."""
+    """1/n_y for each sample, so that every class present adds up to 1.
+
+    Args:
+        target: (batch,), or (batch, attributes).
+        classes: C; 2 with attributes.
+
+    >>> balancing_weights(torch.tensor([0, 0, 0, 0, 1]), 2)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500, 1.0000], dtype=torch.float64)
+    """
     return 1 / gather_classes(count_labels(target, classes).double(), target)
 
 
@@ -45,6 +53,11 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iteratio
         logits: (batch, classes), or (batch, attributes, 2), without any margin.
         target: (batch,), or (batch, attributes).
         direction: (classes,), or (attributes, 2): where each class's margin pushes it, not negative.
+        iterations: halvings of [−20, 20].
+
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])  # common, rare
+    >>> round(lacking_shift(logits, torch.tensor([0, 1]), torch.tensor([0.0, 1.0])), 3)
+    1.0
     """
     if len(logits) == 0:
         raise InvalidInputError("the strength of the margins needs at least one validation sample; got none.")
@@ -114,6 +127,18 @@ def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: 
     """The strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
 
     Additively a true logit falls by m − 1, in the angular form by ‖f‖(cos α − ψ(α)), which grows as ‖f‖ does.
+
+    Args:
+        logits: (batch, classes), without any margin.
+        features: (batch, D), which made them.
+        target: (batch,).
+        margins: m ≥ 1, (classes,).
+
+    >>> features = torch.tensor([[3.0, 4.0]])
+    >>> logits = features @ torch.eye(2)  # cosines 0.6 and 0.8 at length 5
+    >>> margins = torch.tensor([2.0, 1.0])
+    >>> round(angular_strength(logits, features, torch.tensor([0]), margins), 4)  # 1 / (5·(0.6 − ψ))
+    0.2273
     """
     length = torch.linalg.vector_norm(features.to(logits.dtype), dim=-1).view(-1, *[1] * (logits.ndim - 1))
     cosine = (logits / length.clamp_min(SHORTEST)).clamp(-1, 1)

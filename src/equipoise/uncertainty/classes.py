@@ -29,6 +29,10 @@ def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Te
 
     Returns:
         (batch, classes, classes); (batch, attributes, 2, 2) for several labels
+
+    >>> predictive_covariance(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]))  # two passes that disagree
+    tensor([[[ 0.2500, -0.2500],
+             [-0.2500,  0.2500]]])
     """
     _check_passes(outputs)
     if precision is not None and not precision > 0:
@@ -41,7 +45,15 @@ def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Te
 
 
 def model_precision(*, length_scale: float, dropout: float, samples: int, weight_decay: float) -> float:
-    r"""Gal & Ghahramani's τ = (1 − p)·l² / (2·n·λ), with p the share dropped, n samples and weight decay λ.
+    r"""Gal & Ghahramani's model precision, by which τ⁻¹ stands beside the variance of the passes.
+
+    .. math:: \tau = \frac{(1 - p) \, l^2}{2 n \lambda}
+
+    Args:
+        length_scale: l of the prior over functions, in the units of the inputs.
+        dropout: p, the share dropped.
+        samples: n, of the training set.
+        weight_decay: λ.
 
     >>> model_precision(length_scale=1.0, dropout=0.5, samples=1000, weight_decay=1e-4)
     2.5
@@ -56,7 +68,24 @@ def model_precision(*, length_scale: float, dropout: float, samples: int, weight
 
 @dataclass
 class ClassMoments:
-    """Sums from which every kind of class uncertainty follows; adding two joins batches, or processes."""
+    """Sums from which every kind of class uncertainty follows; adding two joins batches, or processes.
+
+    Args:
+        variance: Σ over samples of Var[p_c], (classes,) or (attributes, 2).
+        mean: Σ over samples of E[p_c], likewise.
+        spread: Σ over samples of E[p_c](1 − E[p_c]), likewise: what is open about the label, over and between the
+            passes.
+        own_trace: Σ of the covariance's trace over the class's own samples, likewise.
+        own_count: how many those are, likewise.
+        samples: how many there are in all, ().
+
+    >>> passes = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])  # (passes, batch, classes)
+    >>> both = ClassMoments.of(passes[:, :1]) + ClassMoments.of(passes[:, 1:])  # batch by batch
+    >>> both.uncertainty(), class_uncertainty(passes)
+    (tensor([0.0331, 0.0494], dtype=torch.float64), tensor([0.0331, 0.0494], dtype=torch.float64))
+    >>> [tuple(each.shape) for each in both.tensors()]
+    [(2,), (2,), (2,), (2,), (2,), ()]
+    """
 
     variance: Tensor  # Σ over samples of Var[p_c], (classes,) or (attributes, 2)
     mean: Tensor  # Σ over samples of E[p_c]
@@ -67,7 +96,12 @@ class ClassMoments:
 
     @classmethod
     def of(cls, outputs: Tensor, target: Tensor | None = None, weight: Tensor | None = None) -> "ClassMoments":
-        """The sums over one batch of probabilities (passes, batch, classes), each sample counted ``weight`` times."""
+        """The sums over one batch.
+
+        Args:
+            outputs, target: as in :func:`class_uncertainty`.
+            weight: how often each sample counts, (batch,); None is once.
+        """
         _check_probabilities(outputs)
         variance, mean = torch.var_mean(outputs.double(), dim=0, correction=0)  # (batch, classes)
         counted = torch.ones(outputs.shape[1], dtype=torch.float64, device=outputs.device)
@@ -96,7 +130,7 @@ class ClassMoments:
         return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
     def uncertainty(self, kind: UncertaintyKind = "relative") -> Tensor:
-        """One uncertainty a class, in float64; see :func:`class_uncertainty`."""
+        """One uncertainty a class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
         if kind == "own":
             if not bool((self.own_count > 0).any()):
                 raise InvalidInputError("kind 'own' averages over each class's own samples; pass their target as well.")
@@ -121,21 +155,36 @@ class ClassMoments:
 def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "relative") -> Tensor:
     r"""One uncertainty a class from the probabilities of several stochastic passes.
 
-    - ``relative`` (default): mean Var[p_c] / (mean E[p_c])², over all samples. It does not vanish where a rare
-      class is hardly predicted yet.
-    - ``unresolved`` (the estimator's): √r_c / mean E[p_c], where r_c = mean[E[p_c](1 − E[p_c])] over
-      mean E[p_c]·(1 − mean E[p_c]) is the share of the class's variance which the network leaves open: 1 where it tells
-      samples apart not at all, 0 where it is sure of each. The total uncertainty, of the passes and of each
+    With p̄_c = E[p_c] over the passes and ⟨·⟩ the mean over the samples:
+
+    .. math:: u^\mathrm{relative}_c = \langle \mathrm{Var}[p_c] \rangle / \langle \bar p_c \rangle^2, \qquad
+              u^\mathrm{dispersion}_c = \langle \mathrm{Var}[p_c] \rangle / \langle \bar p_c \rangle
+
+    .. math:: u^\mathrm{unresolved}_c = \sqrt{r_c} / \langle \bar p_c \rangle, \qquad
+              r_c = \frac{\langle \bar p_c (1 - \bar p_c) \rangle}
+                         {\langle \bar p_c \rangle (1 - \langle \bar p_c \rangle)}
+
+    - ``relative`` (default) does not vanish where a rare class is hardly predicted yet.
+    - ``unresolved`` (the estimator's): r_c is the share of the class's variance which the network leaves open, 1 where
+      it tells samples apart not at all, 0 where it is sure of each. The total uncertainty, of the passes and of each
       prediction; rare *and* hard classes have most of it.
-    - ``dispersion``: mean Var[p_c] / mean E[p_c].
+    - ``dispersion`` lies between ``relative`` and a plain variance.
     - ``own``: the trace of the predictive covariance, averaged over the class's own samples (needs ``target``).
 
     Args:
         outputs: probabilities, (passes, batch, classes); for several labels (passes, batch, attributes, 2).
-        target: (batch,), or 0/1 of shape (batch, attributes).
+        target: (batch,), or 0/1 of shape (batch, attributes); for ``own`` alone.
+        kind: one of the four above.
 
     Returns:
         float64, (classes,) or (attributes, 2)
+
+    >>> sure, torn = [[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]]  # two passes each
+    >>> outputs = torch.tensor([sure, torn]).transpose(0, 1)  # (passes, batch, classes)
+    >>> class_uncertainty(outputs)  # the rarer class has more
+    tensor([0.1633, 0.8889], dtype=torch.float64)
+    >>> class_uncertainty(outputs, torch.tensor([0, 1]), "own")
+    tensor([0.0000, 0.3200], dtype=torch.float64)
     """
     return ClassMoments.of(outputs, target).uncertainty(kind)
 
@@ -159,6 +208,11 @@ def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "
 
     Classes that are all equally uncertain get ``m_min``. For several labels, u (attributes, 2): each pair is
     measured against its own smaller value, on one scale for all.
+
+    Args:
+        u: uncertainties, (classes,) or (attributes, 2), of any scale.
+        m_max, m_min: the largest and the smallest margin.
+        rule: ``"log"`` or ``"paper"``.
 
     >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]))
     tensor([1., 2., 3.])

@@ -38,10 +38,15 @@ def mc_dropout(
 
     Args:
         model: any module whose forward takes ``x`` and returns a tensor.
-        x: one batch.
+        x: one batch, (batch, ...).
         passes: how many sub-networks are drawn, N of the paper.
         generator: makes the masks repeatable; None draws from torch's global generator.
         dropout_types: which modules count as dropout; add your own (stochastic depth, say) to the tuple.
+
+    >>> model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
+    >>> outputs = mc_dropout(model, torch.ones(2, 4), passes=20, generator=torch.Generator().manual_seed(0))
+    >>> outputs.shape, bool((outputs.var(0) > 0).all())
+    (torch.Size([20, 2, 3]), True)
     """
     _check_call(x, passes, generator)
     dropouts = [m for m in model.modules() if isinstance(m, dropout_types) and _rate(m) > 0]

@@ -19,7 +19,16 @@ NUMBERS_AT_ONCE = 2**19
 
 
 class ErrorMoments(NamedTuple):
-    """Mean μ_E and variance σ_E² of the error against every class; both 0 at the true class itself."""
+    """Mean μ_E and variance σ_E² of the error against every class; both 0 at the true class itself.
+
+    Args:
+        mean: (batch, classes), or (batch, attributes, 2) for several labels.
+        variance: likewise.
+
+    >>> moments = ErrorMoments(mean=torch.tensor([[0.0, -2.0, 1.0]]), variance=torch.tensor([[0.0, 4.0, 4.0]]))
+    >>> misclassification_probability(*moments)
+    tensor([[0.5000, 0.1587, 0.6915]])
+    """
 
     mean: Tensor  # (batch, classes), or (batch, attributes, 2) for several labels
     variance: Tensor
@@ -31,6 +40,9 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
     .. math:: \hat F = \tfrac12 \bigl(1 + \mathrm{erf}(\mu_E / \sqrt{2 \sigma_E^2})\bigr)
 
     Without variance it is the step function: 0, ½ or 1 as the mean is below, at or above zero.
+
+    Args:
+        mean, variance: of the error, any shape, both alike.
 
     >>> misclassification_probability(torch.tensor([-2.0, 0.0, 2.0]), torch.tensor([4.0, 4.0, 0.0]))
     tensor([0.1587, 0.5000, 1.0000])
@@ -49,15 +61,30 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def strongest_rival(error: ErrorMoments, target: Tensor) -> Tensor:
-    """The largest F̂ over the rivals j ≠ y: (batch, classes) -> (batch,)."""
+    """The largest F̂ over the rivals j ≠ y, (batch,), or (batch, attributes).
+
+    Args:
+        error: moments of the error, (batch, classes), or (batch, attributes, 2).
+        target: (batch,), or (batch, attributes).
+
+    >>> error = ErrorMoments(torch.tensor([[0.0, -2.0, -1.0]]), torch.tensor([[0.0, 4.0, 4.0]]))
+    >>> strongest_rival(error, torch.tensor([0]))
+    tensor([0.3085])
+    """
     probability = misclassification_probability(*error)
     return probability.scatter(-1, required_tensor(target, "target").long().unsqueeze(-1), 0.0).amax(-1)
 
 
 def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
-    """Moments of E over stochastic passes: logits (passes, batch, classes), target (batch,).
+    """Moments of E over stochastic passes.
 
-    Several labels: logits (passes, batch, attributes, 2) and target (batch, attributes).
+    Args:
+        logits: (passes, batch, classes); for several labels (passes, batch, attributes, 2).
+        target: (batch,), or (batch, attributes).
+
+    >>> logits = torch.tensor([[[2.0, 0.0]], [[4.0, 0.0]]])  # two passes of one sample
+    >>> error_moments(logits, torch.tensor([0]))
+    ErrorMoments(mean=tensor([[ 0., -3.]]), variance=tensor([[0., 1.]]))
     """
     required_tensor(logits, "logits")
     required_tensor(target, "target")
@@ -91,6 +118,10 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
         vectors: class vectors (classes, D), or (attributes, 2, D) for several labels.
         target: (batch,), or (batch, attributes).
         rate: share of the features dropped, in [0, 1).
+
+    >>> features, vectors = torch.tensor([[2.0, 0.0]]), torch.eye(2)
+    >>> dropout_error_moments(features, vectors, torch.tensor([0]), rate=0.5)
+    ErrorMoments(mean=tensor([[ 0., -2.]]), variance=tensor([[0., 4.]]))
     """
     features, vectors, target = _checked(features, vectors, target, rate)
     variance = _closed_variance(features, vectors, target, rate)
@@ -100,7 +131,17 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
 
 
 def dropout_error_variance(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> Tensor:
-    """σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes."""
+    """σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes.
+
+    Args:
+        features, vectors, target, rate: as in :func:`dropout_error_moments`.
+
+    Returns:
+        (batch, classes), or (batch, attributes, 2)
+
+    >>> dropout_error_variance(torch.tensor([[2.0, 1.0]]), torch.eye(2), torch.tensor([0]), rate=0.2)
+    tensor([[0.0000, 1.2500]])
+    """
     return _closed_variance(*_checked(features, vectors, target, rate), rate)
 
 

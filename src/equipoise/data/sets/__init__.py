@@ -38,6 +38,9 @@ class DataSet:
         classes: how many it has; the attributes where there are several labels.
         marks: a folder with one of these, patterns allowed, may be the set's own whatever it is called.
         elsewhere: folders in which a system's package puts it.
+
+    >>> DATASETS["cifar10"].title, DATASETS["cifar10"].images, DATASETS["cifar10"].classes
+    ('CIFAR-10', {'train': 50000, 'test': 10000}, 10)
     """
 
     title: str
@@ -113,7 +116,12 @@ def find_set(
     check: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Samples:
-    """A data set by its name, wherever :func:`locate_set` finds it; the options are those of :func:`load_set`."""
+    """A data set by its name, wherever :func:`locate_set` finds it.
+
+    Args:
+        name, data: as in :func:`locate_set`.
+        size, check, progress: as in :func:`load_set`.
+    """
     return load_set(name, locate_set(name, data), size=size, check=check, progress=progress)
 
 
@@ -144,7 +152,12 @@ def load_set(
 
 
 def locate_set(name: str, data: Path | None = None) -> Path:
-    """The folder of a data set: below ``data``, or that folder itself; without it, below ``$EQUIPOISE_DATA``."""
+    """The folder of a data set: below ``data``, or that folder itself; without it, below ``$EQUIPOISE_DATA``.
+
+    Args:
+        name: one of :data:`DATASETS`.
+        data: a folder, or None.
+    """
     known = DATASETS[key := _key(name)]
     given = data or os.environ.get(DATA_VARIABLE) or None
     roots = [] if given is None else [Path(given).expanduser()]
