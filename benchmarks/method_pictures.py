@@ -57,12 +57,12 @@ class _Difference(nn.Module):
 @torch.no_grad()
 def margins_picture() -> Figure:
     """The boundary, from no margin to the full one."""
-    figure = Figure(figsize=(10, 2.5), layout="constrained")
+    figure = Figure(figsize=(6.4, 5.8), layout="constrained")  # two by two: legible on a phone
     across, up = np.meshgrid(np.linspace(-4, 4, 161), np.linspace(-3, 3, 121))
     grid = torch.tensor(np.column_stack([across.ravel(), up.ravel()]), dtype=torch.float32)
     x, y = clouds(COMMON_SAMPLES, RARE_SAMPLES, seed=0)
     x_new, y_new = clouds(4000, 4000, seed=1)
-    for axes, share in zip(figure.subplots(1, 4), (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
+    for axes, share in zip(figure.subplots(2, 2).flat, (0.0, 1 / 3, 2 / 3, 1.0), strict=True):
         with torch.enable_grad():
             model = trained(share)
         level = model(grid).numpy().reshape(across.shape)
@@ -73,7 +73,7 @@ def margins_picture() -> Figure:
         axes.axvline(0, color=INK, linestyle=":", linewidth=1)
         found = [float(((model(x_new[y_new == c]) > 0) == bool(c)).float().mean()) for c in (1, 0)]
         name = {0.0: "no margin", 1.0: "full margin"}.get(share, f"{share:.0%} of the margin")
-        axes.set_title(f"{name}\nfound: rare {found[0]:.0%}, common {found[1]:.0%}", fontsize=9)
+        axes.set_title(f"{name}\nfound: rare {found[0]:.0%}, common {found[1]:.0%}")
         axes.set(aspect="equal", xlim=(-4, 4), ylim=(-3, 3), xticks=[], yticks=[])
     return figure
 
@@ -92,16 +92,17 @@ def psi_picture() -> Figure:
 
 def sample_picture() -> Figure:
     """The error of three samples as a Gaussian; the shaded part is the probability of a mistake."""
-    figure = Figure(figsize=(10, 2.8), layout="constrained")
+    figure = Figure(figsize=(6.4, 5.6), layout="constrained")  # one below the other: legible on a phone
     at = np.linspace(-8, 6, 500)
     cases = (("sure and right", -4.0, 0.8), ("right, but unsure", -1.5, 1.8), ("likely wrong", 1.0, 1.8))
-    for axes, (title, mean, deviation) in zip(figure.subplots(1, 3, sharey=True), cases, strict=True):
+    for axes, (title, mean, deviation) in zip(figure.subplots(3, 1, sharex=True, sharey=True), cases, strict=True):
         density = np.exp(-(((at - mean) / deviation) ** 2) / 2) / (deviation * np.sqrt(2 * np.pi))
         chance = misclassification_probability(torch.tensor(mean), torch.tensor(deviation**2))
         axes.plot(at, density, color=INK)
         axes.fill_between(at, density, where=at >= 0, color=RARE, alpha=0.5, linewidth=0)
         axes.axvline(0, color=INK, linestyle=":")
-        axes.set(title=f"{title}: F̂ = {float(chance):.2f}", xlabel="rival's logit less the true one's", yticks=[])
+        axes.set(title=f"{title}: F̂ = {float(chance):.2f}", yticks=[])
+    axes.set(xlabel="rival's logit less the true one's")
     return figure
 
 
