@@ -25,11 +25,7 @@ TESTS = (
     *("tests/losses", "tests/uncertainty", "tests/evaluation", "tests/models", "tests/training", "tests/data"),
     *("tests/test_estimator.py", "tests/test_saving.py", "tests/compare/test_methods.py", "tests/cli/test_train.py"),
 )
-NOT_OURS = (
-    "ignore::pytest.PytestRemovedIn10Warning",  # scikit-learn's own checks under a newer pytest
-    "ignore::DeprecationWarning:matplotlib",  # an older matplotlib beside a newer pyparsing
-    "ignore:'click:DeprecationWarning",  # an older typer beside a newer click
-)
+NOT_OURS = "ignore::pytest.PytestRemovedIn10Warning"  # scikit-learn's own checks under a newer pytest
 ASK = "import importlib.metadata as m, platform, sys; print(platform.python_version(), *map(m.version, sys.argv[1:]))"
 
 
@@ -38,8 +34,7 @@ def run(python: Path) -> dict[str, Any]:
     said = subprocess.run([python, "-c", ASK, *PACKAGES], capture_output=True, text=True, check=True).stdout.split()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        command += [part for warning in NOT_OURS for part in ("-W", warning)]
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", NOT_OURS, f"--junitxml={report}"]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
         subprocess.run([*command, *TESTS], cwd=ROOT, env=environment, check=False)
         suite = next(ElementTree.parse(report).getroot().iter("testsuite"))

@@ -156,7 +156,10 @@ def test_a_foreign_safetensors_file_is_refused(folder):
 def test_tensors_of_odd_types_are_one_sentence(folder, name, kind):
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     tensors[name] = torch.ones(tensors.get(name, torch.ones(3)).shape).to(kind)
-    safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    try:
+        safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    except KeyError:
+        pytest.skip(f"this safetensors writes no {kind}")
     with pytest.raises(InvalidInputError, match=rf"the tensor '{name.split('/')[-1]}' is of the type torch\.\w+; save"):
         UncertaintyBalancedClassifier.load(folder)
 

@@ -410,7 +410,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     def _take_weights(self, network: Network, classes: Array) -> None:
         """The last fit's weights, for ``warm_start``."""
-        same = np.array_equal(classes, self.classes_)
+        same = classes.tolist() == self.classes_.tolist()
         before = dict(self.network_.named_parameters())
         now = dict(network.named_parameters())
         if not same or {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in now.items()}:

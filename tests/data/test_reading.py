@@ -128,6 +128,13 @@ def test_commas_in_numbers(values, numbers, note):
     assert np.array_equal(encoded(again, values), encoded(encoder, values))
 
 
+def test_odd_spaces_around_a_number_are_no_comma():
+    values = ["0.5", "\u2028\x85-0.67", "1.5"]  # more kinds of space than the parser of numbers knows
+    encoder = learnt(values)
+    assert encoder.notes == []
+    assert encoded(encoder, values)[:, 0].tolist() == np.float32([0.5, -0.67, 1.5]).tolist()
+
+
 @pytest.mark.parametrize("values", [["1,234.5", "1.234,5"], ["1,23,456", "1,5.5"], ["1,2", "x"]])
 def test_commas_that_fit_no_form_make_categories(values):
     assert learnt(values * 2).columns_[0].kind == "category"

@@ -208,6 +208,7 @@ def test_none_is_a_class(tmp_path):
         ),
         ("a,a,label\n1,2,x\n", "has more than one column named 'a'; give each its own name"),
         ("a,label\n1,x\n2,y,z\n", "has 3 fields instead of 2 in line 3; correct that row"),
+        ("a\tlabel\n1\tx\t\r\ny\n2\tx\tz\n", "has rows with more fields than its first line; name every column"),
         ("a,b,label\n1,2,x\n2,y\n3,4,x\n", "has 2 fields instead of 3 in line 3; complete or remove that row"),
         ("a,label\n1,x,7\n2,y,7\n", "has 2 column names and 3 fields in its first row; name every column"),
         ('a,label\n1,"x\n2,y\n', "has a quotation mark that is never closed"),

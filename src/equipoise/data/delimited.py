@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import re
+import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -128,12 +129,24 @@ def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: S
 
 
 def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
-    """The parts; a row with too few fields is found where the last column is missing."""
+    """The parts; a row with too few fields is found where the last column is missing, one with too many is refused."""
     scanned = False
-    for part in reader:
+    for part in _without_loss(reader):
         if not scanned and layout.header[-1] in part and part[layout.header[-1]].isna().any():
             _refuse_short_rows(layout)
             scanned = True
+        yield part
+
+
+def _without_loss(reader: Any) -> Iterator[Any]:
+    """Where the very first rows have more fields than the header, pandas drops what is too much and only warns."""
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            try:
+                part = next(reader)
+            except StopIteration:
+                return
         yield part
 
 
@@ -158,7 +171,7 @@ def clear_errors(path: Path) -> Iterator[None]:
             f"{path} is not {error.encoding.upper()} text (byte 0x{error.object[error.start]:02x}); save it as UTF-8, "
             "for example by `iconv -f latin1 -t utf-8`."
         ) from None
-    except (pd.errors.ParserError, csv.Error) as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
         raise InvalidInputError(_ragged(path, str(error))) from None
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
@@ -172,6 +185,8 @@ def _ragged(path: Path, message: str) -> str:
     if found:
         expected, line, saw = found.groups()
         return f"{path} has {saw} fields instead of {expected} in line {line}; correct that row or put it in quotes."
+    if "does not match length of data" in message:
+        return f"{path} has rows with more fields than its first line; name every column there."
     if "EOF inside string" in message or "unexpected end of data" in message:
         return f"{path} has a quotation mark that is never closed; close or remove it."
     return f"{path} is no readable table ({message.strip()}); check the delimiter and the quotation marks."

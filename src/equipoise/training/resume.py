@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import safetensors.torch
+import torch
 from accelerate import Accelerator
 from torch import Tensor
 
@@ -93,6 +94,12 @@ class Trainee:
         """The inverse of :meth:`tensors`."""
         self.network.load_state_dict(of_prefix("network", tensors))
         self.optimizer.load_state_dict(unpack_optimizer(of_prefix("optimizer", tensors), state["optimizer"]))
+        for parameter, moments in self.optimizer.state.items():
+            for name, moment in moments.items():
+                if (
+                    isinstance(moment, Tensor) and moment.shape == parameter.shape
+                ):  # another order in memory rounds otherwise
+                    moments[name] = torch.empty_like(parameter, dtype=moment.dtype).copy_(moment)
         self.scheduler.load_state_dict(state["scheduler"])
         if self.curriculum is not None:
             self.curriculum.load_state_dict(of_prefix("curriculum", tensors))
