@@ -86,8 +86,10 @@ def grouped_folds(
         _check_classes(classes, np.bincount(pairs[0]), folds, "groups")
     if np.bincount(codes).max() < folds:
         return _sorted(GroupKFold(folds, shuffle=True, random_state=seed).split(labels, groups=members))
-    dealer = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    return _sorted(dealer.split(codes, codes, members), quiet=allow_missing)
+    order = np.arange(int(members.max()) + 1)
+    np.random.RandomState(seed).shuffle(order)  # scikit-learn's own deals other groups before 1.8
+    dealt = StratifiedGroupKFold(folds).split(codes, codes, np.argsort(order)[members])
+    return _sorted(dealt, quiet=allow_missing)
 
 
 def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None = None) -> tuple[Rows, Rows]:

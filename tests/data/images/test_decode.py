@@ -72,14 +72,14 @@ def test_colour_becomes_grey_by_luma_and_grey_becomes_three_equal_channels():
 def test_transparent_pixels_are_white_and_half_transparent_ones_half():
     rgba = np.zeros((2, 3, 4), dtype=np.uint8)
     rgba[:, :, 3] = [[0, 255, 128]] * 2  # black, at three strengths
-    out = decoded(encoded(Image.fromarray(rgba, "RGBA")), 2, 3)
+    out = decoded(encoded(Image.fromarray(rgba)), 2, 3)
     assert out[:, 0].tolist() == [[255, 0, 127]] * 3
-    grey = Image.fromarray(rgba[:, :, [0, 3]].copy(), "LA")
+    grey = Image.fromarray(rgba[:, :, [0, 3]].copy())
     assert decoded(encoded(grey), 2, 3, 1)[0, 0].tolist() == [255, 0, 127]
 
 
 def test_palettes_with_and_without_a_transparent_colour_are_taken():
-    palette = Image.fromarray(np.array([[0, 1, 2]], dtype=np.uint8), "P")
+    palette = Image.fromarray(np.array([[0, 1, 2]], dtype=np.uint8))
     palette.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90])
     assert decoded(encoded(palette), 1, 3)[:, 0].T.tolist() == [[10, 20, 30], [40, 50, 60], [70, 80, 90]]
     for transparency in (1, b"\xff\x00\xff"):
