@@ -24,7 +24,8 @@ def lines() -> list[str]:
         writing = sum(bool(kill["being_written"]) for kill in kills)
         problems = sum(bool(kill["problems"]) for kill in kills)
         total, wrong = total + len(kills), wrong + problems
-        rows.append(f"| {name} | {len(kills)} | {min(safe):,} to {max(safe):,} {counted} | {writing} | {problems} |")
+        kept = f"{min(safe):,} to {max(safe):,} {counted}" if any(safe) else f"no {counted}: a file appears when whole"
+        rows.append(f"| {name} | {len(kills)} | {kept} | {writing} | {problems} |")
     return [
         "## Killed at any moment",
         "",
