@@ -100,8 +100,7 @@ def load_section() -> list[str]:
         "## Much data",
         "",
         "Peak resident memory of the commands, Python and torch included (together some 400 MB), on one thread. "
-        "No times are told: the load of the shared machine changed while they ran. Repeat one part, or "
-        "all:",
+        "Repeat one part, or all:",
         "",
         "```text",
         "python benchmarks/load.py --only table && python benchmarks/reliability_page.py",
@@ -136,15 +135,11 @@ def _images_lines(part: Figures) -> list[str]:
         f"### {part['files']:,} image files",
         "",
         f"PNG files of {part['side']} × {part['side']} pixels, no two alike, in two folders; {part['epochs']} epoch of "
-        f"`{part['backbone']}`, and a prediction for every file. Several processes decode: the third column counts "
-        "pages that they share once.",
+        f"`{part['backbone']}`, and a prediction for every file, with all the processes that they start.",
         "",
         *table(
-            ("command", "largest process, MB", "all processes, MB"),
-            (
-                [f"`equipoise {name}`", f"{part[name]['peak_mb']:,}", f"{part[name]['together_mb']:,}"]
-                for name in ("train", "predict")
-            ),
+            ("command", "peak memory, MB"),
+            ([f"`equipoise {name}`", f"{part[name]['together_mb']:,}"] for name in ("train", "predict")),
         ),
     ]
 

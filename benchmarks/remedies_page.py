@@ -66,8 +66,8 @@ class Case:
 
     @property
     def rival(self) -> Place | None:
-        """The best that is neither the baseline nor the method in any of its forms."""
-        return next((p for p in self.places if p.method not in (BASELINE, OURS) and p.method not in VARIANTS), None)
+        """The best that is neither the baseline nor the method."""
+        return next((place for place in self.places if place.method not in (BASELINE, OURS)), None)
 
 
 VARIANTS = {method.label for name, method in METHODS.items() if method.family == "uncertainty"} | {
@@ -89,8 +89,9 @@ def called(method: str) -> str:
 
 
 def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: float = 0.0, table: bool = True) -> Case:
-    """A case from the records of its fits."""
+    """A case from the records of its fits; the method's own variants are left to the pages of the tables."""
     named = [{**record, "method": called(record["method"])} for record in records]
+    named = [record for record in named if record["method"] not in VARIANTS]
     found = rank(named, baseline=BASELINE, test_to_train=shared)
     accuracy: dict[str, list[float]] = {}
     for record in named:

@@ -1,7 +1,7 @@
 """Whether the package works with other versions of what it needs: the core's tests under another Python; writes JSON.
 
 python3.10 -m venv low
-low/bin/pip install -c constraints-lowest.txt -e . pytest pytest-timeout hypothesis
+low/bin/pip install -c constraints-lowest.txt -e . 'pytest>=9' pytest-timeout hypothesis
 python benchmarks/versions.py lowest --python low/bin/python
 python benchmarks/versions.py newest --python .venv/bin/python
 """
@@ -9,6 +9,7 @@ python benchmarks/versions.py newest --python .venv/bin/python
 import argparse
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -32,11 +33,16 @@ ASK = "import importlib.metadata as m, platform, sys; print(platform.python_vers
 def run(python: Path) -> dict[str, Any]:
     """Versions, and how many tests passed, failed and were skipped."""
     said = subprocess.run([python, "-c", ASK, *PACKAGES], capture_output=True, text=True, check=True).stdout.split()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell ignores it for jobs behind its back; tests send it
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", NOT_OURS, f"--junitxml={report}"]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-        subprocess.run([*command, *TESTS], cwd=ROOT, env=environment, check=False)
+        done = subprocess.run([*command, *TESTS], cwd=ROOT, env=environment, check=False)
+        if not report.exists():
+            raise RuntimeError(f"pytest ended with {done.returncode} and without a report.")
         suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
     counts = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
     failed = [

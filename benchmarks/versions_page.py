@@ -26,7 +26,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         "",
         "```text",
         "python3.10 -m venv low",
-        "low/bin/pip install -c constraints-lowest.txt -e . pytest pytest-timeout hypothesis",
+        "low/bin/pip install -c constraints-lowest.txt -e . 'pytest>=9' pytest-timeout hypothesis",
         "python benchmarks/versions.py lowest --python low/bin/python",
         "python benchmarks/versions.py newest --python .venv/bin/python",
         "python benchmarks/versions_page.py",

@@ -83,7 +83,8 @@ def test_the_source_archive_holds_what_building_and_testing_need(tmp_path):
     with tarfile.open(file) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     assert {f"src/{name}" for name in SOURCES} <= names
-    assert {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "constraints.txt"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff"} <= names
+    assert {"constraints.txt", "constraints-lowest.txt"} <= names
     assert {"tests/test_package.py", "examples/plot_digits.py", "src/equipoise/py.typed"} <= names
     assert not [name for name in names if name.endswith((".pyc", ".npz", ".safetensors"))]
 

@@ -132,6 +132,7 @@ def test_odd_spaces_around_a_number_are_no_comma():
     values = ["0.5", "\u2028\x85-0.67", "1.5"]  # more kinds of space than the parser of numbers knows
     encoder = learnt(values)
     assert encoder.notes == []
+    assert encoder.columns_[0].form == ""
     assert encoded(encoder, values)[:, 0].tolist() == np.float32([0.5, -0.67, 1.5]).tolist()
 
 

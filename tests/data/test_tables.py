@@ -208,7 +208,7 @@ def test_none_is_a_class(tmp_path):
         ),
         ("a,a,label\n1,2,x\n", "has more than one column named 'a'; give each its own name"),
         ("a,label\n1,x\n2,y,z\n", "has 3 fields instead of 2 in line 3; correct that row"),
-        ("a\tlabel\n1\tx\t\r\ny\n2\tx\tz\n", "has rows with more fields than its first line; name every column"),
+        ("a\tlabel\n1\tx\t\t\n2\tx\t\tz\n", "has 4 fields instead of 2 in line 3; correct that row"),
         ("a,b,label\n1,2,x\n2,y\n3,4,x\n", "has 2 fields instead of 3 in line 3; complete or remove that row"),
         ("a,label\n1,x,7\n2,y,7\n", "has 2 column names and 3 fields in its first row; name every column"),
         ('a,label\n1,"x\n2,y\n', "has a quotation mark that is never closed"),
@@ -220,6 +220,16 @@ def test_none_is_a_class(tmp_path):
 def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path, text, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
         read_table(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["a,label,,\n1,x,,\n2,y,,\n", "a,label\n1,x,,\n2,y,,\n", "a,label,\n1,x,\n2,y,\n"])
+@pytest.mark.parametrize("rows", [1, 100])
+def test_empty_fields_at_the_end_of_every_row_are_no_columns(tmp_path, text, rows):
+    path = written(tmp_path, text)
+    parts = list(iterate_table(path, rows=rows))
+    assert [value for part in parts for value in part["label"]] == ["x", "y"]
+    assert list(parts[0].columns) == ["a", "label"]
+    assert read_table(path).y.tolist() == ["x", "y"]
 
 
 def test_bytes_that_are_no_utf8_are_found_late_in_the_file_too(tmp_path):

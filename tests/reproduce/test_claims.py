@@ -28,8 +28,8 @@ def test_a_difference_has_the_sign_of_the_first_and_students_interval():
     (said,) = orders(records)
     # differences 1, 3, 2 points: mean 2, standard deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841
     assert said == (
-        "class + sample level against cross-entropy: balanced accuracy +2.00 (-0.48 to +4.48), no difference; "
-        "geometric mean of recalls +2.00 (-0.48 to +4.48), no difference."
+        "class + sample level against cross-entropy: balanced accuracy +2.00 (-0.48 to +4.48), not told apart; "
+        "geometric mean of recalls +2.00 (-0.48 to +4.48), not told apart."
     )
 
 
@@ -56,6 +56,16 @@ def test_pairs_which_the_table_lacks_are_left_out():
     assert list(orders(cells("cross_entropy", 0.7, 0.6) + cells("focal", 0.8, 0.7))) == []
     lost = [{"case": "made", "method": "uncertainty_margin", "seed": 0, "fold": 0, "cannot_run": "no"}]
     assert list(orders(cells("cross_entropy", 0.7) + lost)) == []
+
+
+@pytest.mark.parametrize("failed", ["uncertainty_margin", "cross_entropy"])
+def test_a_method_that_could_not_run_everywhere_is_compared_with_none(failed):
+    records = cells("cross_entropy", 0.7, 0.6) + cells("uncertainty_margin", 0.8, 0.7) + cells("smote", 0.9, 0.9)
+    records[-1] = {"case": "made", "method": "smote", "seed": 1, "fold": 0, "cannot_run": "too few"}
+    assert against_resampling(records) == []
+    lost = [r for r in records if (r["method"], r["seed"]) != (failed, 1)]
+    lost += [{"case": "made", "method": failed, "seed": 1, "fold": 0, "cannot_run": "too few"}]
+    assert list(orders(lost)) == []
 
 
 def test_rivals_that_are_not_behind_are_named():

@@ -40,6 +40,8 @@ def test_a_runs_own_record_is_such_a_file(tmp_path):
         ("test-share = true", r"test-share must be a number, got True"),
         ("freeze = 1", r"options\.toml: freeze must be true or false, got 1"),
         ("target = 3", r"options\.toml: target must be text, got 3"),
+        (f"target{'.b' * 800} = 3", r"options\.toml: target must be text, got a table"),  # too deep to print
+        (f"target = [0x{'1' * 5000}]", r"options\.toml: target must be text, got a list"),  # too long to print
         ("epochs = ", r"options\.toml is no valid TOML or JSON \(.*\); correct it"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.compare.linear_svm import ROUNDS, fit_linear_svm, linear_svm_codes
+from equipoise.compare.linear_svm import KNOBS, fit_linear_svm, linear_svm_codes
 from equipoise.compare.margins import LateMargins
 from equipoise.compare.network import (
     Array,
@@ -129,8 +129,10 @@ def support_vectors(kernel: Literal["linear", "rbf"]) -> Fit:
 
             machine = SVC(class_weight="balanced", cache_size=500, random_state=seed, **knob)
             return Predicted(classes[machine.fit(rows, target.numpy()).predict(asked)], None, classes)
-        weights, settled = fit_linear_svm(rows, target.numpy(), cost=knob.get("C", 1.0))
-        notes = () if settled else (f"svm_linear stopped after {ROUNDS:,} rounds without converging.",)
+        weights, unsettled = fit_linear_svm(
+            rows, target.numpy(), **{KNOBS[name]: value for name, value in knob.items()}
+        )
+        notes = (f"svm_linear stopped {unsettled} before it had settled.",) if unsettled else ()
         return Predicted(classes[linear_svm_codes(weights, asked)], None, classes, notes)
 
     return fit

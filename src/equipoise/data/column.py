@@ -67,8 +67,8 @@ def _said(reading: Reading, values: Any, name: str) -> list[str]:
     if reading.kind == "date":
         notes.append(f"{name}: dates{f' as {reading.form}' * bool(reading.form)}, taken as days since 1970-01-01.")
     elif reading.form:
-        read = [word for word in as_words(values[~reading.unread]).dropna() if "," in word]
-        notes += [f"{name}: {SAID[reading.form]}, such as {word!r}." for word in read[:1]]
+        example = next(word for word in as_words(values[~reading.unread]).dropna() if "," in word)
+        notes.append(f"{name}: {SAID[reading.form]}, such as {example!r}.")
     if reading.unread.any():
         words = as_words(values[reading.unread]).drop_duplicates().tolist()
         listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)

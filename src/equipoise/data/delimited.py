@@ -129,35 +129,35 @@ def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: S
 
 
 def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
-    """The parts; a row with too few fields is found where the last column is missing, one with too many is refused."""
-    scanned = False
-    for part in _without_loss(reader):
-        if not scanned and layout.header[-1] in part and part[layout.header[-1]].isna().any():
-            _refuse_short_rows(layout)
-            scanned = True
-        yield part
-
-
-def _without_loss(reader: Any) -> Iterator[Any]:
-    """Where the very first rows have more fields than the header, pandas drops what is too much and only warns."""
+    """The parts; rows with too few fields are found where the last column is missing, rows with too many where pandas
+    warns that it drops something, which empty fields at the end of every row make it do too."""
+    looked_for_short = looked_for_long = False
     while True:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            try:
-                part = next(reader)
-            except StopIteration:
-                return
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", pd.errors.ParserWarning)
+            part = next(reader, None)
+        if part is None:
+            return
+        if not looked_for_long and any(issubclass(each.category, pd.errors.ParserWarning) for each in told):
+            _refuse_rows(layout, long=True)
+            looked_for_long = True
+        if not looked_for_short and layout.header[-1] in part and part[layout.header[-1]].isna().any():
+            _refuse_rows(layout, long=False)
+            looked_for_short = True
         yield part
 
 
-def _refuse_short_rows(layout: Layout) -> None:
+def _refuse_rows(layout: Layout, *, long: bool) -> None:
+    """Name the first row with something behind the last column, or with fewer fields than there are columns."""
+    columns = len(layout.header)
     with _open(layout.path, layout.encoding) as file:
         reader = csv.reader(_stripped(file, layout.delimiter), delimiter=layout.delimiter, skipinitialspace=True)
         for row in reader:
-            if row and len(row) < len(layout.header):
+            wrong = any(field.strip() for field in row[columns:]) if long else 0 < len(row) < columns
+            if wrong:
+                remedy = "correct that row or put it in quotes" if long else "complete or remove that row"
                 raise InvalidInputError(
-                    f"{layout.path} has {len(row)} fields instead of {len(layout.header)} in line {reader.line_num}; "
-                    "complete or remove that row."
+                    f"{layout.path} has {len(row)} fields instead of {columns} in line {reader.line_num}; {remedy}."
                 )
 
 
@@ -171,7 +171,7 @@ def clear_errors(path: Path) -> Iterator[None]:
             f"{path} is not {error.encoding.upper()} text (byte 0x{error.object[error.start]:02x}); save it as UTF-8, "
             "for example by `iconv -f latin1 -t utf-8`."
         ) from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
+    except (pd.errors.ParserError, csv.Error) as error:
         raise InvalidInputError(_ragged(path, str(error))) from None
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
@@ -185,8 +185,6 @@ def _ragged(path: Path, message: str) -> str:
     if found:
         expected, line, saw = found.groups()
         return f"{path} has {saw} fields instead of {expected} in line {line}; correct that row or put it in quotes."
-    if "does not match length of data" in message:
-        return f"{path} has rows with more fields than its first line; name every column there."
     if "EOF inside string" in message or "unexpected end of data" in message:
         return f"{path} has a quotation mark that is never closed; close or remove it."
     return f"{path} is no readable table ({message.strip()}); check the delimiter and the quotation marks."

@@ -28,6 +28,9 @@ def as_numbers(values: Any, form: str = PLAIN) -> Read:
         known = values[present]
         found = pd.to_numeric(_plain(known, form), errors="coerce")
         lost = found.isna().to_numpy()
+        if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
+            found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
+            lost = found.isna().to_numpy()
         unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
         values = found.reindex(values.index)
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)

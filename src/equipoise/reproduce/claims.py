@@ -23,9 +23,14 @@ ABOVE = {"accuracy": "accuracy", "f1": "F1", "g_mean": "G-mean", "iba": "IBA"}
 BELOW = {f"{name}.deviation": f"deviation of {ABOVE[name]} over the classes" for name in ("f1", "g_mean", "iba")}
 
 
+def completed(records: Records) -> set[str]:
+    """Methods with a score for every seed and fold: a mean over those that happened to work would be another test."""
+    return {record["method"] for record in records} - {record["method"] for record in records if "scores" not in record}
+
+
 def orders(records: Records, *, test_to_train: float = 0.0) -> Iterator[str]:
     """A sentence for each pair that the table holds: the paired differences with their 95 % intervals, in points."""
-    there = {record["method"] for record in records if "scores" in record}
+    there = completed(records)
     for better, worse in BETTER_THAN:
         if {better, worse} <= there:
             pair = [record for record in records if record["method"] in (better, worse)]
@@ -41,20 +46,16 @@ def _difference(pair: Records, better: str, worse: str, metric: str, test_to_tra
     found = next(place.to_baseline for place in ranking.places if place.method == better)
     if found is None or found.low is None or found.high is None:
         return "of one pair, which tells nothing"
-    verdict = "no difference" if found.contains_zero else "better" if found.mean > 0 else "worse"
+    verdict = "not told apart" if found.contains_zero else "better" if found.mean > 0 else "worse"
     return f"{100 * found.mean:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f}), {verdict}"
 
 
 def against_resampling(records: Records) -> list[str]:
     """Whether the mean of every resampler and support vector machine is behind ours; each that is not is named."""
-    rivals = {
-        record["method"]
-        for record in records
-        if "scores" in record and METHODS[record["method"]].family in ("resampling", "svm")
-    }
-    if not rivals or not any(record["method"] == OURS and "scores" in record for record in records):
+    there = completed(records)
+    names = [name for name in METHODS if name in there and METHODS[name].family in ("resampling", "svm")]
+    if not names or OURS not in there:
         return []
-    names = [name for name in METHODS if name in rivals]
     sentences = []
     for metric, title in (ABOVE | BELOW).items():
         sign = -1 if metric in BELOW else 1
@@ -68,6 +69,4 @@ def against_resampling(records: Records) -> list[str]:
 
 
 def _mean(records: Records, method: str, metric: str) -> float:
-    return statistics.fmean(
-        score_of(record, metric) for record in records if record["method"] == method and "scores" in record
-    )
+    return statistics.fmean(score_of(record, metric) for record in records if record["method"] == method)

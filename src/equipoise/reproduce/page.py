@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.compare import METHODS, rank
 from equipoise.compare.ranking import score_of
 from equipoise.reproduce.cases import FOLDS, Case
-from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, orders
+from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, completed, orders
 from equipoise.reproduce.run import TableResult
 
 SCORES = {
@@ -26,11 +26,11 @@ ATTRIBUTE_SCORES = {"bca": "BCA", "accuracy": "accuracy", "f1": "F1"}
 def table_page(result: TableResult) -> str:
     """The whole page."""
     lines = [
-        f"# The paper's tables: {result.name}",
+        f"# Table: {result.name}",
         "",
-        f"Percent, mean ± standard deviation over {result.seeds} seeds, last epoch, on test samples that no choice was",
-        "made on. In brackets the deviation over the classes, as the paper gives it. Every method has the same",
-        "network, epochs, batches and rows; " + _tuning(result) + " Repeat it with",
+        f"Percent, mean ± standard deviation over {_repeats(result)}, last epoch, on test samples that no choice was "
+        "made on. In brackets the deviation over the classes, as the paper gives it. Every method has the same "
+        f"network, epochs, batches and rows{_exceptions(result)}; {_tuning(result)} Repeat it with",
         "",
         "```text",
         f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}{' --tune' if result.tune else ''}",
@@ -47,6 +47,18 @@ def table_page(result: TableResult) -> str:
             lines += ["", *_each_attribute(case, records)]
         lines += _beside_the_paper(case, records)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _repeats(result: TableResult) -> str:
+    grouped = any(case.protocol == "grouped" for case in result.cases.values())
+    return f"{result.seeds} seeds" + f" and {FOLDS} folds" * grouped
+
+
+def _exceptions(result: TableResult) -> str:
+    families = {METHODS[method].family for case in result.cases.values() for method in case.methods}
+    said = {"resampling": "resamplers change the rows", "svm": "support vector machines are no networks"}
+    found = [text for family, text in said.items() if family in families]
+    return f" (but {' and '.join(found)})" if found else ""
 
 
 def _tuning(result: TableResult) -> str:
@@ -89,22 +101,15 @@ def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
 
 def _beside_the_paper(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
     """Every score of the rows of which the paper prints more than the first."""
-    scored = {
-        method: [record for record in records if record["method"] == method and "scores" in record]
-        for method in case.methods
-        if len(case.paper.get(method, {})) > 1
-    }
     lines = []
-    for method, own in scored.items():
-        if own:
-            cells = []
-            for name in SCORES:
-                mean, printed = (
-                    100 * statistics.fmean(score_of(record, name) for record in own),
-                    case.paper[method][name],
-                )
-                cells.append(f"{printed:.1f}, {mean:.1f}, {mean - printed:+.1f}")
-            lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} |")
+    for method in case.methods:
+        if method not in completed(records) or len(case.paper.get(method, {})) < 2:
+            continue
+        own, cells = [record for record in records if record["method"] == method], []
+        for name in SCORES:
+            mean, printed = 100 * statistics.fmean(score_of(record, name) for record in own), case.paper[method][name]
+            cells.append(f"{printed:.1f}, {mean:.1f}, {mean - printed:+.1f}")
+        lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} |")
     if not lines:
         return []
     head = ["", "The paper's figure, ours and the difference:", "", f"| method | {' | '.join(SCORES.values())} |"]
@@ -123,27 +128,28 @@ def _findings(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
         names = ", ".join(f"{METHODS[p.method].label} {100 * p.mean:.1f}" for p in ranking.places if p.tied)
         nought = any(place.tied and place.mean == 0 for place in ranking.places)
         why = " One class that is never found makes it 0." if nought else ""
-        lines.append(f"First or tied for first (95 %, paired over seeds) by {title}: {names}.{why}")
-    lines += against_resampling(records)
-    return [f"- {line}" for line in (*lines, *orders(records, test_to_train=shared))]
+        paired = "over seeds and folds" if case.protocol == "grouped" else "over seeds"
+        lines.append(f"First or tied for first (95 %, paired {paired}) by {title}: {names}.{why}")
+    lines += [*against_resampling(records), *orders(records, test_to_train=shared)]
+    return [*(f"- {line}" for line in lines), "", "Each interval is of 95 %, not widened for the number of them."]
 
 
 def _each_attribute(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
     """The mean BCA of every attribute, the most imbalanced first."""
-    scored = {
-        method: [record["scores"]["bca"]["each"] for record in records if record["method"] == method]
+    each = {
+        method: np.array([r["scores"]["bca"]["each"] for r in records if r["method"] == method], dtype=np.float64)
         for method in case.methods
-        if all("scores" in record for record in records if record["method"] == method)
+        if method in completed(records)
     }
-    means = {method: np.mean(each, axis=0) for method, each in scored.items() if each}
     share = case.samples.y[case.split(0, 0)[0]].mean(0)
     lines = [
         "BCA of each attribute, the most imbalanced first:",
         "",
-        f"| attribute | positive | {' | '.join(METHODS[method].label for method in means)} |",
-        "|---|" + "---|" * (1 + len(means)),
+        f"| attribute | positive | {' | '.join(METHODS[method].label for method in each)} |",
+        "|---|" + "---|" * (1 + len(each)),
     ]
     for place in np.argsort(np.minimum(share, 1 - share), kind="stable"):
-        cells = " | ".join(f"{100 * mean[place]:.1f}" for mean in means.values())
+        known = [values[~np.isnan(values)] for values in (found[:, place] for found in each.values())]
+        cells = " | ".join(f"{100 * values.mean():.1f}" if len(values) else "–" for values in known)
         lines.append(f"| {case.samples.attributes[place]} | {100 * share[place]:.1f} % | {cells} |")
     return lines

@@ -33,10 +33,10 @@ RESAMPLED = (
     "random_under",
 )
 SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}
-"""Height and width at which a set's images are read for VGG16: what two cores bear."""
+"""Height and width at which a set's images are read for VGG16: small enough for a CPU."""
 SMOKE = FitOptions(epochs=3, batch_size=16, width=32)
 ON_DIGITS = FitOptions(epochs=6)
-"""MNIST's digits are learnt sooner than the default number of epochs is over, by every method."""
+"""For every method on MNIST's digits."""
 FEW = 12
 """Samples of a class and part in a smoke test."""
 

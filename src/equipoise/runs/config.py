@@ -74,5 +74,7 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise InvalidInputError(f"{where} must be {NAMES[wanted]}, got {value!r}.")
+        nested = isinstance(value, dict | list)  # may hold what Python cannot print
+        found = f"a {'table' if isinstance(value, dict) else 'list'}" if nested else repr(value)
+        raise InvalidInputError(f"{where} must be {NAMES[wanted]}, got {found}.")
     return value

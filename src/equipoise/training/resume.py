@@ -94,12 +94,11 @@ class Trainee:
         """The inverse of :meth:`tensors`."""
         self.network.load_state_dict(of_prefix("network", tensors))
         self.optimizer.load_state_dict(unpack_optimizer(of_prefix("optimizer", tensors), state["optimizer"]))
+        # A moment lies in memory in its parameter's order, as before it was saved: in another, sums round otherwise.
         for parameter, moments in self.optimizer.state.items():
             for name, moment in moments.items():
-                if (
-                    isinstance(moment, Tensor) and moment.shape == parameter.shape
-                ):  # another order in memory rounds otherwise
-                    moments[name] = torch.empty_like(parameter, dtype=moment.dtype).copy_(moment)
+                if isinstance(moment, Tensor) and moment.ndim and moment.shape == parameter.shape:
+                    moments[name] = torch.empty_like(parameter, dtype=moment.dtype, device=moment.device).copy_(moment)
         self.scheduler.load_state_dict(state["scheduler"])
         if self.curriculum is not None:
             self.curriculum.load_state_dict(of_prefix("curriculum", tensors))
