@@ -21,7 +21,8 @@ def test_the_estimate_is_what_its_block_prints(capsys):
 def commands():
     """Every line of the page that begins with our name, up to a comment."""
     blocks = re.findall(r"^```(?:text|sh)\n(.*?)^```", PAGE, re.S | re.M)
-    lines = [line for block in blocks for line in block.splitlines() if line.startswith("equipoise ")]
+    joined = [block.replace("\\\n", " ") for block in blocks]
+    lines = [line for block in joined for line in block.splitlines() if line.startswith("equipoise ")]
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
