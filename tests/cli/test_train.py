@@ -151,7 +151,7 @@ def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # background jobs ignore it
     )
     with (tmp_path / "never.csv").open("wb"):  # returns once the program has opened it too
         process.send_signal(signal.SIGINT)
