@@ -148,6 +148,18 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
         unpack(tmp_path / "a.zip")
 
 
+def test_names_in_a_zip_that_are_empty_or_no_text_are_refused(tmp_path, cache):
+    nameless = zipped(tmp_path / "a.zip", FILES | {"!.jpg": b"a name ends at a zero byte"})
+    nameless.write_bytes(nameless.read_bytes().replace(b"!.jpg", b"\0.jpg"))
+    with pytest.raises(InvalidInputError, match="its member '' has no name"):
+        unpack(nameless)
+    broken = zipped(tmp_path / "b.zip", FILES)
+    broken.write_bytes(broken.read_bytes().replace("é".encode(), b"\xff\xff"))
+    with pytest.raises(InvalidInputError, match=r"b\.zip' is damaged \('utf-8' codec .+\); fetch it again\."):
+        unpack(broken)
+    assert left_behind(cache) == []
+
+
 @pytest.mark.parametrize("name", ["a.tar.xz", "a.zip"])
 def test_more_bytes_or_files_than_allowed_are_refused(name, tmp_path, cache):
     archive = (zipped if name.endswith("zip") else tar)(tmp_path / name, {"zeros.png": bytes(10_000), "b.png": b"b"})

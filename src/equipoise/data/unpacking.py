@@ -30,6 +30,7 @@ NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, ta
 BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError),
     NotImplementedError,  # a zip of a version that there is not
+    UnicodeDecodeError,  # a name in a zip that says it is UTF-8
 )
 
 
@@ -200,6 +201,8 @@ def _inside(member: zipfile.ZipInfo, limits: _Limits) -> PurePosixPath:
     """The member's place below the folder; zipfile would mend a bad name in silence."""
     name = member.filename.replace("\\", "/")
     place = PurePosixPath(name)
+    if not name:
+        raise limits.refuse(member.filename, "has no name")
     if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:
         raise limits.refuse(member.filename, "leads out of its folder")
     if stat.S_ISLNK(member.external_attr >> 16):
