@@ -1,7 +1,6 @@
 """One reader against damaged files for a while: what it made of them, and what of that is a fault."""
 
 import random
-import re
 import resource
 import signal
 import time
@@ -32,7 +31,7 @@ class Outcome:
 
     Args:
         processor_seconds: of all seconds those in which this process ran; the others waited for the disk or for others.
-        sentences: different refusals, numbers and names aside; a measure of how much of the reader was reached.
+        refusals: the lines of code where files were refused; a measure of how much of the reader was reached.
         faults: one for each place in the code: what was raised, and the file that did it.
     """
 
@@ -42,7 +41,7 @@ class Outcome:
     processor_seconds: float = 0.0
     files: int = 0
     read: int = 0
-    sentences: set[str] = field(default_factory=set)
+    refusals: set[str] = field(default_factory=set)
     slowest_seconds: float = 0.0
     memory_mb: int = 0
     faults: dict[str, bytes] = field(default_factory=dict)
@@ -55,7 +54,7 @@ class Outcome:
             "processor_seconds": round(self.processor_seconds, 1),
             "files": self.files,
             "read": self.read,
-            "sentences": len(self.sentences),
+            "refusals": len(self.refusals),
             "slowest_seconds": round(self.slowest_seconds, 2),
             "memory_mb": self.memory_mb,
             "faults": list(self.faults),
@@ -83,8 +82,8 @@ def fuzz(name: str, reader: Reader, folder: Path, *, seconds: float, seed: int) 
         if outcome.memory_mb > MEGABYTES_A_FILE:
             outcome.faults.setdefault(f"{outcome.memory_mb} MB taken for {len(content)} bytes", content)
             before = _peak_mb()
-        if told not in outcome.sentences:
-            outcome.sentences.add(told)
+        if told not in outcome.refusals:
+            outcome.refusals.add(told)
             known.append(content)
             if len(known) > MOST_SEEDS:
                 del known[own]
@@ -104,7 +103,7 @@ def _next(rng: random.Random, reader: Reader, known: list[bytes], seeds: list[by
 
 
 def attempt(reader: Reader, folder: Path, content: bytes, outcome: Outcome) -> str:
-    """Read one file. Its refusal without numbers and names, ``"read"``, or ``"fault"``, which the outcome then has."""
+    """Read one file. Where it was refused, ``"read"``, or ``"fault"``, which the outcome then has."""
     outcome.files += 1
     start = time.process_time()
     try:
@@ -115,7 +114,7 @@ def attempt(reader: Reader, folder: Path, content: bytes, outcome: Outcome) -> s
     except EquipoiseError as error:
         if "\n" in str(error) or not str(error).strip():
             return _fault(outcome, f"a refusal that is no sentence: {str(error)[:300]!r}", content)
-        return re.sub(r"'[^']*'|\"[^\"]*\"|\S*/\S*|[-\d.,]+", "_", str(error))[:120]
+        return _lines(error)
     except (Exception, HangError) as error:
         return _fault(outcome, _where(error), content)
     finally:
@@ -135,6 +134,13 @@ def _where(error: BaseException) -> str:
     ours = [frame for frame in frames if "/equipoise/" in frame.filename][-1:]
     places = ", ".join(f"{Path(frame.filename).name}:{frame.name}" for frame in (*ours, *frames[-1:]))
     return f"{type(error).__name__} in {places}: {str(error)[:200]}".splitlines()[0]
+
+
+def _lines(error: BaseException) -> str:
+    """The lines where an error and what it came from arose; unlike their sentences they do not change with the file."""
+    frames = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+    return place if error.__cause__ is None else f"{place} from {_lines(error.__cause__)}"
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def failing(error):
     [
         (KeyError("no"), "KeyError in "),
         (InvalidInputError("two\nlines"), "a refusal that is no sentence"),
-        (InvalidInputError("a sentence."), "a sound file is refused: a sentence_"),
+        (InvalidInputError("a sentence."), "a sound file is refused: test_readers.py:"),
         (RuntimeWarning("odd"), "RuntimeWarning in "),
     ],
 )

@@ -59,14 +59,25 @@ def against_resampling(records: Records) -> list[str]:
     sentences = []
     for metric, title in (ABOVE | BELOW).items():
         sign = -1 if metric in BELOW else 1
-        own = _mean(records, OURS, metric)
-        ahead = [name for name in names if sign * _mean(records, name, metric) >= sign * own]
-        said = ", ".join(f"{METHODS[name].label} {100 * _mean(records, name, metric):.1f}" for name in ahead)
+        own = percent(records, OURS, metric)
+        ahead = [name for name in names if sign * percent(records, name, metric) >= sign * own]
+        said = ", ".join(_nearer(records, name, metric) for name in ahead)
         word = "smaller" if metric in BELOW else "higher"
         rest = f"not {word} than {said}" if ahead else f"{word} than all {len(names)}"
-        sentences.append(f"{title} {100 * own:.1f}, {rest}")
+        sentences.append(f"{title} {own:.1f}, {rest}")
     return [f"Ours against resampling and support vector machines, by the mean: {'; '.join(sentences)}."]
 
 
-def _mean(records: Records, method: str, metric: str) -> float:
-    return statistics.fmean(score_of(record, metric) for record in records if record["method"] == method)
+def _nearer(records: Records, rival: str, metric: str) -> str:
+    """A rival that is not behind ours, and whether chance alone could have put it there."""
+    pair = [record for record in records if record["method"] in (OURS, rival)]
+    there = next(
+        place.to_baseline for place in rank(pair, metric=metric, baseline=rival).places if place.method == OURS
+    )
+    apart = " (not told apart)" if there is None or there.low is None or there.contains_zero else ""
+    return f"{METHODS[rival].label} {percent(records, rival, metric):.1f}{apart}"
+
+
+def percent(records: Records, method: str, metric: str) -> float:
+    """A method's mean score, in percent."""
+    return 100 * statistics.fmean(score_of(record, metric) for record in records if record["method"] == method)

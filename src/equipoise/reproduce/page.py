@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.compare import METHODS, rank
 from equipoise.compare.ranking import score_of
 from equipoise.reproduce.cases import FOLDS, Case
-from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, completed, orders
+from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, completed, orders, percent
 from equipoise.reproduce.run import TableResult
 
 SCORES = {
@@ -82,21 +82,18 @@ def _scores_table(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(f"| {METHODS[method].label} | {why} |" + " |" * (len(shown) + 1))
             continue
         printed = case.paper.get(method, {}).get(first)
-        mean = 100 * statistics.fmean(score_of(record, first) for record in scored)
+        mean = percent(scored, method, first)
         beside = "– | –" if printed is None else f"{printed:.1f} | {mean - printed:+.1f}"
-        cells = [_cell(scored, name) for name in shown]
+        cells = [_cell(scored, method, name) for name in shown]
         lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} | {beside} |")
     return lines
 
 
-def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
+def _cell(records: Sequence[dict[str, Any]], method: str, name: str) -> str:
     values = [100 * score_of(record, name) for record in records]
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    text = f"{statistics.fmean(values):.1f} ± {spread:.1f}"
-    if name == "accuracy":
-        return text
-    classes = statistics.fmean(100 * score_of(record, f"{name}.deviation") for record in records)
-    return f"{text} ({classes:.1f})"
+    text = f"{percent(records, method, name):.1f} ± {spread:.1f}"
+    return text if name == "accuracy" else f"{text} ({percent(records, method, f'{name}.deviation'):.1f})"
 
 
 def _beside_the_paper(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
@@ -105,9 +102,9 @@ def _beside_the_paper(case: Case, records: Sequence[dict[str, Any]]) -> list[str
     for method in case.methods:
         if method not in completed(records) or len(case.paper.get(method, {})) < 2:
             continue
-        own, cells = [record for record in records if record["method"] == method], []
+        cells = []
         for name in SCORES:
-            mean, printed = 100 * statistics.fmean(score_of(record, name) for record in own), case.paper[method][name]
+            mean, printed = percent(records, method, name), case.paper[method][name]
             cells.append(f"{printed:.1f}, {mean:.1f}, {mean - printed:+.1f}")
         lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} |")
     if not lines:
