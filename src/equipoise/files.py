@@ -36,6 +36,9 @@ DAMAGE = (
 )
 """What code meets in values of a wrong type, length or size."""
 
+MOST_PACKED = 8
+"""Probabilities, labels and sets of classes take an eighth of their size at the least once they are packed."""
+
 OURS = re.compile(r"\.\d+(-[0-9a-f]{8})?\.part$")
 """How the name of a file that is being written ends: its process, and something nobody can know before."""
 
@@ -162,9 +165,11 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
 
 
 def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**31) -> dict[str, NDArray[Any]]:
-    """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded."""
+    """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded, by
+    ``most_bytes`` or by what a file of this size holds if nothing in it was made to be small."""
     try:
         check_plain(path)
+        most_bytes = max(most_bytes, MOST_PACKED * path.stat().st_size)
         with zipfile.ZipFile(path) as archive:
             if sum(info.file_size for info in archive.infolist()) > most_bytes:
                 raise InvalidInputError(f"{path} holds more than {most_bytes:,} bytes; {remedy}.")

@@ -76,6 +76,13 @@ def test_arrays_of_a_run_that_would_fill_the_memory_are_refused(tmp_path):
         load_arrays(path, remedy="train again", most_bytes=2**20)
 
 
+def test_arrays_of_a_large_run_are_no_bomb(tmp_path):
+    logits = np.random.default_rng(0).normal(scale=10, size=(100, 1000))
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.savez_compressed(tmp_path / "held_out.npz", probabilities=shares, sets=shares > 0.01, labels=np.arange(100))
+    assert load_arrays(tmp_path / "held_out.npz", remedy="", most_bytes=2**10)["sets"].shape == (100, 1000)
+
+
 def chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
