@@ -11,3 +11,9 @@ class InvalidInputError(EquipoiseError, ValueError):
 
 class InvalidStateError(EquipoiseError, RuntimeError):
     """The right call at the wrong time, or on an object that is not ready for it."""
+
+
+def listed(names: list[str], *, most: int = 3) -> str:
+    """The first few names, and how many there are in all: ``'a', 'b', 'c' and 7 more``."""
+    first = ", ".join(repr(name) for name in names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"

@@ -452,7 +452,7 @@ def test_npz_that_is_none_or_holds_objects_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="holds Python objects, which are not read because they can run code"):
         read_table(tmp_path / "o.npz")
     np.savez(tmp_path / "n.npz", a=np.zeros(1))
-    with pytest.raises(InvalidInputError, match="must hold arrays X and y, got a"):
+    with pytest.raises(InvalidInputError, match="must hold arrays X and y, got 'a'"):
         read_table(tmp_path / "n.npz")
 
 
@@ -600,6 +600,18 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
         InvalidInputError, match=r"t\.parquet is no Parquet file or is damaged \(.*\); get the file again"
     ):
         read_table(written(tmp_path, b"PAR1 and nothing more", "t.parquet"))
+
+
+@pytest.mark.parametrize("read", [read_table, lambda path: list(iterate_table(path))])
+def test_text_in_a_parquet_file_that_is_not_utf8_is_named(read, tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pd.DataFrame({"age": [31, 54], "town": ["Oslo", "Rome"], "label": ["a", "b"]}).to_parquet(
+        tmp_path / "t.parquet", compression=None, use_dictionary=False
+    )
+    sound = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(sound.replace(b"Oslo", b"\xffslo"))
+    with pytest.raises(InvalidInputError, match=r"t\.parquet is .* damaged \(.*Invalid UTF8.*\); get the file again"):
+        read(tmp_path / "t.parquet")
 
 
 # --- the real thing -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.labels import labels_of
 from equipoise.data.samples import Part, Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.files import DAMAGE
 
 PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
@@ -33,7 +33,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
             names = set(archive.files)
             pairs = _pairs(names)
             if not pairs:
-                raise InvalidInputError(f"{path} must hold arrays X and y, got {', '.join(sorted(names)) or 'none'}.")
+                raise InvalidInputError(f"{path} must hold arrays X and y, got {listed(sorted(names)) or 'none'}.")
             _check_target(path, target, [y for _, y in pairs.values()])
             found = {part: (_sound(archive[x]), _sound(archive[y])) for part, (x, y) in pairs.items()}
     except InvalidInputError:

@@ -47,7 +47,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
         return read_npz(path, target=target if target is None else str(target))
     if path.suffix.lower() in PARQUET:
         with _parquet(path) as file:
-            frame = file.read().to_pandas()
+            frame = _frame(file.read())
         return _with_target(frame, target, str(path))
     layout = find_layout(path)
     _check_columns(layout.header, str(path))
@@ -74,7 +74,7 @@ def iterate_table(source: str | Path, *, rows: int = PART_ROWS, text: Collection
         return
     with _parquet(path) as file:
         for batch in file.iter_batches(batch_size=rows):
-            yield batch.to_pandas()
+            yield _frame(batch)
 
 
 def _file(source: object) -> Path:
@@ -107,6 +107,12 @@ def _parquet(path: Path) -> Iterator[Any]:
     except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas keeps notes of its own in the file
         reason = " ".join(str(error).split()).rstrip(".")
         raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
+
+
+def _frame(part: Any) -> Any:
+    """A part of a Parquet file as pandas has it, once its texts are known to be UTF-8: pandas finds out much later."""
+    part.validate(full=True)
+    return part.to_pandas()
 
 
 def _read_all(layout: Layout, *, text: Collection[str]) -> Any:

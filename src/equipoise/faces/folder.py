@@ -12,9 +12,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from equipoise.data.images.scan import SUFFIXES, listed, scan
+from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.unpacking import is_archive, unpack
-from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.faces.alignment import SIDE, Choice
 from equipoise.faces.files import Job, Options, align_files, start_worker, target_name, work
 from equipoise.faces.folder_checks import check_folders, check_names, check_options

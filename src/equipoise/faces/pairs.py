@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.images import Images, UnreadableImageError, decode_image
-from equipoise.data.images.scan import Scan, listed, scan
+from equipoise.data.images.scan import Scan, scan
 from equipoise.data.unpacking import is_archive, unpack
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 
 FOLDS = 10
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.data.images.layout import class_folders
-from equipoise.data.images.scan import listed
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.faces.pairs import FOLDS, NamedPair, Pairs, gather_pairs, image_folder
 from equipoise.files import write_atomically
 

@@ -11,8 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.scan import listed
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.evaluation.verification import Roc, Verification, cosines, verification
 from equipoise.faces.bin_file import read_bin_pairs
 from equipoise.faces.embed import Layer, Progress, embedding, face_features

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from equipoise.data.cache import cache_folder
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
 from equipoise.data.images.machine import cores
-from equipoise.data.images.scan import listed
 from equipoise.data.images.stack import Images, Progress
 from equipoise.data.images.table import FileTable
 from equipoise.data.images.verified import DIGEST_BYTES, FORMAT, Finding, Verified, remember, remembered
-from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.errors import InvalidInputError, InvalidStateError, listed
 
 TOLERATED = 0.01
 ALWAYS, AT_MOST = 3, 0.1

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.check import tolerate
 from equipoise.data.images.layout import PARTS, Labelled
-from equipoise.data.images.scan import Scan, listed
-from equipoise.errors import InvalidInputError
+from equipoise.data.images.scan import Scan
+from equipoise.errors import InvalidInputError, listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.scan import Scan, listed
-from equipoise.errors import InvalidInputError
+from equipoise.data.images.scan import Scan
+from equipoise.errors import InvalidInputError, listed
 
 PARTS = {
     "train": "train",

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".tif", ".tiff"}
@@ -34,12 +34,6 @@ class Scan:
             (self.unreadable, "is a folder that may not be read", "are folders that may not be read"),
         )
         return [f"{listed(names)} {one if len(names) == 1 else many}." for names, one, many in kinds if names]
-
-
-def listed(names: list[str], *, most: int = 3) -> str:
-    """The first few names, and how many there are in all: ``'a', 'b', 'c' and 7 more``."""
-    first = ", ".join(repr(name) for name in names[:most])
-    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def scan(folder: str | os.PathLike[str]) -> Scan:
