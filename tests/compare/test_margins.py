@@ -58,6 +58,14 @@ def test_the_same_margin_for_all_classes_is_the_fixed_one():
     assert torch.equal(seen[-1]["margins"], torch.full((3,), 4.0))
 
 
+def test_a_margin_that_rises_has_all_of_it_at_the_end_of_the_class_stage():
+    seen = watched(LOSSES["l_softmax"], LateMargins(4.0, 4.0, "unresolved", strength=1 / 6, rising=True))
+    assert [round(float(epoch["strength"]), 4) for epoch in seen] == [0, 0, 0.0833, 0.1667, 0.1667, 0.1667]
+    assert all(torch.equal(epoch["margins"], torch.full((3,), 4.0)) for epoch in seen[2:])
+    seen = watched(partial(CosineMarginLoss, kind="arcface"), LateMargins(0.4, 0.4, "unresolved", rising=True))
+    assert [round(float(epoch["margins"].min()), 4) for epoch in seen] == [0, 0, 0.2, 0.4, 0.4, 0.4]
+
+
 def test_the_paper_as_printed_has_whole_margins_at_full_strength_and_the_sample_level_last():
     seen = watched(PRINTED, LateMargins(1.0, 3.0, "own", "paper"))
     assert [float(epoch["strength"]) for epoch in seen] == [0, 0, 1, 1, 1, 1]

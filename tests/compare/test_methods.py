@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.compare import METHODS, CannotRunError, FitOptions, fit_tuned
-from equipoise.compare.methods import GRID
+from equipoise.compare.methods import FIXED_MARGIN, GRID
 from equipoise.compare.network import network_logits, train_network
 from equipoise.compare.resampling import RESAMPLERS, resample
 from equipoise.errors import InvalidInputError
@@ -69,7 +69,9 @@ def test_the_options_are_the_estimators_own():
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(name, {"method": name}) for name in LOSSES if name not in ("l_softmax", "sphereface")]
+    [
+        (name, {"method": name}) for name in LOSSES if name not in FIXED_MARGIN
+    ]  # their margins rise after a softmax stage
     + [
         ("uncertainty_class_level", {"sample_level": "none"}),
         ("uncertainty_angular_complement", {"form": "angular", "sample_level": "complement"}),
@@ -109,6 +111,17 @@ def test_near_miss_has_its_versions():
     kept = [resample("near_miss", x, y, seed=0, knob={"version": version}).x for version in (1, 2)]
     assert kept[0].shape == kept[1].shape == (32, 64)
     assert not np.array_equal(*kept)
+
+
+def test_neighbourhood_cleaning_spares_all_of_the_rarest_classes():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2, 3], [200, 200, 20, 20])
+    found = resample("neighbourhood_cleaning", rng.normal(size=(440, 2)), y, seed=0, knob={})
+    counts = np.bincount(found.codes)
+    assert counts[2:].tolist() == [20, 20]
+    assert max(counts[:2]) < 200
+    even = resample("neighbourhood_cleaning", rng.normal(size=(80, 2)), np.repeat([0, 1], 40), seed=0, knob={})
+    assert 40 <= len(even.codes) < 80  # where none is rarer, one is spared
 
 
 @pytest.mark.parametrize("name", RESAMPLERS)

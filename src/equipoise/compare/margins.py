@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import CosineMarginLoss, UncertaintyMarginLoss
@@ -22,6 +23,8 @@ class LateMargins:
         least, most: margin of the most certain and of the most uncertain class.
         kind, rule: see ``class_uncertainty`` and ``margins_from_uncertainty``.
         strength: of an ``UncertaintyMarginLoss``, from the end of the softmax stage on.
+        rising: grow to all that over the class stage, epoch by epoch, instead of at once: a large margin that comes
+            at once makes training collapse, and the authors of margin losses let it grow as well.
     """
 
     least: float
@@ -29,6 +32,7 @@ class LateMargins:
     kind: UncertaintyKind
     rule: MarginRule = "log"
     strength: float = 1.0
+    rising: bool = False
 
 
 class MarginWatcher:
@@ -47,10 +51,11 @@ class MarginWatcher:
         self.network, self.data, self.settings, self.late = network, data, settings, late
         self.stages = Curriculum(settings.epochs)
         self.head = head
+        self.margins = torch.zeros_like(head.margins)  # once they have risen
         if isinstance(head, UncertaintyMarginLoss):
             head.strength, head.sample_strength = torch.zeros(()), torch.zeros(())
         else:
-            head.margins = torch.zeros_like(head.margins)
+            head.margins = self.margins
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
         """Nothing."""
@@ -59,11 +64,24 @@ class MarginWatcher:
         """What the next epoch needs."""
         ended = int(record["epoch"])
         if self.stages.wants_uncertainty(ended):
-            self._set_margins()
-        if isinstance(self.head, UncertaintyMarginLoss) and self.stages.stage(ended + 1) == "sample":
+            self.margins = self._measured()
+        if self.stages.stage(ended + 1) == "softmax":
+            return
+        share = self._risen(ended + 1)
+        if isinstance(self.head, CosineMarginLoss):
+            self.head.margins = share * self.margins
+            return
+        self.head.margins, self.head.strength = self.margins, torch.tensor(share * self.late.strength)
+        if self.stages.stage(ended + 1) == "sample":
             self.head.sample_strength = torch.ones(())
 
-    def _set_margins(self) -> None:
+    def _risen(self, epoch: int) -> float:
+        """How much of a margin an epoch has."""
+        stages = self.stages
+        rise = max(1, stages.sample_start - stages.class_start)
+        return min(1.0, (epoch - stages.class_start + 1) / rise) if self.late.rising else 1.0
+
+    def _measured(self) -> Tensor:
         late = self.late
         uncertainty = estimate_class_uncertainty(
             make_accelerator(self.settings, None, None),
@@ -74,6 +92,4 @@ class MarginWatcher:
             seed=self.settings.seed,
             kind=late.kind,
         )
-        self.head.margins = margins_from_uncertainty(uncertainty, late.most, late.rule, m_min=late.least).float()
-        if isinstance(self.head, UncertaintyMarginLoss):
-            self.head.strength = torch.tensor(late.strength)
+        return margins_from_uncertainty(uncertainty, late.most, late.rule, m_min=late.least).float()

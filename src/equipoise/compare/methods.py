@@ -6,6 +6,7 @@ network is trained on. Hyper-parameters are those their authors published; ``gri
 first. The paper's method has none: it is compared with one set of defaults.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -26,12 +27,16 @@ from equipoise.compare.fits import (
 from equipoise.compare.margins import LateMargins
 from equipoise.compare.network import FitOptions
 from equipoise.losses import L_SOFTMAX_STRENGTH, LOSSES
-from equipoise.losses.cosine_margin import PAPERS_MARGIN
 from equipoise.losses.criteria import focal, logit_adjustment, vector_scaling
 
 Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm"]
 GRID = 4
 """Settings that a method with a knob may be tuned over."""
+FIXED_MARGIN = {"am_softmax": 0.35, "arcface": 0.4, "l_softmax": 4.0, "sphereface": 4.0}
+FEATURE_NORM = 30.0
+"""The column m, and n of the first two, in the paper's table of margin losses."""
+COSINE_MARGINS = {"am_softmax": (0.1, 0.2, 0.5), "arcface": (0.1, 0.3, 0.7)}
+"""Other margins to be tuned over."""
 
 
 @dataclass(frozen=True)
@@ -56,28 +61,36 @@ class Method:
     variant: bool = False
 
 
-def _cosine(label: str, name: Literal["am_softmax", "arcface"]) -> Method:
-    """A margin from 0 to the authors' own, by uncertainty."""
-    most = PAPERS_MARGIN[name]
-    fit = neural(by_name(name), late=lambda options, _: LateMargins(0.0, most, options.kind))
-    return Method(f"{label}, margins by uncertainty", "margin", fit, variant=True)
+def _cosine(label: str, name: Literal["am_softmax", "arcface"], *, uncertain: bool) -> Method:
+    """A margin on the true cosine or angle: the paper's own, or from 0 to that by uncertainty."""
+    own = FIXED_MARGIN[name]
+    fit = neural(lambda _: partial(LOSSES[name], scale=FEATURE_NORM), late=_late(0.0, own, uncertain=uncertain))
+    return _margin_head(label, fit, uncertain=uncertain, others=COSINE_MARGINS[name])
 
 
 def _angle(label: str, name: Literal["l_softmax", "sphereface"], *, uncertain: bool) -> Method:
-    """A factor on the true angle: the authors' own 4, or from 1 to 4 by uncertainty.
+    """A factor on the true angle: the paper's own, or from 1 to that by uncertainty."""
+    own = FIXED_MARGIN[name]
+    fit = neural(lambda _: LOSSES[name], late=_late(1.0, own, uncertain=uncertain, strength=L_SOFTMAX_STRENGTH))
+    return _margin_head(label, fit, uncertain=uncertain, others=(2.0, 3.0, 5.0))
 
-    Their authors raise its strength slowly, as training from scratch collapses without; here both have the softmax
-    stage instead, and differ in nothing but the margins.
-    """
+
+def _late(
+    least: float, own: float, *, uncertain: bool, strength: float = 1.0
+) -> Callable[[FitOptions, Knob], LateMargins]:
+    """Both of a pair have the softmax stage, then a margin that rises: they differ in nothing but the margins."""
 
     def late(options: FitOptions, knob: Knob) -> LateMargins:
-        most = float(knob.get("margin", 4.0))
-        return LateMargins(1.0 if uncertain else most, most, options.kind, strength=L_SOFTMAX_STRENGTH)
+        most = float(knob.get("margin", own))
+        return LateMargins(least if uncertain else most, most, options.kind, strength=strength, rising=True)
 
-    fit = neural(lambda _: LOSSES[name], late=late)
+    return late
+
+
+def _margin_head(label: str, fit: Fit, *, uncertain: bool, others: tuple[float, ...]) -> Method:
     if uncertain:
         return Method(f"{label}, margins by uncertainty", "margin", fit, variant=True)
-    return Method(label, "margin", fit, _grid("margin", 2.0, 3.0, 5.0))
+    return Method(label, "margin", fit, _grid("margin", *others))
 
 
 def _grid(name: str, *values: Any) -> tuple[Knob, ...]:
@@ -129,12 +142,12 @@ METHODS: dict[str, Method] = {
         ({}, {"version": 2}, {"version": 3}, {"n_neighbors": 10}),
     ),
     "instance_hardness": Method("instance hardness", "resampling", resampled("instance_hardness")),
-    "am_softmax": Method("AM-Softmax", "margin", neural(by_name("am_softmax")), _grid("margin", 0.1, 0.2, 0.5)),
-    "arcface": Method("ArcFace", "margin", neural(by_name("arcface")), _grid("margin", 0.1, 0.3, 0.7)),
+    "am_softmax": _cosine("AM-Softmax", "am_softmax", uncertain=False),
+    "arcface": _cosine("ArcFace", "arcface", uncertain=False),
     "l_softmax": _angle("L-Softmax", "l_softmax", uncertain=False),
     "sphereface": _angle("SphereFace", "sphereface", uncertain=False),
-    "am_softmax_uncertainty": _cosine("AM-Softmax", "am_softmax"),
-    "arcface_uncertainty": _cosine("ArcFace", "arcface"),
+    "am_softmax_uncertainty": _cosine("AM-Softmax", "am_softmax", uncertain=True),
+    "arcface_uncertainty": _cosine("ArcFace", "arcface", uncertain=True),
     "l_softmax_uncertainty": _angle("L-Softmax", "l_softmax", uncertain=True),
     "sphereface_uncertainty": _angle("SphereFace", "sphereface", uncertain=True),
     "uncertainty_class_level": Method("class level", "uncertainty", uncertainty("additive", "none"), variant=True),

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from equipoise.compare.network import CannotRunError
 
 Array = NDArray[Any]
-Maker = Callable[[int, int, Mapping[str, Any]], tuple[Any, tuple[str, ...]]]
-"""(samples of the rarest class, seed, knob) -> the resampler, and notes."""
+Maker = Callable[[NDArray[np.intp], int, Mapping[str, Any]], tuple[Any, tuple[str, ...]]]
+"""(samples of each class, seed, knob) -> the resampler, and notes."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ def resample(name: str, x: Any, codes: NDArray[np.intp], *, seed: int, knob: Map
 
     Columns are standardised for the resampler, or neighbours would be those of the widest column.
     """
-    counts = np.bincount(codes)
-    sampler, notes = RESAMPLERS[name](int(counts[counts > 0].min()), seed, knob)
+    sampler, notes = RESAMPLERS[name](np.bincount(codes), seed, knob)
     rows = x if isinstance(x, np.ndarray) else x[np.arange(len(x))]
     flat = rows.reshape(len(rows), -1).astype(np.float32)
     centre, scale = flat.mean(0), flat.std(0)
@@ -58,28 +57,32 @@ def neighbours(name: str, wanted: int, available: int) -> tuple[int, tuple[str, 
     return available, (f"{name}: {available} neighbours instead of {wanted}, as the rarest class has no more.",)
 
 
-def _smote(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+def _rarest(counts: NDArray[np.intp]) -> int:
+    return int(counts[counts > 0].min())
+
+
+def _smote(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     from imblearn.over_sampling import SMOTE
 
-    k, notes = neighbours("smote", knob.get("k_neighbors", 5), rarest - 1)
+    k, notes = neighbours("smote", knob.get("k_neighbors", 5), _rarest(counts) - 1)
     return SMOTE(random_state=seed, k_neighbors=k), notes
 
 
-def _adasyn(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+def _adasyn(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     from imblearn.over_sampling import ADASYN
 
-    k, notes = neighbours("adasyn", knob.get("n_neighbors", 5), rarest - 1)
+    k, notes = neighbours("adasyn", knob.get("n_neighbors", 5), _rarest(counts) - 1)
     return ADASYN(random_state=seed, n_neighbors=k), notes
 
 
-def _near_miss(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _near_miss(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
     from imblearn.under_sampling import NearMiss
 
-    k, notes = neighbours("near_miss", knob.get("n_neighbors", 3), rarest)
+    k, notes = neighbours("near_miss", knob.get("n_neighbors", 3), _rarest(counts))
     return NearMiss(version=knob.get("version", 1), n_neighbors=k, n_neighbors_ver3=k), notes
 
 
-def _cluster_centroids(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _cluster_centroids(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
     """With mini-batch k-means: Lloyd's would take hours at the paper's size."""
     from imblearn.under_sampling import ClusterCentroids
     from sklearn.cluster import MiniBatchKMeans
@@ -88,17 +91,19 @@ def _cluster_centroids(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple
     return ClusterCentroids(random_state=seed, estimator=means, voting=knob.get("voting", "soft")), ()
 
 
-def _cleaning(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _cleaning(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+    """Of every class but the rarest; imbalanced-learn's own ``auto`` spares a single one of several equally rare."""
     from imblearn.under_sampling import NeighbourhoodCleaningRule
 
-    return NeighbourhoodCleaningRule(**knob), ()
+    common = np.flatnonzero(counts > _rarest(counts)).tolist()
+    return NeighbourhoodCleaningRule(sampling_strategy=common or "auto", **knob), ()
 
 
-def _hardness(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _hardness(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
     from imblearn.under_sampling import InstanceHardnessThreshold
     from sklearn.ensemble import RandomForestClassifier
 
-    folds, notes = min(5, rarest), list[str]()
+    folds, notes = min(5, _rarest(counts)), list[str]()
     if folds < 2:
         raise CannotRunError("instance_hardness cross-validates, and the rarest class has one sample.")
     if folds < 5:
@@ -107,13 +112,13 @@ def _hardness(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tup
     return InstanceHardnessThreshold(estimator=forest, random_state=seed, cv=folds), tuple(notes)
 
 
-def _random_over(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _random_over(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
     from imblearn.over_sampling import RandomOverSampler
 
     return RandomOverSampler(random_state=seed, **knob), ()
 
 
-def _random_under(rarest: int, seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
+def _random_under(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
     from imblearn.under_sampling import RandomUnderSampler
 
     return RandomUnderSampler(random_state=seed, **knob), ()

@@ -19,8 +19,7 @@ from equipoise.reproduce import paper
 from equipoise.reproduce.cases import Case, Cases, Material, Progress
 
 LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
-ABLATION = (*LEVELS, "uncertainty_uncorrected")
-OURS = (*ABLATION, "uncertainty_angular", "paper_as_printed")
+OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
 RESAMPLED = (
     "near_miss",
@@ -72,7 +71,7 @@ def mnist(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[
     cases = {}
     for dropout, printed in paper.MNIST.items():
         options = replace(SMOKE if smoke else ON_DIGITS, dropout=dropout, backbone=digit_network)
-        methods = (*ABLATION, *MODERN) if dropout == 0.5 else LEVELS
+        methods = (*OURS, *MODERN) if dropout == 0.5 else LEVELS
         cases[f"dropout={dropout}"] = Case(
             f"MNIST, step 1:10, dropout {dropout}", material, "step", methods, options, printed
         )
@@ -102,7 +101,7 @@ def expressions(data: Path | None, smoke: bool, progress: Progress | None) -> Ma
 
 def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:
     """Table "Multi-label attribute prediction": CelebA where it is given, else attributes of MNIST's digits."""
-    methods = (*ABLATION, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
+    methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
     if _is_there("celeba", data):
         material, options = _features("celeba", data, smoke, progress), SMOKE if smoke else FitOptions()
         printed = {"uncertainty_margin": {"bca": paper.ATTRIBUTES}}
