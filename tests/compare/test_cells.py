@@ -84,6 +84,25 @@ def test_other_data_and_settings_are_refused(tmp_path, changed, says):
         pass
 
 
+def test_new_data_join_the_file_and_old_ones_stay(tmp_path):
+    path = tmp_path / "cells.jsonl"
+    fill(path)
+    with CellStore(path, data={"digits": "1a2b", "faces": "3c4d"}, settings={"folds": 3}) as store:
+        assert FIRST in store
+        store.add(Cell("faces", "smote", 0), {"scores": {}})
+        with pytest.raises(InvalidStateError, match="in use by another process"), open_store(path):
+            pass
+    with open_store(path) as store:  # the new data may be gone again
+        assert len(store) == 3
+        assert store.header["data"] == {"digits": "1a2b", "faces": "3c4d"}
+    with (
+        pytest.raises(InvalidInputError, match="data faces = '3c4d', and now it is 'ffff'"),
+        CellStore(path, data={"faces": "ffff"}, settings={"folds": 3}),
+    ):
+        pass
+    assert path.read_text().count("\n") == 4
+
+
 def test_other_versions_are_refused(tmp_path):
     path = tmp_path / "cells.jsonl"
     fill(path)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from equipoise.compare.folds import FoldRun, samples_checksum
 from equipoise.compare.user import DEFAULT_METHODS
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
+from equipoise.runs.inputs import make_input
+from equipoise.runs.options import TrainOptions
 
 QUICK = FitOptions(epochs=4, width=16, batch_size=32)
 
@@ -88,6 +91,20 @@ def test_a_killed_comparison_goes_on_and_other_data_are_refused(tmp_path):
         compare(wine(np.arange(170)), **some)
     with pytest.raises(InvalidInputError, match="settings tune = False, and now it is True"):
         compare(wine(), **some, tune=True)
+
+
+def test_scores_of_another_backbone_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    images = Samples(rng.integers(0, 256, (24, 1, 28, 28), dtype=np.uint8), np.arange(24) % 2)
+    some = {"methods": ("cross_entropy",), "seeds": 1, "folds": 2, "out": tmp_path / "cells.jsonl"}
+    told = []
+    for _ in range(2):
+        lenet = partial(make_input, options=TrainOptions("images", backbone="lenet"))
+        compare(images, **some, prepare=lenet, progress=lambda *each: told.append(each), options=FitOptions(epochs=1))
+    assert len(told) == 2  # two folds, once
+    other = partial(make_input, options=TrainOptions("images", backbone="resnet18"))
+    with pytest.raises(InvalidInputError, match=r"settings backbone = .* must not be mixed"):
+        compare(images, **some, prepare=other, options=FitOptions(epochs=1))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from equipoise.compare import METHODS
 from equipoise.reproduce.claims import against_resampling, orders
 
-NAMES = ("f1", "g_mean", "iba")
+NAMES = ("precision", "recall", "f1", "g_mean", "iba")
 
 
 def cells(method, *values, deviation=0.1):
@@ -23,65 +23,72 @@ def cells(method, *values, deviation=0.1):
     ]
 
 
+def rows(records, **options):
+    """A table's rows, without its head."""
+    return orders(records, **options)[2:]
+
+
 def test_a_difference_has_the_sign_of_the_first_and_students_interval():
     records = cells("cross_entropy", 0.70, 0.60, 0.50) + cells("uncertainty_margin", 0.71, 0.63, 0.52)
-    (said,) = orders(records)
     # differences 1, 3, 2 points: mean 2, standard deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841
-    assert said == (
-        "class + sample level against cross-entropy: balanced accuracy +2.00 (-0.48 to +4.48), not told apart; "
-        "geometric mean of recalls +2.00 (-0.48 to +4.48), not told apart."
-    )
+    found = "+2.00 (-0.48 to +4.48), not told apart"
+    assert orders(records) == [
+        "| claimed | balanced accuracy | G-mean | geometric mean of recalls |",
+        "|---|---|---|---|",
+        f"| class + sample level against cross-entropy | {found} | {found} | {found} |",
+    ]
 
 
 @pytest.mark.parametrize(("second", "verdict"), [([0.8, 0.71, 0.6], "better"), ([0.6, 0.51, 0.4], "worse")])
 def test_better_and_worse_are_said(second, verdict):
     records = cells("arcface", 0.70, 0.60, 0.50) + cells("arcface_uncertainty", *second)
-    (said,) = orders(records)
-    assert said.startswith("ArcFace, margins by uncertainty against ArcFace: balanced accuracy ")
-    assert said.count(f", {verdict}") == 2
+    (said,) = rows(records)
+    assert said.startswith("| ArcFace, margins by uncertainty against ArcFace | ")
+    assert said.count(f", {verdict}") == 3
 
 
 def test_folds_that_share_training_samples_widen_the_interval():
     records = cells("cross_entropy", 0.70, 0.60, 0.50) + cells("uncertainty_margin", 0.71, 0.63, 0.52)
-    (said,) = orders(records, test_to_train=0.5)
+    (said,) = rows(records, test_to_train=0.5)
     assert "(-1.93 to +5.93)" in said  # 4.3027 * sqrt(1/3 + 1/2) = 3.9278
 
 
 def test_a_single_pair_tells_nothing():
-    (said,) = orders(cells("cross_entropy", 0.7) + cells("uncertainty_margin", 0.8))
-    assert said.count("of one pair, which tells nothing") == 2
+    (said,) = rows(cells("cross_entropy", 0.7) + cells("uncertainty_margin", 0.8))
+    assert said.count("of one pair, which tells nothing") == 3
 
 
 def test_pairs_which_the_table_lacks_are_left_out():
-    assert list(orders(cells("cross_entropy", 0.7, 0.6) + cells("focal", 0.8, 0.7))) == []
+    assert orders(cells("cross_entropy", 0.7, 0.6) + cells("focal", 0.8, 0.7)) == []
     lost = [{"case": "made", "method": "uncertainty_margin", "seed": 0, "fold": 0, "cannot_run": "no"}]
-    assert list(orders(cells("cross_entropy", 0.7) + lost)) == []
+    assert orders(cells("cross_entropy", 0.7) + lost) == []
 
 
 @pytest.mark.parametrize("failed", ["uncertainty_margin", "cross_entropy"])
-def test_a_method_that_could_not_run_everywhere_is_compared_with_none(failed):
+def test_a_method_that_did_not_run_everywhere_is_compared_with_none(failed):
     records = cells("cross_entropy", 0.7, 0.6) + cells("uncertainty_margin", 0.8, 0.7) + cells("smote", 0.9, 0.9)
-    records[-1] = {"case": "made", "method": "smote", "seed": 1, "fold": 0, "cannot_run": "too few"}
-    assert against_resampling(records) == []
+    unable = {"case": "made", "method": "smote", "seed": 1, "fold": 0, "cannot_run": "too few"}
+    assert against_resampling([*records[:-1], unable]) == []
+    assert against_resampling(records[:-1]) == []
     lost = [r for r in records if (r["method"], r["seed"]) != (failed, 1)]
-    lost += [{"case": "made", "method": failed, "seed": 1, "fold": 0, "cannot_run": "too few"}]
-    assert list(orders(lost)) == []
+    assert orders(lost) == []
+    assert orders([*lost, unable | {"method": failed}]) == []
 
 
-def test_rivals_that_are_not_behind_are_named():
+def test_the_best_of_the_rivals_stands_beside_ours():
     ours = cells("uncertainty_margin", 0.8, 0.7, deviation=0.1)
-    (said,) = against_resampling(
-        ours + cells("smote", 0.7, 0.7, deviation=0.2) + cells("svm_linear", 0.1, 0.1, deviation=0.3)
-    )
-    assert "accuracy 75.0, higher than all 2;" in said
-    assert "deviation of IBA over the classes 10.0, smaller than all 2." in said
-    assert "not " not in said
-    (said,) = against_resampling(
-        ours + cells("smote", 0.8, 0.8, deviation=0.05) + cells("adasyn", 0.1, 0.1, deviation=0.2)
-    )
-    assert "G-mean 75.0, not higher than SMOTE 80.0 (not told apart);" in said  # behind by 0 and by 10
-    assert "deviation of F1 over the classes 10.0, not smaller than SMOTE 5.0;" in said
-    assert METHODS["adasyn"].label not in said
+    weak, weaker = cells("smote", 0.7, 0.5, deviation=0.2), cells("svm_linear", 0.1, 0.1, deviation=0.3)
+    head, _, *said = against_resampling(ours + weak + weaker)
+    assert head == "| score | class + sample level | the best of 2, picked afterwards | difference |"
+    assert said[0].startswith("| accuracy | 75.0 | 60.0 (SMOTE) | +15.00 (")
+    assert "| deviation of IBA over the classes | 10.0 | 20.0 (SMOTE) | -10.00 (-10.00 to -10.00), better |" in said
+    assert len(said) == 4 + 5  # the scores, and the deviations
+    near = cells("smote", 0.8, 0.8, deviation=0.05)
+    _, _, *said = against_resampling(ours + near + cells("adasyn", 0.1, 0.1, deviation=0.2))
+    assert said[2].startswith("| G-mean | 75.0 | 80.0 (SMOTE) | -5.00 (")
+    assert said[2].endswith(", not told apart |")  # behind by 0 and by 10
+    assert "| deviation of F1 over the classes | 10.0 | 5.0 (SMOTE) | +5.00 (+5.00 to +5.00), worse |" in said
+    assert not any(METHODS["adasyn"].label in line for line in said)
 
 
 def test_losses_are_no_resampling():

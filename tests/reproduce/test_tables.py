@@ -66,6 +66,8 @@ def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
     assert "| 98.7 |" in page
     assert "First or tied for first" in page
     assert "2 seeds" in page
+    fewer = run_table("mnist", Path(DATA), tmp_path, **some | {"seeds": 1, "methods": ("cross_entropy",)})
+    assert table_page(fewer) == page  # nothing that is stored is left out
 
 
 @needs_data
@@ -104,7 +106,7 @@ def _record(method, seed, each):
 
 def _page(case, records):
     header = {"versions": {"torch": "2"}}
-    return table_page(TableResult("made", {"made": case}, records, header, 2, tune=False, hours=0.1))
+    return table_page(TableResult("cifar10", {"made": case}, records, header, 2, tune=False, hours=0.1))
 
 
 def test_each_attribute_stands_in_the_order_of_its_imbalance():
@@ -112,7 +114,7 @@ def test_each_attribute_stands_in_the_order_of_its_imbalance():
     names = ("always", "half", "more", "rare")
     parts = np.array(["train"] * 5 + ["test"] * 5)
     samples = Samples(np.zeros((10, 1)), np.concatenate([y, y]), attributes=names, partition=parts)
-    case = Case("made", Material(samples, ""), "official", ("cross_entropy", "weighted"))
+    case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "weighted"))
     records = [_record("cross_entropy", seed, [0.5, 0.6, 0.7, 0.8 + seed / 10]) for seed in (0, 1)]
     for record in records:  # undefined where no test sample has it, or none lacks it
         record["scores"]["bca"] = record["scores"]["bca"] | {"each": [None, *record["scores"]["bca"]["each"][1:]]}
@@ -130,12 +132,43 @@ def test_each_attribute_stands_in_the_order_of_its_imbalance():
 def test_every_score_which_the_paper_prints_has_its_difference():
     samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
     printed = {"uncertainty_margin": paper.CIFAR10["uncertainty_margin"], "cross_entropy": {"accuracy": 76.8}}
-    case = Case("made", Material(samples, ""), "official", ("cross_entropy", "uncertainty_margin"), paper=printed)
+    case = Case(
+        "made", Material(samples, "", "columns"), "official", ("cross_entropy", "uncertainty_margin"), paper=printed
+    )
     records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1)]
     page = _page(case, records)
-    row = "| class + sample level | 80.6, 75.0, -5.6 | 80.8, 75.0, -5.8 | 80.6, 75.0, -5.6 | 80.4, 75.0, -5.4 |"
-    assert f"{row} 88.7, 75.0, -13.7 | 77.6, 75.0, -2.6 |" in page
+    row = "| class + sample level | 80.6, 75.0, -5.6 | 80.8 (6.1), 75.0 (5.0), -5.8 | 80.6 (9.3), 75.0 (5.0), -5.6 |"
+    row += " 80.4 (6.3), 75.0 (5.0), -5.4 | 88.7 (5.2), 75.0 (5.0), -13.7 | 77.6 (9.6), 75.0 (5.0), -2.6 |"
+    assert row in page
     assert "| cross-entropy | 75.0 ± 0.0 |" in page
     assert "| 76.8 | -1.8 |" in page
     assert page.count("| cross-entropy |") == 1
-    assert "Every method has the same network, epochs, batches and rows; all have" in page
+    assert "Every method has the same network, epochs, batches and rows. No method was tuned: " in page
+    assert "2 training and 2 test samples; columns, two layers of 128 units, dropout 0.5, " in page
+
+
+def test_a_row_that_lacks_a_seed_is_not_run():
+    samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
+    case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "focal", "vs", "weighted"))
+    records = [_record(name, seed, [0.7, 0.8]) for name in ("cross_entropy", "weighted") for seed in (0, 1)]
+    page = _page(case, [*records, _record("focal", 0, [0.9, 0.9])])
+    assert "| focal | not run |" in page
+    assert "| VS | not run |" in page
+    assert "by G-mean: cross-entropy 75.0; class weights 75.0." in page
+
+
+def test_a_mean_that_is_nought_for_most_tells_nothing():
+    samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
+    case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "focal", "vs"))
+    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1)]
+    for record in records[:-1]:
+        record["scores"]["recall_product"] = 0.0
+    assert "- By geometric mean of recalls nothing can be told: it is 0 where a class is never found" in _page(
+        case, records
+    )
+
+
+@pytest.mark.parametrize(("protocol", "ratio"), [("step", 0), ("official", 0), ("grouped", 1 / 2), ("held_out", 3 / 7)])
+def test_runs_that_draw_from_the_same_samples_have_wider_intervals(protocol, ratio):
+    case = Case("made", Material(Samples(np.zeros((4, 1)), np.arange(4) % 2), "", "columns"), protocol, ())
+    assert case.test_to_train == pytest.approx(ratio)

@@ -67,7 +67,7 @@ class CellStore:
     """Finished cells by key, in a file of JSON lines: a header, then one record a line, each flushed to disk.
 
     A last line that was cut off by a kill or a full disk is dropped. Results of other data, settings or versions are
-    refused. One process at a time may have the file open.
+    refused; data that are new to the file join those it has. One process at a time may have the file open.
 
     Args:
         path: the file; None keeps the records in memory only.
@@ -92,16 +92,27 @@ class CellStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(self.path.parent, self.path.name)
             if not self.path.exists():
-                line = json.dumps({"format": FORMAT, **self.header}, ensure_ascii=False) + "\n"
-                write_atomically(self.path, line.encode())
-            self._file = self.path.open("r+b")
-            try:
-                _lock(self._file, self.path)
-                self._read(self._file, self.path)
-            except BaseException:
-                self._file.close()
-                raise
+                write_atomically(self.path, self._first_line())
+            self._open(self.path)
         return self
+
+    def _open(self, path: Path) -> None:
+        self._file = path.open("r+b")
+        try:
+            _lock(self._file, path)
+            grown = self._read(self._file, path)
+            if grown:
+                self._file.seek(0)
+                write_atomically(path, self._first_line() + self._file.read().partition(b"\n")[2])
+        except BaseException:
+            self._file.close()
+            raise
+        if grown:  # the new file, not the one it took the place of
+            self._file.close()
+            self._open(path)
+
+    def _first_line(self) -> bytes:
+        return (json.dumps({"format": FORMAT, **self.header}, ensure_ascii=False) + "\n").encode()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -149,7 +160,8 @@ class CellStore:
                 raise_if_full(error, path, len(line))
             raise
 
-    def _read(self, file: IO[bytes], path: Path) -> None:
+    def _read(self, file: IO[bytes], path: Path) -> bool:
+        """All records; whether there are data of which the file does not know yet."""
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         lines = whole.splitlines()
@@ -162,24 +174,29 @@ class CellStore:
                     whole = whole[: -len(line) - 1]
                     break
                 raise InvalidInputError(f"line {number} of {path} is damaged ({error}); move the file away.") from error
-        self._check_header(parsed[0] if parsed else None, path)
+        grown = self._check_header(parsed[0] if parsed else None, path)
         for record in parsed[1:]:
             cell = _cell_of(record, path)
             self._records.setdefault(cell.key, record)
         file.truncate(len(whole))
+        return grown
 
-    def _check_header(self, found: Any, path: Path) -> None:
+    def _check_header(self, found: Any, path: Path) -> bool:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InvalidInputError(f"{path} holds no results of format {FORMAT}; choose another file.")
         for part, wanted in self.header.items():
             before = found.get(part)
             before = before if isinstance(before, dict) else {}
-            for name in sorted(before.keys() | wanted.keys()):
+            for name in sorted(before.keys() & wanted.keys() if part == "data" else before.keys() | wanted.keys()):
                 if before.get(name) != wanted.get(name):
                     raise InvalidInputError(
                         f"{path} was made with the {part} {name} = {before.get(name)!r}, and now it is "
                         f"{wanted.get(name)!r}; results of both must not be mixed: choose another file."
                     )
+        before = found["data"] if isinstance(found.get("data"), dict) else {}
+        grown = bool(self.header["data"].keys() - before.keys())
+        self.header["data"] = before | self.header["data"]
+        return grown
 
 
 def _cell_of(record: Any, path: Path) -> Cell:

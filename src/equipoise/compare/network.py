@@ -73,6 +73,10 @@ class FitOptions:
             passes=self.passes,
         )
 
+    def width_for(self, samples: int) -> int:
+        """Units of each hidden layer."""
+        return choose_width(samples) if self.width is None else self.width
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -159,6 +163,6 @@ def _backbone(x: Any, samples: int, options: FitOptions) -> nn.Module:
         return options.backbone()
     if x.ndim != 2:
         raise InvalidInputError(f"samples of shape {tuple(x.shape[1:])} need a backbone; pass one with the options.")
-    width = choose_width(samples) if options.width is None else options.width
+    width = options.width_for(samples)
     first = Standardize(x.shape[1]).fit(x)
     return nn.Sequential(first, MLP(x.shape[1], (width, width), dropout=options.dropout))

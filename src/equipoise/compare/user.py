@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from equipoise.compare.budget import Plan, choose
 from equipoise.compare.cells import Cell, CellStore
@@ -21,6 +22,7 @@ from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.runs.inputs import FeaturesInput, make_input
 from equipoise.runs.options import TrainOptions
+from equipoise.training.identity import checksum
 
 CASE = "data"
 DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if not method.variant)
@@ -99,12 +101,12 @@ def compare(
     if seeds < 1 or (budget_seconds is not None and not budget_seconds > 0):
         raise InvalidInputError(f"seeds must be 1 or more and the budget above 0, got {seeds} and {budget_seconds}.")
     prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
-    samples = _with_features(samples, prepare)
+    samples, backbone = _with_features(samples, prepare)
     folds, notes = _chosen_folds(samples, folds)
     run = FoldRun(samples, folds, options or FitOptions(), tune, prepare)
     number = folds or 1
     settings = {name: value for name, value in asdict(run.options).items() if name != "backbone"}
-    settings |= {"folds": folds, "tune": tune}
+    settings |= {"folds": folds, "tune": tune, "backbone": backbone}
     with CellStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
         plan, until = Plan(names, seeds * number, {}), None
         if budget_seconds is not None:
@@ -141,12 +143,21 @@ def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 
-def _with_features(samples: Samples, prepare: Prepare) -> Samples:
-    """Features of a frozen backbone are extracted once: they learn nothing from the rows."""
+def _with_features(samples: Samples, prepare: Prepare) -> tuple[Samples, str | None]:
+    """Features of a frozen backbone are extracted once: they learn nothing from the rows.
+
+    A backbone that is trained is told from others, and from itself with other weights, by the weights it begins with.
+    """
     if isinstance(samples.x, np.ndarray) and samples.x.ndim == 2:
-        return samples
-    made: Any = prepare(samples.x)
-    return replace(samples, x=made.rows(samples.x)) if isinstance(made, FeaturesInput) else samples
+        return samples, None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made: Any = prepare(samples.x)
+    if isinstance(made, FeaturesInput):
+        return replace(samples, x=made.rows(samples.x)), None
+    if made.backbone is None:
+        return samples, None
+    return samples, checksum(tensor for _, tensor in sorted(made.backbone.state_dict().items()))
 
 
 def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tuple[str, ...]]:

@@ -24,10 +24,13 @@ TEST_SHARE = 0.3
 
 @dataclass(frozen=True)
 class Material:
-    """Samples, and a checksum of what they were made from."""
+    """Samples, a checksum of what they were made from, and what the columns are, for a reader."""
 
     samples: Samples
     checksum: str
+    what: str
+    features: bool = False
+    """Whether a backbone made the columns, before any fit."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Case:
         options: of the network.
         methods: contestants, by name.
         paper: the paper's figures for them.
+        paper_bca: the paper's figure for each attribute, where there are several labels.
         title: for a reader.
     """
 
@@ -50,6 +54,7 @@ class Case:
     methods: tuple[str, ...]
     options: FitOptions = field(default_factory=FitOptions)
     paper: Figures = field(default_factory=dict)
+    paper_bca: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def samples(self) -> Samples:
@@ -60,6 +65,14 @@ class Case:
     def folds(self) -> int:
         """Fits a seed."""
         return FOLDS if self.protocol == "grouped" else 1
+
+    @property
+    def test_to_train(self) -> float:
+        """Test over training rows where each run draws both from the same samples, for ``paired_interval``; 0 where
+        the test rows are apart and each seed draws its own training rows."""
+        if self.protocol == "grouped":
+            return 1 / (FOLDS - 1)
+        return TEST_SHARE / (1 - TEST_SHARE) if self.protocol == "held_out" else 0.0
 
     def split(self, seed: int, fold: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to test on; the same for every method."""

@@ -1,7 +1,7 @@
 """A finished table as Markdown: the paper's figure, ours, the difference, and who is tied for first."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ import numpy as np
 from equipoise.compare import METHODS, rank
 from equipoise.compare.ranking import score_of
 from equipoise.reproduce.cases import FOLDS, Case
-from equipoise.reproduce.claims import EQUAL_CLASSES, against_resampling, completed, orders, percent
+from equipoise.reproduce.claims import EQUAL_CLASSES, OURS, against_resampling, completed, orders, percent
+from equipoise.reproduce.paper import Figures
 from equipoise.reproduce.run import TableResult
 
 SCORES = {
@@ -21,32 +22,65 @@ SCORES = {
     "iba": "IBA",
 }
 ATTRIBUTE_SCORES = {"bca": "BCA", "accuracy": "accuracy", "f1": "F1"}
+ATTRIBUTE_CLAIMS = {"bca": "BCA"}
+HEADINGS = {
+    "cifar10": "CIFAR-10 made imbalanced",
+    "mnist": "MNIST made imbalanced",
+    "margins": "Margin losses, with a fixed margin and with uncertainty's",
+    "skin": "Skin lesions",
+    "attributes": "Attributes, several labels a sample",
+    "expressions": "Expressions of faces",
+}
+Records = Sequence[dict[str, Any]]
 
 
 def table_page(result: TableResult) -> str:
     """The whole page."""
     lines = [
-        f"# Table: {result.name}",
+        f"# {HEADINGS[result.name]}",
         "",
-        f"Percent, mean ± standard deviation over {_repeats(result)}, last epoch, on test samples that no choice was "
-        "made on. In brackets the deviation over the classes, as the paper gives it. Every method has the same "
-        f"network, epochs, batches and rows{_exceptions(result)}; {_tuning(result)} Repeat it with",
+        f"Percent, mean ± standard deviation over {_repeats(result)}, of the last epoch, on test samples that no "
+        "choice was made on. In brackets: how far the classes lie apart, the standard deviation over them, as the "
+        f"paper gives it. **{METHODS[OURS].label}** is Equipoise's default; [words and scores](../../words.md) are "
+        "explained. Repeat it with",
         "",
         "```text",
         f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}{' --tune' if result.tune else ''}",
         "```",
         "",
-        f"It took {result.hours:.1f} hours of one core. Versions: "
+        f"Every method has the same network, epochs, batches and rows{_exceptions(result)}. {_tuning(result)}",
+        "",
+        f"It took {result.hours:.1f} hours of one core{_before(result)}. Versions: "
         + ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
         + ".",
     ]
+    varied = {key: case for key, case in result.cases.items() if len(case.methods) == 1}
     for key, case in result.cases.items():
-        records = [record for record in result.records if record["case"] == key]
-        lines += ["", f"## {case.title}", "", *_scores_table(case, records), "", *_findings(case, records)]
-        if case.samples.multilabel:
-            lines += ["", *_each_attribute(case, records)]
-        lines += _beside_the_paper(case, records)
+        if key not in varied:
+            lines += ["", f"## {case.title}", "", *_section(case, _of(result, key))]
+    if varied:
+        lines += ["", "## One setting changed", "", *_variations(varied, result)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _of(result: TableResult, key: str) -> Records:
+    return [record for record in result.records if record["case"] == key]
+
+
+def _section(case: Case, records: Records) -> list[str]:
+    several = case.samples.multilabel
+    lines = [_network(case), "", *_scores_table(case, records)]
+    if not completed(records):
+        return lines
+    lines += ["", *_first(case, records)]
+    for heading, found in (
+        ("What is claimed, in points with 95 % intervals of the paired differences:", _claimed(case, records)),
+        ("Ours beside resampling and support vector machines:", [] if several else against_resampling(records)),
+        ("BCA of each attribute, the most imbalanced first:", _each_attribute(case, records) if several else []),
+        ("The paper's figure, ours and the difference:", _beside_the_paper(case, records)),
+    ):
+        lines += ["", heading, "", *found] if found else []
+    return lines
 
 
 def _repeats(result: TableResult) -> str:
@@ -54,99 +88,154 @@ def _repeats(result: TableResult) -> str:
     return f"{result.seeds} seeds" + f" and {FOLDS} folds" * grouped
 
 
+def _before(result: TableResult) -> str:
+    features = any(case.material.features for case in result.cases.values())
+    return ", once the features were extracted" if features else ""
+
+
 def _exceptions(result: TableResult) -> str:
     families = {METHODS[method].family for case in result.cases.values() for method in case.methods}
-    said = {"resampling": "resamplers change the rows", "svm": "support vector machines are no networks"}
+    said = {
+        "resampling": "resamplers, which work on standardised columns, change the rows, and those that leave fewer "
+        "rows make fewer steps in as many epochs; cluster centroids are found by mini-batch k-means",
+        "svm": "support vector machines are no networks",
+        "margin": "margin losses have a softmax stage, as ours, before their margin rises",
+    }
     found = [text for family, text in said.items() if family in families]
-    return f" (but {' and '.join(found)})" if found else ""
+    return f", but: {'; '.join(found)}" if found else ""
 
 
 def _tuning(result: TableResult) -> str:
+    ours = (
+        "Ours has nothing to choose; in its first two stages it holds back a tenth of its training rows, by whose "
+        "labels it corrects its predictions, and in the third it trains on all of them."
+    )
     if result.tune:
-        return "a method with a knob chose among 4 settings on a fifth of the training rows; ours has none."
-    return "all have the settings their authors published; ours has none to choose."
+        return f"A method with a knob chose among 4 settings on a fifth of the training rows. {ours}"
+    margins = any(METHODS[m].family == "margin" for case in result.cases.values() for m in case.methods)
+    settings = "the paper prints" if margins else "its authors published"
+    return f"No method was tuned: each has the settings which {settings}. {ours}"
 
 
-def _scores_table(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
+def _network(case: Case) -> str:
+    """What every method of a case is trained on."""
+    train, test = case.split(0, 0)
+    options = case.options
+    settings = options.settings(len(train), 0)
+    layers = "two layers of " + f"{options.width_for(len(train))} units" if options.backbone is None else "a LeNet"
+    return (
+        f"{len(train):,} training and {len(test):,} test samples; {case.material.what}, {layers}, dropout "
+        f"{options.dropout}, {settings.epochs} epochs in batches of {settings.batch_size} by AdamW."
+    )
+
+
+def _scores_table(case: Case, records: Records) -> list[str]:
     shown = ATTRIBUTE_SCORES if case.samples.multilabel else SCORES
-    lines = [
-        "| method | " + " | ".join(shown.values()) + " | paper | difference |",
-        "|---|" + "---|" * (len(shown) + 2),
-    ]
-    first = next(iter(shown))
+    lines = _head("method", shown, case.paper)
     for method in case.methods:
         own = [record for record in records if record["method"] == method]
-        scored = [record for record in own if "scores" in record]
-        if not scored or len(scored) < len(own):
+        if method not in completed(records):
             why = next((str(record["cannot_run"]) for record in own if "cannot_run" in record), "not run")
-            lines.append(f"| {METHODS[method].label} | {why} |" + " |" * (len(shown) + 1))
+            lines.append(f"| {METHODS[method].label} | {why} |" + " |" * (lines[0].count("|") - 3))
             continue
-        printed = case.paper.get(method, {}).get(first)
-        mean = percent(scored, method, first)
-        beside = "– | –" if printed is None else f"{printed:.1f} | {mean - printed:+.1f}"
-        cells = [_cell(scored, method, name) for name in shown]
-        lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} | {beside} |")
+        lines.append(_scores_row(METHODS[method].label, method, own, shown, case.paper))
     return lines
 
 
-def _cell(records: Sequence[dict[str, Any]], method: str, name: str) -> str:
+def _head(first: str, shown: Mapping[str, str], paper: Figures) -> list[str]:
+    names = [first, *shown.values(), *(["paper", "difference"] if paper else [])]
+    return [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+
+
+def _scores_row(name: str, method: str, records: Records, shown: Mapping[str, str], paper: Figures) -> str:
+    cells = [name, *(_cell(records, method, score) for score in shown)]
+    if paper:
+        first = next(iter(shown))
+        printed, mean = paper.get(method, {}).get(first), percent(records, method, first)
+        cells += ["–", "–"] if printed is None else [f"{printed:.1f}", f"{mean - printed:+.1f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(records: Records, method: str, name: str) -> str:
     values = [100 * score_of(record, name) for record in records]
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     text = f"{percent(records, method, name):.1f} ± {spread:.1f}"
     return text if name == "accuracy" else f"{text} ({percent(records, method, f'{name}.deviation'):.1f})"
 
 
-def _beside_the_paper(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
-    """Every score of the rows of which the paper prints more than the first."""
+def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
+    """Cases of a single method, a row each."""
+    lines = _head("setting", SCORES, next(iter(cases.values())).paper)
+    for key, case in cases.items():
+        (method,), own = case.methods, _of(result, key)
+        lines.append(
+            _scores_row(case.title, method, own, SCORES, case.paper)
+            if own and completed(own)
+            else f"| {case.title} | not run |" + " |" * (len(SCORES) + 1)
+        )
+    return lines
+
+
+def _beside_the_paper(case: Case, records: Records) -> list[str]:
+    """Every score of the rows of which the paper prints more than the first, each with its deviation in brackets."""
     lines = []
     for method in case.methods:
-        if method not in completed(records) or len(case.paper.get(method, {})) < 2:
+        printed = case.paper.get(method, {})
+        if method not in completed(records) or len(printed) < 2:
             continue
         cells = []
         for name in SCORES:
-            mean, printed = percent(records, method, name), case.paper[method][name]
-            cells.append(f"{printed:.1f}, {mean:.1f}, {mean - printed:+.1f}")
+            mean = percent(records, method, name)
+            theirs, own = f"{printed[name]:.1f}", f"{mean:.1f}"
+            if f"{name}.deviation" in printed:
+                theirs += f" ({printed[f'{name}.deviation']:.1f})"
+                own += f" ({percent(records, method, f'{name}.deviation'):.1f})"
+            cells.append(f"{theirs}, {own}, {mean - printed[name]:+.1f}")
         lines.append(f"| {METHODS[method].label} | {' | '.join(cells)} |")
-    if not lines:
-        return []
-    head = ["", "The paper's figure, ours and the difference:", "", f"| method | {' | '.join(SCORES.values())} |"]
-    return [*head, "|---|" + "---|" * len(SCORES), *lines]
+    return [f"| method | {' | '.join(SCORES.values())} |", "|---|" + "---|" * len(SCORES), *lines] if lines else []
 
 
-def _findings(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
-    """Who is first, or not to be told from the first, by the scores that count every class alike; and what is claimed
-    of the method."""
-    if len(case.methods) < 2:
-        return []
+def _first(case: Case, records: Records) -> list[str]:
+    """Who is first, or not to be told from the first, by the scores that count every class alike."""
     lines = []
-    shared = 1 / (FOLDS - 1) if case.protocol == "grouped" else 0.0
-    for metric, title in EQUAL_CLASSES.items():
-        ranking = rank(records, metric=metric, test_to_train=shared)
-        names = ", ".join(f"{METHODS[p.method].label} {100 * p.mean:.1f}" for p in ranking.places if p.tied)
-        nought = any(place.tied and place.mean == 0 for place in ranking.places)
-        why = " One class that is never found makes it 0." if nought else ""
+    there = completed(records)
+    whole = [record for record in records if record["method"] in there]
+    for metric, title in (ATTRIBUTE_CLAIMS if case.samples.multilabel else EQUAL_CLASSES).items():
+        places = rank(whole, metric=metric, test_to_train=case.test_to_train).places
+        found = [place for place in places if place.mean > 0]
+        if 2 * len(found) < len(places):
+            lines.append(
+                f"- By {title} nothing can be told: it is 0 where a class is never found, and that is so here."
+            )
+            continue
+        names = "; ".join(f"{METHODS[place.method].label} {100 * place.mean:.1f}" for place in places if place.tied)
         paired = "over seeds and folds" if case.protocol == "grouped" else "over seeds"
-        lines.append(f"First or tied for first (95 %, paired {paired}) by {title}: {names}.{why}")
-    lines += [*against_resampling(records), *orders(records, test_to_train=shared)]
-    return [*(f"- {line}" for line in lines), "", "Each interval is of 95 %, not widened for the number of them."]
+        lines.append(f"- First or tied for first (95 %, paired {paired}) by {title}: {names}.")
+    return lines
 
 
-def _each_attribute(case: Case, records: Sequence[dict[str, Any]]) -> list[str]:
-    """The mean BCA of every attribute, the most imbalanced first."""
+def _claimed(case: Case, records: Records) -> list[str]:
+    metrics = ATTRIBUTE_CLAIMS if case.samples.multilabel else EQUAL_CLASSES
+    found = orders(records, metrics, test_to_train=case.test_to_train)
+    after = "Each interval covers 95 % by itself; of twenty, one leaves 0 out by chance."
+    return [*found, "", after] if found else []
+
+
+def _each_attribute(case: Case, records: Records) -> list[str]:
+    """The mean BCA of every attribute; the paper's, where it has one, in the last column."""
+    there = completed(records)
     each = {
         method: np.array([r["scores"]["bca"]["each"] for r in records if r["method"] == method], dtype=np.float64)
         for method in case.methods
-        if method in completed(records)
+        if method in there
     }
     share = case.samples.y[case.split(0, 0)[0]].mean(0)
-    lines = [
-        "BCA of each attribute, the most imbalanced first:",
-        "",
-        f"| attribute | positive | {' | '.join(METHODS[method].label for method in each)} |",
-        "|---|" + "---|" * (1 + len(each)),
-    ]
+    names = [*(METHODS[method].label for method in each), *(["the paper"] if case.paper_bca else [])]
+    lines = [f"| attribute | positive | {' | '.join(names)} |", "|---|" + "---|" * (1 + len(names))]
     for place in np.argsort(np.minimum(share, 1 - share), kind="stable"):
+        attribute = case.samples.attributes[place]
         known = [values[~np.isnan(values)] for values in (found[:, place] for found in each.values())]
-        cells = " | ".join(f"{100 * values.mean():.1f}" if len(values) else "–" for values in known)
-        lines.append(f"| {case.samples.attributes[place]} | {100 * share[place]:.1f} % | {cells} |")
+        cells = [f"{100 * values.mean():.1f}" if len(values) else "–" for values in known]
+        cells += [str(case.paper_bca.get(attribute, "–"))] if case.paper_bca else []
+        lines.append(f"| {attribute} | {100 * share[place]:.1f} % | {' | '.join(cells)} |")
     return lines

@@ -1,8 +1,8 @@
 """Running a table: every cell once, kept in a file, in as many processes as wanted."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def _rows(x: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class TableResult:
-    """A finished table."""
+    """A table as far as it is finished: of rows that were not asked for, what earlier runs stored."""
 
     name: str
     cases: Mapping[str, Case]
@@ -85,7 +85,7 @@ def run_table(
     reading: Reading | None = None,
     progress: Progress | None = None,
 ) -> TableResult:
-    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every cell.
+    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every cell, and the result has all of them.
 
     Args:
         data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
@@ -93,7 +93,7 @@ def run_table(
         jobs: processes.
         tune: choose the knobs of methods that have one on a fifth of the training rows, at most 4 settings each.
         smoke: a few samples and epochs, to see that it runs.
-        methods: only these rows; None is all of them.
+        methods: run only these rows; None is all of them.
         reading: told how many images of how many have been through the backbone.
         progress: told of each finished cell.
     """
@@ -103,25 +103,33 @@ def run_table(
     if unknown:
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
     cases = TABLES[name](data, smoke, reading)
-    checksums = {key: case.material.checksum for key, case in cases.items()}
-    options = {key: {k: v for k, v in asdict(case.options).items() if k != "backbone"} for key, case in cases.items()}
-    settings = {"smoke": smoke, "tune": tune, "options": json.dumps(options, sort_keys=True)}
-    if methods is not None:  # the file is the whole table's all the same, so that its rows may come one by one
-        wanted = {key: tuple(own for own in case.methods if own in methods) for key, case in cases.items()}
-        cases = {key: replace(case, methods=wanted[key]) for key, case in cases.items() if wanted[key]}
-        if not cases:
-            raise InvalidInputError(f"none of {', '.join(methods)} is a row of the table {name}; see its page.")
-    cells = [
-        Cell(key, method, seed, fold)
-        for seed in range(seeds)
-        for key, case in cases.items()
-        for method in case.methods
-        for fold in range(case.folds)
-    ]
+    known = {key: f"{case.material.checksum} {_options(case)}" for key, case in cases.items()}
+    wanted = {key: [own for own in case.methods if methods is None or own in methods] for key, case in cases.items()}
+    if not any(wanted.values()):
+        raise InvalidInputError(f"none of {', '.join(methods or ())} is a row of the table {name}; see its page.")
     path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
-    with CellStore(path, data=checksums, settings=settings) as store:
-        run_cells(cells, store, TableRun(cases, tune), progress=progress, jobs=jobs)
-        records = [store[cell] for cell in cells]
+    with CellStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
+        run_cells(_cells(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
+        while all(cell in store for cell in _cells(cases, wanted, [seeds])):  # what more is stored is shown as well
+            seeds += 1
+        every = {key: case.methods for key, case in cases.items()}
+        records = [store[cell] for cell in _cells(cases, every, range(seeds)) if cell in store]
         header = store.header
     hours = sum(float(record["seconds"]) for record in records) / 3600
     return TableResult(name, cases, records, header, seeds, tune, hours)
+
+
+def _options(case: Case) -> str:
+    """What the network of a case depends on, but for the backbone, which its table's code makes."""
+    options = {name: value for name, value in asdict(case.options).items() if name != "backbone"}
+    return json.dumps(options, sort_keys=True)
+
+
+def _cells(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Cell]:
+    return [
+        Cell(key, method, seed, fold)
+        for seed in seeds
+        for key, case in cases.items()
+        for method in methods[key]
+        for fold in range(case.folds)
+    ]

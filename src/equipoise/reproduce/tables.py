@@ -53,7 +53,8 @@ def cifar10(data: Path | None, smoke: bool, progress: Progress | None) -> Mappin
     for margin, figure in paper.LARGEST_MARGIN.items():
         own = replace(options, m_max=float(margin))
         printed = {"uncertainty_angular": {"accuracy": figure}}
-        cases[f"m={margin}"] = Case(f"m = {margin}, angular", material, "step", ("uncertainty_angular",), own, printed)
+        title = f"largest margin m = {margin}, in the angular form"
+        cases[f"m={margin}"] = Case(title, material, "step", ("uncertainty_angular",), own, printed)
     return cases
 
 
@@ -67,7 +68,7 @@ def margins(data: Path | None, smoke: bool, progress: Progress | None) -> Mappin
 
 def mnist(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[str, Case]:  # noqa: ARG001
     """Tables "digit classification on MNIST" and "ablation study": a LeNet, from pixels."""
-    material = _as_it_is(_smaller(find_set("mnist", data), smoke))
+    material = _as_it_is(_smaller(find_set("mnist", data), smoke), "pixels")
     cases = {}
     for dropout, printed in paper.MNIST.items():
         options = replace(SMOKE if smoke else ON_DIGITS, dropout=dropout, backbone=digit_network)
@@ -85,7 +86,7 @@ def skin(data: Path | None, smoke: bool, progress: Progress | None) -> Mapping[s
     for name, printed in {**paper.SKIN, "ham10000": {}}.items():
         if name != "ham10000" and not _is_there(name, data):
             continue
-        material = _features(name, data, smoke, progress)
+        material = _features(name, data, smoke, progress, paper_has="a ResNet-18 that it trains")
         title = "HAM10000, 3-fold by lesion (stand-in for Dermofit)" if name == "ham10000" else f"{name}, 3-fold"
         cases[name] = Case(title, material, "grouped", (*OURS, *MODERN), options, printed)
     return cases
@@ -103,9 +104,9 @@ def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Map
     """Table "Multi-label attribute prediction": CelebA where it is given, else attributes of MNIST's digits."""
     methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
     if _is_there("celeba", data):
-        material, options = _features("celeba", data, smoke, progress), SMOKE if smoke else FitOptions()
-        printed = {"uncertainty_margin": {"bca": paper.ATTRIBUTES}}
-        return {"celeba": Case("CelebA, 40 attributes", material, "official", methods, options, printed)}
+        material = _features("celeba", data, smoke, progress, paper_has="a ResNet-50 that it trains")
+        printed, options = (paper.CELEBA, paper.CELEBA_BCA), SMOKE if smoke else FitOptions()
+        return {"celeba": Case("CelebA, 40 attributes", material, "official", methods, options, *printed)}
     digits = _smaller(find_set("mnist", data), smoke)
     named = {
         "is 0": [0],
@@ -119,7 +120,7 @@ def attributes(data: Path | None, smoke: bool, progress: Progress | None) -> Map
     }
     y = np.stack([np.isin(digits.y, members) for members in named.values()], axis=1).astype(np.int64)
     x = digits.x.reshape(len(digits), -1).astype(np.float32)
-    material = _as_it_is(Samples(x, y, attributes=tuple(named), partition=digits.partition))
+    material = _as_it_is(Samples(x, y, attributes=tuple(named), partition=digits.partition), "pixels")
     title = "attributes of MNIST's digits (stand-in for CelebA)"
     return {"digits": Case(title, material, "official", methods, SMOKE if smoke else ON_DIGITS)}
 
@@ -140,17 +141,20 @@ def digit_network() -> nn.Module:
     return ImageBackbone(ImageInput(1, mean=(0.1307,), std=(0.3081,)), LeNet())  # of MNIST's training pixels
 
 
-def _features(name: str, data: Path | None, smoke: bool, progress: Progress | None) -> Material:
+def _features(name: str, data: Path | None, smoke: bool, progress: Progress | None, *, paper_has: str = "") -> Material:
     """VGG16's features of a set, extracted once and kept; known by the images and the weights, not by their bits."""
     images, weights = _smaller(find_set(name, data, size=SMALL.get(name)), smoke), _weights(data)
     network = image_backbone("vgg16", weights=weights, frozen=True)
     known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
     features = extract_features(images.x, network, progress=progress)
-    return Material(replace(images, x=features), f"{samples_checksum(images)} {known}")
+    size = " × ".join(map(str, images.x.shape[2:]))
+    what = f"{features.shape[1]:,} features of {size} pixels by a frozen VGG16"
+    what += f" (the paper has {paper_has})" if paper_has else ""
+    return Material(replace(images, x=features), f"{samples_checksum(images)} {known}", what, features=True)
 
 
-def _as_it_is(samples: Samples) -> Material:
-    return Material(samples, samples_checksum(samples))
+def _as_it_is(samples: Samples, what: str) -> Material:
+    return Material(samples, samples_checksum(samples), what)
 
 
 def _weights(data: Path | None) -> Path:
