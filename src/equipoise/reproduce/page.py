@@ -39,9 +39,10 @@ def table_page(result: TableResult) -> str:
     lines = [
         f"# {HEADINGS[result.name]}",
         "",
-        f"Percent, mean ± standard deviation over {_repeats(result)}, of the last epoch, on test samples that no "
-        "choice was made on. In brackets: how far the classes lie apart, the standard deviation over them, as the "
-        f"paper gives it. **{METHODS[OURS].label}** is Equipoise's default; [words and scores](../../words.md) are "
+        f"Percent, mean ± standard deviation over {_repeats(result)}, of the last epoch, on test samples by which no "
+        "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far the "
+        "classes lie apart, the standard deviation over them, as the paper gives it. "
+        f"**{METHODS[OURS].label}** is Equipoise's default; [words and scores](../../words.md) are "
         "explained. Repeat it with",
         "",
         "```text",
