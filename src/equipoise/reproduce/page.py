@@ -40,10 +40,9 @@ def table_page(result: TableResult) -> str:
         f"# {HEADINGS[result.name]}",
         "",
         f"Percent, mean ± standard deviation over {_repeats(result)}, of the last epoch, on test samples by which no "
-        "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far the "
-        "classes lie apart, the standard deviation over them, as the paper gives it. "
-        f"**{METHODS[OURS].label}** is Equipoise's default; [words and scores](../../words.md) are "
-        "explained. Repeat it with",
+        "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far "
+        f"the classes lie apart, the standard deviation over them, as the paper gives it. **{METHODS[OURS].label}** is "
+        "Equipoise's default; [words and scores](../../words.md) are explained. Repeat it with",
         "",
         "```text",
         f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}{' --tune' if result.tune else ''}",
