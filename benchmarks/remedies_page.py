@@ -22,16 +22,17 @@ PAGE, PICTURE, README = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.
 BASELINE, OURS = "cross-entropy", "Equipoise"
 MARKS = ("<!-- results: benchmarks/remedies_page.py writes this -->", "<!-- end of results -->")
 TITLES = {
-    "ham10000": "HAM10000, skin lesions",
     "cifar10": "JPEG CIFAR-10, step 1:10",
     "dropout=0.5": "MNIST, step 1:10",
-    "expressions": "LFW, expressions",
-    "digits": "Attributes of MNIST's digits",
-    "celeba": "CelebA, attributes",
     "dermofit": "Dermofit",
     "dermofit_5": "Dermofit, five classes",
+    "ham10000": "HAM10000, skin lesions",
+    "expressions": "LFW, expressions",
+    "celeba": "CelebA, attributes",
+    "digits": "Attributes of MNIST's digits",
 }
-"""Cases of the tables, as a reader calls them; another is one of these again, with another margin or dropout."""
+"""Cases of the tables, as a reader calls them and in his order; another is one of these again, with another margin or
+dropout."""
 SHOWN = {
     "logit adjustment": "o",
     "VS": "s",
@@ -117,7 +118,7 @@ def table_cases() -> list[Case]:
             if {"cross_entropy", "uncertainty_margin"} <= {record["method"] for record in own if "scores" in record}:
                 source = f"results/tables/{path.stem}.md"
                 cases.append(ranked(TITLES[key], source, own, shared=DRAWN_AGAIN.get(key, 0.0)))
-    return cases
+    return sorted(cases, key=lambda case: list(TITLES.values()).index(case.title))
 
 
 def rule_cases() -> list[Case]:

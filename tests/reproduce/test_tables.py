@@ -160,7 +160,7 @@ def test_a_row_that_lacks_a_seed_is_not_run():
     page = _page(case, [*records, _record("focal", 0, [0.9, 0.9])])
     assert "| focal | not run |" in page
     assert "| VS | not run |" in page
-    assert "by G-mean: cross-entropy 75.0; class weights 75.0." in page
+    assert "by G-mean: cross-entropy 75.0 ± 0.0; class weights 75.0 ± 0.0." in page
 
 
 def test_a_mean_that_is_nought_for_most_tells_nothing():

@@ -208,7 +208,11 @@ def _first(case: Case, records: Records) -> list[str]:
                 f"- By {title} nothing can be told: it is 0 where a class is never found, and that is so here."
             )
             continue
-        names = "; ".join(f"{METHODS[place.method].label} {100 * place.mean:.1f}" for place in places if place.tied)
+        names = "; ".join(
+            f"{METHODS[place.method].label} {100 * place.mean:.1f} ± {100 * place.deviation:.1f}"
+            for place in places
+            if place.tied
+        )
         paired = "over seeds and folds" if case.protocol == "grouped" else "over seeds"
         lines.append(f"- First or tied for first (95 %, paired {paired}) by {title}: {names}.")
     return lines
