@@ -74,7 +74,11 @@ class FitOptions:
         )
 
     def width_for(self, samples: int) -> int:
-        """Units of each hidden layer."""
+        """Units of each hidden layer, for training on so many ``samples``.
+
+        >>> FitOptions().width_for(500), FitOptions(width=32).width_for(500)
+        (256, 32)
+        """
         return choose_width(samples) if self.width is None else self.width
 
 
