@@ -100,16 +100,16 @@ class CellStore:
         self._file = path.open("r+b")
         try:
             _lock(self._file, path)
-            grown = self._read(self._file, path)
-            if grown:
-                self._file.seek(0)
-                write_atomically(path, self._first_line() + self._file.read().partition(b"\n")[2])
+            if not self._read(self._file, path):
+                return
+            self._file.seek(0)
+            records = self._file.read().partition(b"\n")[2]
         except BaseException:
             self._file.close()
             raise
-        if grown:  # the new file, not the one it took the place of
-            self._file.close()
-            self._open(path)
+        self._file.close()  # Windows replaces no open file
+        write_atomically(path, self._first_line() + records)
+        self._open(path)
 
     def _first_line(self) -> bytes:
         return (json.dumps({"format": FORMAT, **self.header}, ensure_ascii=False) + "\n").encode()
