@@ -160,6 +160,14 @@ def test_names_in_a_zip_that_are_empty_or_no_text_are_refused(tmp_path, cache):
     assert left_behind(cache) == []
 
 
+def test_a_time_that_no_clock_knows_is_damage(tmp_path, cache):
+    odd = tarfile.TarInfo("late.jpg")
+    odd.mtime = 1e300
+    with pytest.raises(InvalidInputError, match=r"a\.tar' is damaged \(.+\); fetch it again\."):
+        unpack(tar(tmp_path / "a.tar", FILES, odd))
+    assert left_behind(cache) == []
+
+
 @pytest.mark.parametrize("name", ["a.tar.xz", "a.zip"])
 def test_more_bytes_or_files_than_allowed_are_refused(name, tmp_path, cache):
     archive = (zipped if name.endswith("zip") else tar)(tmp_path / name, {"zeros.png": bytes(10_000), "b.png": b"b"})

@@ -10,14 +10,14 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from equipoise.data.cache import cache_folder
-from equipoise.errors import InvalidInputError
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.files import DAMAGE
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 LIMIT_BYTES = 64 * 2**30
@@ -27,11 +27,7 @@ LONGEST_NOTES = 2**20
 NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 """Members that are no file, but what is to be known of the next one."""
 
-BROKEN = (
-    *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError),
-    NotImplementedError,  # a zip of a version that there is not
-    UnicodeDecodeError,  # a name in a zip that says it is UTF-8
-)
+BROKEN = (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, *DAMAGE)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -120,6 +116,8 @@ def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
         writer(path, files, limits)
         files.chmod(0o755)  # the cache may be shared
         _put(files, target, scratch)
+    except EquipoiseError:
+        raise
     except BROKEN as error:
         raise InvalidInputError(f"{str(path)!r} is damaged ({_reason(error)}); fetch it again.") from error
     except OSError as error:
