@@ -2,8 +2,8 @@
 
 Each neural one has the same network, epochs, batches and optimiser; a resampler changes only the rows which that
 network is trained on. Hyper-parameters are those their authors published, of margin heads those in the paper's table;
-``grid`` holds the settings that :func:`equipoise.compare.tuning.fit_tuned` may choose from, as many for every method that
-has any, the published one first. The paper's method has none: it is compared with one set of defaults.
+``grid`` holds the settings that :func:`equipoise.compare.tuning.fit_tuned` may choose from, as many for every method
+that has any, the published one first. The paper's method has none: it is compared with one set of defaults.
 """
 
 from collections.abc import Callable
