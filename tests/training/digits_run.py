@@ -1,7 +1,9 @@
 """The full method on imbalanced digits in a run folder: ``python -m tests.training.digits_run FOLDER --epochs 9``.
 
 Writes ``started`` and one line a step to standard output, and at the end the sha256 of the weights and the history.
-With ``--again`` it forks such a process for every line of standard input: torch is imported once for many of them.
+With ``--steps`` it waits after so many of them for a byte on standard input, so that it can be stopped before its end
+on a machine of any speed. With ``--again`` it forks a process for every number on standard input, the steps that one
+waits after: torch is imported once for many of them.
 """
 
 import argparse
@@ -11,7 +13,6 @@ import importlib.util
 import json
 import os
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,14 +109,17 @@ def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Lines(Silence):
-    """One line a step, at once, and then a pause in which to be killed."""
+    """One line a step, and after the last of ``steps`` a wait for a byte on standard input."""
 
-    def __init__(self, pause: float) -> None:
-        self.pause = pause
+    def __init__(self, steps: int | None) -> None:
+        self.left = steps
 
     def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
         print(f"step {epoch} {stage}", flush=True)
-        time.sleep(self.pause)
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                os.read(0, 1)
 
 
 def main() -> None:
@@ -123,7 +127,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epochs", type=int, default=9)
     parser.add_argument("--checkpoint-steps", type=int)
-    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--again", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -132,9 +136,12 @@ def main() -> None:
         return
     torch.optim.AdamW(nn.Linear(1, 1).parameters())  # the first optimiser of a process imports a lot
     print("ready", flush=True)
-    for _ in sys.stdin:
+    while line := sys.stdin.readline():
+        if not line.strip():  # a byte that the process before did not wait for
+            continue
         child = os.fork()
         if child == 0:
+            arguments.steps = int(line)
             one_run(arguments)
             return
         _, status = os.waitpid(child, 0)
@@ -148,7 +155,7 @@ def one_run(arguments: argparse.Namespace) -> None:
             arguments.folder,
             epochs=arguments.epochs,
             checkpoint_steps=arguments.checkpoint_steps,
-            watcher=Lines(arguments.pause),
+            watcher=Lines(arguments.steps),
         )
     except Stopped as stopped:
         print(stopped, file=sys.stderr)

@@ -48,10 +48,10 @@ class Attempts:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def start(self) -> int:
-        """A new run; its process id."""
+    def start(self, steps: int) -> int:
+        """Start a run that waits after so many steps; its process id."""
         assert self.process.stdin is not None
-        self.process.stdin.write("again\n")
+        self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
         word, pid = self.line().split()
         assert word == "started"
@@ -70,8 +70,11 @@ class Attempts:
             assert line, "the launcher itself ended"
 
     def killed(self, pid: int, number: int = signal.SIGKILL) -> int:
-        """Send a signal; the exit code that follows."""
+        """Send a signal and end the wait; the exit code that follows."""
+        assert self.process.stdin is not None
         os.kill(pid, number)
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
         return self.end()
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -27,8 +28,8 @@ from equipoise.training.progress import MetricsFile, Silence
 from tests.training.digits_run import run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT
 
-VERSION = 300_000
-"""Bytes of one version of the file that is written over and over."""
+VERSION = 75_000
+"""Words of four bytes in one version of the file that is written over and over."""
 
 WRITER = f"""
 import itertools, os, sys
@@ -36,11 +37,13 @@ from pathlib import Path
 from equipoise.files import write_atomically
 for _ in sys.stdin:
     if child := os.fork():
-        print(child, flush=True)
         os.waitpid(child, 0)
+        print("ended", flush=True)
         continue
+    print(os.getpid(), flush=True)
     for version in itertools.count():
-        write_atomically(Path(sys.argv[1]), bytes([version % 251]) * {VERSION})
+        write_atomically(Path(sys.argv[1]), version.to_bytes(4, "little") * {VERSION})
+        print(version, flush=True)
 """
 """A process for each line it is sent, which writes version after version until it is killed."""
 
@@ -60,7 +63,7 @@ def tensors(value: float = 1.0) -> dict[str, torch.Tensor]:
 
 
 def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path):
-    draw, path, seen = random.Random(0), tmp_path / "file", set()
+    draw, path = random.Random(0), tmp_path / "file"
     launcher = subprocess.Popen(
         [sys.executable, "-c", WRITER, path],
         cwd=ROOT,
@@ -74,21 +77,23 @@ def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path):
     for _ in range(20):
         launcher.stdin.write("again\n")
         launcher.stdin.flush()
-        writer, until = int(launcher.stdout.readline()), time.monotonic() + draw.uniform(0.005, 0.05)
-        while time.monotonic() < until:  # a reader at any moment sees a whole version as well
-            if path.exists():
-                seen.add(whole_version(path.read_bytes()))
+        writer = int(launcher.stdout.readline())
+        for version in range(draw.randint(1, 6)):  # a reader at any moment sees a whole version as well
+            assert launcher.stdout.readline() == f"{version}\n"
+            assert whole_version(path.read_bytes()) >= version
+        time.sleep(draw.uniform(0, 0.002))  # so that the kill may fall anywhere in the writing
         os.kill(writer, signal.SIGKILL)
-        if path.exists():
-            whole_version(path.read_bytes())
+        while (line := launcher.stdout.readline()) != "ended\n":
+            version = int(line)
+        assert whole_version(path.read_bytes()) in (version, version + 1)  # it may die between renaming and reporting
     launcher.communicate()
-    assert len(seen) > 3, "the writers hardly wrote"
 
 
 def whole_version(content: bytes) -> int:
-    assert len(content) == VERSION
-    assert len(set(content)) == 1
-    return content[0]
+    assert len(content) == 4 * VERSION
+    words = np.frombuffer(content, dtype="<u4")
+    assert (words == words[0]).all()
+    return int(words[0])
 
 
 def test_an_error_while_writing_leaves_the_old_version_and_no_part(tmp_path):
