@@ -1,6 +1,8 @@
-"""Fetching against a real server on loopback: whole, resumed, dropped, wrong, missing."""
+"""Fetching against a real server on loopback: whole, resumed, dropped, wrong, missing, endless."""
 
 import hashlib
+import itertools
+import queue
 import socket
 import threading
 from contextlib import contextmanager
@@ -11,10 +13,11 @@ import numpy as np
 import pytest
 
 from equipoise.data import fetch as module
-from equipoise.data.fetch import CHUNK, PUBLIC, FetchError, PublicFile, PublicSet, fetch
+from equipoise.data.fetch import BLOCK, STEPS, FetchError, Limits, fetch
+from equipoise.data.published import PUBLIC, PublicFile, PublicSet
 from equipoise.errors import InvalidInputError
 
-CONTENT = np.random.default_rng(0).bytes(5 * CHUNK + 123)
+CONTENT = np.random.default_rng(0).bytes(5 * BLOCK + 123)
 SMALL = b"labels"
 
 
@@ -31,6 +34,11 @@ class Behaviour:
     drops: list[int] = field(default_factory=list)  # bytes to send before a connection breaks, one a request
     status: list[int] = field(default_factory=list)  # answers with these first
     content_range: str | None = None
+    lengths: bool = True  # else the end of the connection is the end of the file
+    bytes_at_once: int | None = None  # then the next ones wait until the client has seen these
+    seen: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
+    endless_head: bool = False
+    over: threading.Event = field(default_factory=threading.Event)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
 
 
@@ -39,6 +47,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         behaviour: Behaviour = self.server.behaviour
+        behaviour.seen.put(False)  # an earlier connection is over
+        seen = behaviour.seen = queue.SimpleQueue()
         wanted = self.headers.get("Range")
         behaviour.asked.append((self.path, wanted))
         assert self.headers["Accept-Encoding"] == "identity"
@@ -53,13 +63,27 @@ class Handler(BaseHTTPRequestHandler):
         if start and start >= len(content):
             self.send_error(416)
             return
-        self.send_response(206 if start else 200)
-        if start:
+        if behaviour.endless_head:
+            self.send_response(200)
+            self.flush_headers()
+            while not behaviour.over.wait(0.01):
+                self.wfile.write(b"X")
+        partial = start or behaviour.content_range
+        self.send_response(206 if partial else 200)
+        if partial:
             usual = f"bytes {start}-{len(content) - 1}/{len(content)}"
             self.send_header("Content-Range", behaviour.content_range or usual)
-        self.send_header("Content-Length", str(len(content) - start))
+        if behaviour.lengths:
+            self.send_header("Content-Length", str(len(content) - start))
+        self.close_connection = not behaviour.lengths
         self.end_headers()
         rest = content[start:]
+        if behaviour.bytes_at_once is not None:
+            for place in range(0, len(rest), behaviour.bytes_at_once):
+                self.wfile.write(rest[place : place + behaviour.bytes_at_once])
+                if not seen.get():
+                    break
+            return
         if behaviour.drops:
             self.wfile.write(rest[: behaviour.drops.pop(0)])
             self.wfile.flush()
@@ -86,6 +110,8 @@ def serving(**behaviour):
     try:
         yield f"http://127.0.0.1:{server.server_port}/data/", server.behaviour
     finally:
+        server.behaviour.over.set()
+        server.behaviour.seen.put(False)
         server.shutdown()
         server.server_close()
         thread.join()
@@ -156,11 +182,11 @@ def test_a_whole_part_needs_no_server(tmp_path):
 
 
 def test_dropped_connections_are_resumed_where_they_broke(tmp_path):
-    with serving(files=BOTH, drops=[2 * CHUNK, CHUNK + 7]) as (url, server):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=2, pause=0)
+    with serving(files=BOTH, drops=[2 * BLOCK, BLOCK + 7]) as (url, server):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0))
     assert (tmp_path / "images.gz").read_bytes() == CONTENT
     starts = [wanted for path, wanted in server.asked if path.endswith("images.gz")]
-    assert starts == [None, f"bytes={2 * CHUNK}-", f"bytes={3 * CHUNK + 7}-"]
+    assert starts == [None, f"bytes={2 * BLOCK}-", f"bytes={3 * BLOCK + 7}-"]
 
 
 def test_a_connection_that_always_drops_is_given_up_and_the_part_is_kept(tmp_path):
@@ -170,17 +196,17 @@ def test_a_connection_that_always_drops_is_given_up_and_the_part_is_kept(tmp_pat
             FetchError, match=r"could not fetch http://127.* \(the connection ended after 150 of 327,803 bytes"
         ),
     ):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=3, pause=0)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
     assert len(server.asked) == 3
     assert (tmp_path / "images.gz.part").read_bytes() == CONTENT[:150]
     assert names(tmp_path) == ["images.gz.part"]
 
 
 def test_a_server_without_ranges_starts_anew(tmp_path):
-    with serving(files=BOTH, ranges=False, drops=[2 * CHUNK]) as (url, server):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=2, pause=0)
+    with serving(files=BOTH, ranges=False, drops=[2 * BLOCK]) as (url, server):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0))
     assert (tmp_path / "images.gz").read_bytes() == CONTENT
-    assert server.asked[1] == ("/data/images.gz", f"bytes={2 * CHUNK}-")
+    assert server.asked[1] == ("/data/images.gz", f"bytes={2 * BLOCK}-")
 
 
 def test_a_part_of_something_else_is_fetched_anew(tmp_path):
@@ -202,7 +228,7 @@ def test_a_part_that_is_too_long_is_fetched_anew(tmp_path):
 def test_an_answer_from_another_place_of_the_file_is_not_appended(tmp_path):
     (tmp_path / "images.gz.part").write_bytes(CONTENT[:1000])
     with serving(files=BOTH, content_range=f"bytes 0-{len(CONTENT) - 1}/{len(CONTENT)}") as (url, server):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=2, pause=0)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0))
     assert (tmp_path / "images.gz").read_bytes() == CONTENT
     assert [wanted for _, wanted in server.asked] == ["bytes=1000-", None, None]
 
@@ -210,7 +236,7 @@ def test_an_answer_from_another_place_of_the_file_is_not_appended(tmp_path):
 def test_a_range_refused_starts_anew(tmp_path):
     (tmp_path / "images.gz.part").write_bytes(CONTENT[:1000])
     with serving(files=BOTH, status=[416]) as (url, server):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=2, pause=0)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0))
     assert [wanted for _, wanted in server.asked] == ["bytes=1000-", None, None]
 
 
@@ -240,20 +266,20 @@ def test_a_missing_file_is_not_asked_for_again(tmp_path):
 
 def test_a_busy_server_is_asked_again(tmp_path):
     with serving(files=BOTH, status=[503, 429]) as (url, server):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=3, pause=0)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
     assert len(server.asked) == 4
     with (
         serving(files=BOTH, status=[503] * 9) as (url, server),
         pytest.raises(FetchError, match="answered 503 Service"),
     ):
-        fetch("tiny_set", tmp_path / "other", mirror=url, attempts=2, pause=0)
+        fetch("tiny_set", tmp_path / "other", mirror=url, limits=Limits(attempts=2, pause=0))
     assert len(server.asked) == 2
 
 
 def test_the_next_place_is_tried(tmp_path, monkeypatch):
     with serving(files={}) as (first, refused), serving(files=BOTH) as (second, server):
         monkeypatch.setitem(PUBLIC, "tiny_set", PublicSet((first, second), PUBLIC["tiny_set"].files))
-        fetch("tiny_set", tmp_path, pause=0)
+        fetch("tiny_set", tmp_path, limits=Limits(pause=0))
     assert (len(refused.asked), len(server.asked)) == (2, 2)
     assert (tmp_path / "images.gz").read_bytes() == CONTENT
 
@@ -263,7 +289,7 @@ def test_offline_is_one_clear_sentence(tmp_path):
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/"
     with pytest.raises(FetchError) as caught:
-        fetch("tiny_set", tmp_path, mirror=url, attempts=2, pause=0)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0))
     assert str(caught.value) == (
         f"could not fetch {url}images.gz (Connection refused); give --mirror URL or put the files images.gz, labels.gz "
         f"into {tmp_path} yourself."
@@ -274,14 +300,14 @@ def test_a_name_that_does_not_resolve_is_one_clear_sentence(tmp_path):
     with pytest.raises(
         FetchError, match=r"could not fetch http://nowhere.invalid/images.gz \(.+\); give --mirror URL or"
     ):
-        fetch("tiny_set", tmp_path, mirror="http://nowhere.invalid/", attempts=1)
+        fetch("tiny_set", tmp_path, mirror="http://nowhere.invalid/", limits=Limits(attempts=1))
 
 
 def test_pauses_double(tmp_path, monkeypatch):
     slept = []
     monkeypatch.setattr(module.time, "sleep", slept.append)
     with serving(files=BOTH, status=[500] * 9) as (url, _), pytest.raises(FetchError, match="answered 500"):
-        fetch("tiny_set", tmp_path, mirror=url, attempts=4, pause=1.5)
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=4, pause=1.5))
     assert slept == [1.5, 3.0, 6.0]
 
 
@@ -302,14 +328,162 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     [
         ("celeba", {}, "'celeba' cannot be fetched, only cifar10, fashion_mnist, mnist, tiny_set"),
         ("tiny_set", {"mirror": "file:///etc"}, "mirror must be an http or https address, got 'file:///etc'"),
-        ("tiny_set", {"attempts": 0}, "attempts must be 1 or more"),
-        ("tiny_set", {"pause": -1.0}, "pause 0 or more"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path, name, options, message):
     with pytest.raises(InvalidInputError, match=message):
         fetch(name, tmp_path / "new", **options)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"attempts": 0}, "attempts must be 1 or more, got 0"),
+        ({"pause": -1.0}, "pause must be 0 or more, got -1.0"),
+        ({"lowest_rate": float("nan")}, "lowest_rate must be 0 or more, got nan"),
+        ({"answer_seconds": 0}, "answer_seconds must be 0.001 or more"),
+        ({"total_seconds": -1}, "total_seconds must be 0 or more"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limit, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Limits(**limit)
+
+
+SHORTER = {"images.gz": CONTENT[: 3 * BLOCK], "labels.gz": SMALL}
+
+
+def test_a_mirror_shorter_than_published_is_refused_by_its_first_answer(tmp_path):
+    message = (
+        r"could not fetch http://127.*images.gz \(it has 196,608 bytes, the published file 327,803\); give --mirror"
+    )
+    with serving(files=SHORTER) as (url, server), pytest.raises(FetchError, match=message):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(pause=0))
+    assert len(server.asked) == 1
+
+
+def test_the_rest_of_a_shorter_file_is_refused_by_its_range(tmp_path):
+    (tmp_path / "images.gz.part").write_bytes(CONTENT[:1000])
+    with serving(files=SHORTER) as (url, server), pytest.raises(FetchError, match="it has 196,608 bytes"):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(pause=0))
+    assert len(server.asked) == 1
+    assert (tmp_path / "images.gz.part").read_bytes() == CONTENT[:1000]
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_shorter_mirror_that_does_not_tell_its_length_is_given_up(tmp_path, ranges):
+    """With ranges the rest is answered with 416, again and again; without, the whole file comes again and again."""
+    with (
+        serving(files=SHORTER, lengths=False, ranges=ranges) as (url, server),
+        pytest.raises(FetchError, match=r"could not fetch .* \((the connection ended after 196,608|it answered 416)"),
+    ):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
+    assert len(server.asked) <= 4
+
+
+def test_a_server_that_always_refuses_ranges_is_given_up(tmp_path):
+    (tmp_path / "images.gz.part").write_bytes(CONTENT[:1000])
+    with serving(files=BOTH, status=[416] * 99) as (url, server), pytest.raises(FetchError, match="it answered 416"):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    "given", [f"bytes 7-{len(CONTENT) - 1}/{len(CONTENT)}", "bytes */9", "none", "bytes 0-9/8" * 99]
+)
+def test_a_server_that_always_answers_another_range_is_given_up(tmp_path, given):
+    with (
+        serving(files=BOTH, content_range=given) as (url, server),
+        pytest.raises(FetchError, match=r"could not fetch .*images.gz \(it answered with the bytes"),
+    ):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
+    assert len(server.asked) == 3
+    assert names(tmp_path) == []
+
+
+def test_a_range_of_a_file_of_unknown_length_is_continued(tmp_path):
+    (tmp_path / "images.gz.part").write_bytes(CONTENT[:1000])
+    (tmp_path / "labels.gz.part").write_bytes(SMALL)
+    with serving(files=BOTH, content_range=f"bytes 1000-{len(CONTENT) - 1}/*") as (url, server):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=1))
+    assert len(server.asked) == 1
+
+
+def test_connections_are_bounded_however_often_they_drop(tmp_path):
+    """Each gets as far as it must for another round of attempts, the next ones nowhere."""
+    step = len(CONTENT) // STEPS + 1
+    with serving(files=BOTH, drops=[step, 0] * 99) as (url, server):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=3, pause=0))
+    assert len([path for path, _ in server.asked if path.endswith("images.gz")]) <= 2 * STEPS
+    with serving(files=BOTH, drops=[step // 2] * 99) as (url, server), pytest.raises(FetchError, match="ended after"):
+        fetch("tiny_set", tmp_path / "new", mirror=url, limits=Limits(attempts=1, pause=0))
+    assert len(server.asked) == 1
+
+
+def test_bytes_are_on_disk_as_they_come(tmp_path):
+    sizes = []
+
+    def seen(name, done, _):
+        sizes.append((done, (tmp_path / f"{name}.part").stat().st_size))
+        server.seen.put(True)
+
+    with serving(files=BOTH, bytes_at_once=BLOCK // 2) as (url, server):
+        fetch("tiny_set", tmp_path, mirror=url, progress=seen)
+    assert len(sizes) >= 11
+    assert all(done == on_disk for done, on_disk in sizes)
+
+
+def ticking(step):
+    """A clock that is ``step`` seconds further whenever somebody looks."""
+    return itertools.count(step=step).__next__
+
+
+def test_a_connection_that_drips_is_dropped_and_resumed(tmp_path):
+    with (
+        serving(files=BOTH, bytes_at_once=1) as (url, server),
+        pytest.raises(FetchError, match=r"images.gz \(it sends 0 bytes per second\)"),
+    ):
+        fetch(
+            "tiny_set",
+            tmp_path,
+            mirror=url,
+            progress=lambda *_: server.seen.put(True),
+            limits=Limits(attempts=3, pause=0, lowest_rate=100),
+            clock=ticking(10),
+        )
+    starts = [0 if wanted is None else int(wanted[6:-1]) for _, wanted in server.asked]
+    assert len(starts) == 3
+    assert starts == sorted(set(starts))
+    assert 0 < (tmp_path / "images.gz.part").stat().st_size < 20
+
+
+def test_the_whole_takes_no_longer_than_its_limit(tmp_path):
+    with (
+        serving(files=BOTH, bytes_at_once=BLOCK) as (url, server),
+        pytest.raises(
+            FetchError, match=r"images.gz did not arrive within 1,000 seconds; what came is kept: run the same"
+        ),
+    ):
+        fetch(
+            "tiny_set",
+            tmp_path,
+            mirror=url,
+            progress=lambda *_: server.seen.put(True),
+            limits=Limits(total_seconds=1000, lowest_rate=0),
+            clock=ticking(300),
+        )
+    assert len(server.asked) == 1
+    assert 0 < (tmp_path / "images.gz.part").stat().st_size < len(CONTENT)
+
+
+def test_a_head_that_never_ends_is_given_up(tmp_path):
+    with (
+        serving(files=BOTH, endless_head=True) as (url, server),
+        pytest.raises(FetchError, match=r"images.gz \((no answer within 0.3 seconds|timed out)"),
+    ):
+        fetch("tiny_set", tmp_path, mirror=url, limits=Limits(attempts=2, pause=0, answer_seconds=0.3))
+    assert len(server.asked) == 2
 
 
 def test_the_published_files_are_written_down_in_full():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import sets
-from equipoise.data.fetch import PUBLIC
+from equipoise.data.published import PUBLIC
 from equipoise.data.samples import Samples
 from equipoise.data.sets import DATASETS, find_set, load_set, locate_set
 from equipoise.errors import InvalidInputError

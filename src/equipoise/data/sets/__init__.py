@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.fetch import PUBLIC
+from equipoise.data.published import PUBLIC
 from equipoise.data.samples import Samples
 from equipoise.data.sets.celeba import read_celeba
 from equipoise.data.sets.cifar10 import read_cifar10
