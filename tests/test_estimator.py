@@ -1,6 +1,7 @@
 """The scikit-learn face: everything a user of scikit-learn would try with it."""
 
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from torch import nn
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses import LOSSES
+from equipoise.losses import LOSSES, UncertaintyMarginLoss
 
 
 def quick(method="uncertainty_margin", **options):
@@ -186,11 +187,44 @@ def test_a_model_can_be_calibrated_on_other_samples_and_keeps_it_when_saved(tmp_
         model.calibrate(new, np.full(len(new), 7))
 
 
+def test_a_loss_of_ones_own_that_leaves_its_margins_open_trains_the_full_method(monkeypatch):
+    """As the built-in one does, bit for bit where it has the same constants; what an entry sets itself, it keeps."""
+    x, y, _ = overlapping(0, rows=400)
+    own = quick(epochs=6).fit(x, y)
+    for name, options in (("same", {}), ("other", {"kappa": 0.5}), ("angular", {"form": "angular"})):
+        monkeypatch.setitem(LOSSES, name, partial(UncertaintyMarginLoss, **options))
+        model = quick(name, epochs=6).fit(x, y)
+        stages = [epoch["stage"] for epoch in model.history_["epochs"]]
+        assert stages == ["softmax", "softmax", "class", "class", "sample", "sample"]
+        assert model.margins_.max() == pytest.approx(3), name
+        head = model.network_.head
+        assert torch.equal(head.weight, own.network_.head.weight) == (name == "same"), name
+        assert (head.form, head.sample_level) == (options.get("form", "additive"), "expected")
+        np.testing.assert_allclose(model.calibrated_.aimed, 0.5)
+
+
+def test_a_loss_of_ones_own_that_needs_dropout_says_so(monkeypatch):
+    monkeypatch.setitem(LOSSES, "mine", partial(UncertaintyMarginLoss, kappa=0.5))
+    with pytest.raises(InvalidInputError, match="method 'mine' takes its uncertainty from dropout, got dropout=0"):
+        quick("mine", dropout=0.0).fit(*blobs())
+
+
+def test_asking_a_loss_draws_no_random_numbers():
+    x, y, _ = overlapping(0, rows=200)
+    torch.manual_seed(5)
+    quick("cross_entropy", epochs=1).fit(x, y)
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(3))
+
+
 def test_weights_are_part_of_the_mix_that_probabilities_start_from():
     x, y, _ = overlapping(0)
     weight = np.where(y == 1, 9.0, 1.0)
     model = quick("cross_entropy", batch_size=64).fit(x, y, sample_weight=weight)
-    assert model.predict_proba(x)[:, 1].mean() == pytest.approx(0.1, abs=0.03)
+    shares = np.bincount(y, weights=weight) / weight.sum()
+    np.testing.assert_allclose(model.prior_, shares)
+    assert model.predict_proba(x, np.bincount(y))[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
     assert model.predict(x).mean() > 0.18
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from equipoise import UncertaintyBalancedClassifier
 from equipoise.compare import METHODS
 from equipoise.data.sets import DATASETS
 from equipoise.errors import InvalidInputError
@@ -66,6 +67,16 @@ def test_the_loss_keeps_the_contract_of_losses(multilabel):
     losses_contract.test_the_state_dict_restores_the_loss("poly1", multilabel)
     losses_contract.test_logits_for_prediction_have_the_classes_shape_and_no_margin("poly1", multilabel)
     losses_contract.test_halves_are_widened_to_float32_also_under_autocast("poly1", torch.bfloat16)
+
+
+@pytest.mark.usefixtures("followed")
+def test_the_loss_gives_probabilities_that_add_up_to_the_share_of_a_class():
+    """7 % positives that the features tell a little about."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(1500) < 0.07).astype(int)
+    x = rng.normal(size=(1500, 4)) + y[:, None]
+    model = UncertaintyBalancedClassifier("poly1", epochs=6, width=32, random_state=0).fit(x, y)
+    assert model.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.025)
 
 
 def small_digits(folder):

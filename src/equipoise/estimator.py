@@ -162,9 +162,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         classes, target = encode_labels(labels)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, dtype=np.float32)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows, held = hold_out(target, self._held_out_share(), seed=seed)
-        settings = self._settings(len(rows), seed)
         recipe = self._new_recipe(x, classes, target)
+        rows, held = hold_out(target, self._held_out_share(recipe), seed=seed)
+        settings = self._settings(len(rows), seed)
         counts = class_counts(target[rows], len(classes))
         curriculum = self._curriculum(settings.epochs) if recipe.uncertain else None
         with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
@@ -189,8 +189,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
-        weighed = None if weight is None else weighed_counts(target[rows], torch.from_numpy(weight)[rows], len(classes))
-        self.calibrated_ = Calibrated.of_method(self.method, counts, scaling, weight=weighed)
+        if weight is not None:
+            counts = weighed_counts(target[rows], torch.from_numpy(weight)[rows], len(classes))
+        self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
         if len(held) and self.calibration != "none":
             logits = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
             chosen_by = self.early_stopping or self.strength == "feedback"
@@ -378,8 +379,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
                     f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
                 )
 
-    def _held_out_share(self) -> float:
-        fed_back = self.strength == "feedback" and LOSSES[self.method] is UncertaintyMarginLoss
+    def _held_out_share(self, recipe: Recipe) -> float:
+        fed_back = self.strength == "feedback" and recipe.uncertain
         wanted = fed_back or self.early_stopping or self.calibration == "validation"
         return self.validation_fraction if wanted else 0.0
 

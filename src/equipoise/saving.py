@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.evaluation.calibrated import KEEP_TRAINING_PRIOR, Calibrated
+from equipoise.evaluation.calibrated import Calibrated
 from equipoise.files import DiskFullError, check_plain, read_plain, write_atomically
+from equipoise.losses import ClassVectorLoss
 from equipoise.schema import MODEL, check
 from equipoise.training.checkpoint import of_prefix, with_prefix
 from equipoise.training.recipe import Recipe
-from equipoise.training.scaling import SMALLEST_SHARE, Scaling
+from equipoise.training.scaling import Scaling
 
 FORMAT = 1
 TENSORS, RECORD = "model.safetensors", "model.json"
@@ -120,7 +121,7 @@ def load_model(folder: Path) -> SavedModel:
 
 
 def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What a model is calibrated by. One saved before there was calibration has its class mix alone."""
+    """Return the tensors that a model is calibrated by. One saved before there was calibration has its prior alone."""
     found = of_prefix("calibrated", tensors)
     for name, tensor in (tensors | found).items():
         if (name in found or name in OWN) and tensor.dtype not in KINDS:
@@ -128,11 +129,19 @@ def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor
     if not found and "prior" in tensors:
         scaling = Scaling.none(recipe.class_shape)
         found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
-    if "prior" in found and "aimed" not in found:
-        balanced = torch.full(recipe.class_shape, 1 / recipe.class_shape[-1], dtype=torch.float64)
-        keeps = recipe.method in KEEP_TRAINING_PRIOR
-        found["aimed"] = found["prior"].double().clamp_min(SMALLEST_SHARE) if keeps else balanced
+    if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
+        found["aimed"] = Calibrated.of_loss(_saved_head(recipe, tensors), found["prior"]).aimed
     return found
+
+
+def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
+    """Build a head with the class values of a saved one (counts, weights, margins), without its class vectors."""
+    head = recipe.head(torch.ones(recipe.class_shape), features=1)
+    for name, own in head.named_buffers():
+        kept = tensors.get(f"network/head.{name}")
+        if kept is not None and kept.shape == own.shape:
+            own.copy_(kept)
+    return head
 
 
 def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:

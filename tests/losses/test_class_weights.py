@@ -5,7 +5,7 @@ import torch
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import effective_number_weights, inverse_frequency_weights
-from equipoise.losses.class_weights import at_least_one, class_weights, needed_counts
+from equipoise.losses.class_weights import class_weights, needed_counts, positive_counts
 from tests.losses.cases import COUNTS, PAIR_COUNTS, f64
 from tests.reference import losses as reference
 
@@ -56,7 +56,7 @@ def test_the_choice_of_weights():
 
 
 def test_an_unseen_class_counts_as_one_sample():
-    assert at_least_one(torch.tensor([0.0, 1.0, 7.0])).tolist() == [1, 1, 7]
+    assert positive_counts(torch.tensor([0.0, 1.0, 7.0])).tolist() == [1, 1, 7]
     assert needed_counts(COUNTS, "it") is COUNTS
 
 

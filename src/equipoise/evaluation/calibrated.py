@@ -11,37 +11,9 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.conformal import ClassThresholds
 from equipoise.evaluation.prior import class_shares
-from equipoise.losses.class_weights import effective_number_weights
+from equipoise.losses import ClassVectorLoss
 from equipoise.training.measure import count_labels
 from equipoise.training.scaling import SMALLEST_SHARE, Scaling, fit_scaling
-
-KEEP_TRAINING_PRIOR = ("cross_entropy", "focal", "am_softmax", "arcface", "l_softmax", "sphereface")
-"""Methods that treat all classes alike, so that logits keep the training samples' class mix."""
-BY_EFFECTIVE_NUMBER = ("class_balanced", "ldam_drw")
-VS_TAU = 1.25
-
-
-def aimed_mix(method: str, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The class mix which a method's logits are aimed at, (classes,) or (attributes, 2): a balanced one by default.
-
-    Effective numbers make up for a part of the imbalance only, and VS by its τ for more than all of it; what its
-    factors do besides is not in this. A calibration on samples that were not trained on corrects what is left.
-
-    Args:
-        counts: training samples of each class.
-        weight: what they weigh together, where samples have weights.
-    """
-    seen = (counts if weight is None else weight).double()
-    seen = (seen / seen.sum(-1, keepdim=True)).clamp_min(SMALLEST_SHARE)
-    if method in KEEP_TRAINING_PRIOR:
-        return seen
-    if method in BY_EFFECTIVE_NUMBER:
-        aimed = seen * effective_number_weights(counts.double())
-    elif method == "vs":
-        aimed = seen.pow(1 - VS_TAU)
-    else:
-        aimed = torch.ones_like(seen)
-    return aimed / aimed.sum(-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -61,12 +33,22 @@ class Calibrated:
     thresholds: ClassThresholds | None = None
 
     @classmethod
-    def of_method(
-        cls, method: str, counts: Tensor, scaling: Scaling | None = None, *, weight: Tensor | None = None
-    ) -> "Calibrated":
-        """For a name of ``LOSSES`` and a training set's classes; ``weight`` as for :func:`aimed_mix`."""
-        prior = counts.double() / counts.sum(-1, keepdim=True)
-        return cls(prior, aimed_mix(method, counts, weight), scaling or Scaling.none(tuple(prior.shape)))
+    def of_loss(cls, loss: ClassVectorLoss, counts: Tensor, scaling: Scaling | None = None) -> "Calibrated":
+        """For the logits of a trained loss.
+
+        Args:
+            loss: which says what prior its logits are aimed at.
+            counts: training samples of each class, (classes,) or (attributes, 2), of any scale.
+            scaling: None leaves logits as they are.
+        """
+        prior = counts.double().cpu() / counts.double().cpu().sum(-1, keepdim=True)
+        aimed = loss.aimed_prior(prior.clamp_min(SMALLEST_SHARE)).clamp_min(SMALLEST_SHARE)
+        return cls(prior, aimed, scaling or Scaling.none(tuple(prior.shape)))
+
+    @classmethod
+    def of_plain_softmax(cls, prior: Tensor) -> "Calibrated":
+        """For logits that keep the training samples' class mix, as the softmax stage's do."""
+        return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.none(tuple(prior.shape)))
 
     def fitted(self, logits: Tensor, target: Tensor, *, unseen: bool = True) -> "Calibrated":
         """The same, calibrated on samples that were not trained on, whatever their class mix.

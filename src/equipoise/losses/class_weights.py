@@ -23,7 +23,7 @@ def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
     tensor([0.5556, 5.0000])
     """
     total = class_counts.sum(-1, keepdim=True)
-    return total / (class_counts.shape[-1] * at_least_one(class_counts))
+    return total / (class_counts.shape[-1] * positive_counts(class_counts))
 
 
 def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tensor:
@@ -40,7 +40,7 @@ def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tens
     """
     if not 0 <= beta < 1:
         raise InvalidInputError(f"beta must lie in [0, 1), got {beta}.")
-    exponent = at_least_one(class_counts.double()) * torch.tensor(beta, dtype=torch.float64).log()
+    exponent = positive_counts(class_counts.double()) * torch.tensor(beta, dtype=torch.float64).log()
     weights = (1 - beta) / -torch.expm1(exponent)
     return (weights / weights.mean(-1, keepdim=True)).to(class_counts.dtype)
 
@@ -64,6 +64,14 @@ def needed_counts(class_counts: Tensor | None, who: str) -> Tensor:
     return class_counts
 
 
-def at_least_one(class_counts: Tensor) -> Tensor:
-    """A class without a training sample counts as one sample: no weight or logarithm is infinite."""
-    return class_counts.clamp_min(1)
+def positive_counts(class_counts: Tensor) -> Tensor:
+    """Let a class without a training sample count as one, so that no weight or logarithm is infinite.
+
+    Counts may be sums of weights: where these are all smaller, it counts as the smallest class that has samples.
+
+    >>> positive_counts(torch.tensor([90.0, 0.0])), positive_counts(torch.tensor([0.7, 0.3, 0.0]))
+    (tensor([90.,  1.]), tensor([0.7000, 0.3000, 0.3000]))
+    """
+    present = class_counts > 0
+    smallest = torch.where(present, class_counts, torch.ones_like(class_counts)).amin(-1, keepdim=True).clamp(max=1)
+    return torch.where(present, class_counts, smallest)

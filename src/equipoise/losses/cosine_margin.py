@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_weights import ClassWeight, at_least_one, effective_number_weights, needed_counts
+from equipoise.losses.class_weights import ClassWeight, effective_number_weights, needed_counts, positive_counts
 from equipoise.losses.head import ClassVectorLoss, Reduction, gather_classes, softmax_loss
 from equipoise.losses.psi import shifted_cosine
 
@@ -38,7 +38,7 @@ def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
     >>> ldam_margins(torch.tensor([160.0, 10.0]))
     tensor([0.2500, 0.5000])
     """
-    margins = at_least_one(class_counts).pow(-0.25)
+    margins = positive_counts(class_counts).pow(-0.25)
     return margins * (largest / margins.max())
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_weights import ClassWeight, at_least_one, needed_counts
+from equipoise.losses.class_weights import ClassWeight, needed_counts, positive_counts
 from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
 
 
@@ -84,7 +84,7 @@ def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None
     tensor([0.1054, 2.3026])
     """
     counts = needed_counts(class_counts, "balanced_softmax")
-    return softmax_loss(logits + at_least_one(counts).log(), target)
+    return softmax_loss(logits + positive_counts(counts).log(), target)
 
 
 def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None, *, tau: float = 1.0) -> Tensor:
@@ -119,7 +119,7 @@ def vector_scaling(
     >>> vector_scaling(torch.tensor([[1.0, 1.0]]), torch.tensor([1]), torch.tensor([90.0, 10.0]))
     tensor([3.0746])
     """
-    counts = at_least_one(needed_counts(class_counts, "vector_scaling"))
+    counts = positive_counts(needed_counts(class_counts, "vector_scaling"))
     scale = (counts / counts.amax(-1, keepdim=True)).pow(gamma)
     return softmax_loss(scale * logits + tau * log_prior(counts), target)
 
@@ -142,8 +142,39 @@ def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> 
 
 def log_prior(class_counts: Tensor) -> Tensor:
     """log π_j of the training samples."""
-    counts = at_least_one(class_counts)
+    counts = positive_counts(class_counts)
     return (counts / counts.sum(-1, keepdim=True)).log()
+
+
+@torch.enable_grad()
+def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    r"""Return the class prior at which a criterion is content with logits of 0, (classes,) or (attributes, 2).
+
+    .. math:: \sum_y \pi_y \, \nabla_z L(z, y) \big|_{z = 0} = 0, \qquad \sum_y \pi_y = 1
+
+    A criterion that treats all classes alike has a uniform one; a shift of the logits (logit adjustment, VS) or a
+    weight for each class moves it. No criterion, a user's own included, has to state what it compensates for.
+
+    Args:
+        criterion: see :class:`Criterion`.
+        class_counts: passed on to it.
+        shape: (classes,) or (attributes, 2).
+
+    >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,))
+    tensor([0.9000, 0.1000], dtype=torch.float64)
+    >>> neutral_prior(focal, None, (2,))
+    tensor([0.5000, 0.5000], dtype=torch.float64)
+    """
+    classes = shape[-1]
+    logits = torch.zeros(classes, *shape, dtype=torch.float64, requires_grad=True)
+    target = torch.arange(classes).view(-1, *[1] * (len(shape) - 1)).expand(logits.shape[:-1])  # row y is of class y
+    counts = None if class_counts is None else class_counts.detach().double().cpu()
+    slopes = torch.autograd.grad(criterion(logits, target, counts).sum(), logits)[0].movedim(0, -1)  # (..., z, y)
+    system = torch.cat((slopes, torch.ones_like(slopes[..., :1, :])), dim=-2)
+    wanted = torch.zeros_like(system[..., :1])
+    wanted[..., -1, :] = 1
+    found: Tensor = torch.linalg.lstsq(system, wanted).solution.squeeze(-1)
+    return found.clamp_min(torch.finfo(torch.float64).eps)
 
 
 class LogitLoss(ClassVectorLoss):
@@ -187,6 +218,9 @@ class LogitLoss(ClassVectorLoss):
             criterion(trial, trial[..., 0].long(), self.class_counts).shape != trial.shape[:-1]
         ):  # or it says what it lacks
             raise InvalidInputError("criterion must return one loss a sample; reduce nothing in it.")
+
+    def aimed_prior(self, prior: Tensor) -> Tensor:
+        return super().aimed_prior(prior / neutral_prior(self.criterion, self.class_counts, self.class_shape).to(prior))
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
         logits = self.project(self.dropped(features))

@@ -52,6 +52,8 @@ class ClassVectorLoss(nn.Module):
     bias: nn.Parameter | None
     class_counts: Tensor | None
     class_weight: Tensor | None
+    driven_by_curriculum = False
+    """Whether a :class:`equipoise.training.Curriculum` sets the margins while training."""
 
     def __init__(
         self,
@@ -145,6 +147,23 @@ class ClassVectorLoss(nn.Module):
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
         """The formula: features (batch, D) and target -> one loss a sample, (batch,), or (batch, attributes)."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
+
+    def aimed_prior(self, prior: Tensor) -> Tensor:
+        """Return the class prior that the logits are aimed at, ∝ prior · class weight: (classes,) or (attributes, 2).
+
+        A formula that favours some classes overrides this; probabilities are converted from this prior to any other.
+
+        Args:
+            prior: shares of the training samples, none of them 0, (classes,) or (attributes, 2).
+
+        >>> counts = torch.tensor([90.0, 10.0])
+        >>> ClassVectorLoss(4, 2).aimed_prior(counts / 100)
+        tensor([0.9000, 0.1000])
+        >>> ClassVectorLoss(4, 2, class_counts=counts, class_weight="balanced").aimed_prior(counts / 100)
+        tensor([0.5000, 0.5000])
+        """
+        aimed = prior if self.class_weight is None else prior * self.class_weight.to(prior)
+        return aimed / aimed.sum(-1, keepdim=True)
 
     def set_progress(self, share: float) -> None:
         """Told by the training loop which ``share`` of the epochs is over, in [0, 1]; for losses with stages."""

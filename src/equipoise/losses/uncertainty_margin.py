@@ -86,7 +86,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             from ``error`` in the call.
         kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
         gradient: ψ's own (``"exact"``) or the cosine's (``"detached"``).
-        margin, strength: what ``margins`` and ``strength`` below start from.
+        margin, strength: what ``margins`` and ``strength`` below start from. A ``strength`` above 0 is kept as it is;
+            at 0 the margins are left to a curriculum (``driven_by_curriculum``).
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
     Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, 1 at the start) and ``shift`` (added to the logits of a
@@ -155,6 +156,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             )
         self.form, self.placement, self.gradient = form, placement, gradient
         self.sample_level, self.kappa = sample_level, kappa
+        self.driven_by_curriculum = strength == 0
         self.register_buffer("margins", torch.ones(self.class_shape))
         self.register_buffer("strength", torch.zeros(()))
         self.register_buffer("sample_strength", torch.ones(()))
@@ -166,6 +168,13 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         if name in LEAST and name in self._buffers:
             value = self._checked_buffer(name, numeric_tensor(value, name))
         super().__setattr__(name, value)
+
+    def aimed_prior(self, prior: Tensor) -> Tensor:
+        """Return a balanced prior once a curriculum has set margins, else that of :class:`ClassVectorLoss`."""
+        in_force = bool(self.strength > 0) or bool((self.shift != 0).any())
+        if self.driven_by_curriculum and in_force:
+            return torch.full_like(prior, 1 / prior.shape[-1])
+        return super().aimed_prior(prior)
 
     def project(self, features: Tensor) -> Tensor:
         """w_j·f + shift_j: what a prediction is made from."""

@@ -84,7 +84,7 @@ class RunModel:
 
     def with_network(self, network: Network) -> "RunModel":
         """The same run with the weights of its softmax stage, whose logits have the training samples' class mix."""
-        calibrated = Calibrated.of_method("cross_entropy", self.calibrated.prior)
+        calibrated = Calibrated.of_plain_softmax(self.calibrated.prior)
         return replace(self, network=network, calibrated=calibrated)
 
     def learnt(self, field: str) -> list[float] | None:

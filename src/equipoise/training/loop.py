@@ -123,6 +123,10 @@ def _check_together(
         raise InvalidInputError(
             f"a curriculum drives an UncertaintyMarginLoss, got {type(head).__name__}; leave it out."
         )
+    if not head.driven_by_curriculum:
+        raise InvalidInputError(
+            "a curriculum sets the strength of margins, but the head was built with one of its own; leave out either."
+        )
     if curriculum.epochs != settings.epochs:
         raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
     if curriculum.strength == "feedback" and validation is None:

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.losses import LOSSES, ClassVectorLoss, UncertaintyMarginLoss
+from equipoise.losses import LOSSES, ClassVectorLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.training.network import Network
@@ -26,7 +27,7 @@ class Recipe:
         classes: C, or the attributes with ``multilabel``.
         multilabel: whether a sample has several labels.
         dropout: the share dropped, between the hidden layers and in front of the class vectors.
-        form, sample_level: of ``UncertaintyMarginLoss``.
+        form, sample_level: of a loss that a curriculum drives, unless its entry in ``LOSSES`` sets them itself.
         columns: of the table.
         width: units of a hidden layer.
 
@@ -66,10 +67,11 @@ class Recipe:
                 f"method {self.method!r} takes its uncertainty from dropout, got dropout=0; choose a rate above 0."
             )
 
-    @property
+    @cached_property
     def uncertain(self) -> bool:
-        """Whether the method is the paper's, with a curriculum."""
-        return LOSSES[self.method] is UncertaintyMarginLoss
+        """Whether the loss declares that a curriculum drives it."""
+        with torch.random.fork_rng(devices=[]):  # one is built only to be asked
+            return self._build(torch.ones(self.class_shape), features=1).driven_by_curriculum
 
     @property
     def class_shape(self) -> tuple[int, ...]:
@@ -108,17 +110,14 @@ class Recipe:
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
         """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
-        build = LOSSES[self.method]
-        own: dict[str, Any] = {}
-        if self.uncertain:
-            own = {"form": self.form, "sample_level": self.sample_level}
-        return build(
-            features,
-            self.classes,
-            multilabel=self.multilabel,
-            dropout=self.dropout,
-            class_counts=class_counts,
-            **own,
+        options = {"form": self.form, "sample_level": self.sample_level} if self.uncertain else {}
+        fixed = getattr(LOSSES[self.method], "keywords", {})  # of a partial
+        own = {name: value for name, value in options.items() if name not in fixed}
+        return self._build(class_counts, features=features, **own)
+
+    def _build(self, class_counts: Tensor, *, features: int, **own: Any) -> ClassVectorLoss:
+        return LOSSES[self.method](
+            features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
         )
 
 
