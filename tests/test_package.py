@@ -1,8 +1,7 @@
-"""What is installed is what was meant: the wheel, its metadata, and how long it takes to import."""
+"""What is installed is what was meant: the wheel, its metadata, and how little importing it loads."""
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -27,7 +26,6 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
@@ -105,24 +103,12 @@ def test_the_demo_runs_from_the_wheel(clean_python, tmp_path):
     assert (tmp_path / "runs" / "demo" / "report.html").stat().st_size > 10_000
 
 
-def seconds(*modules: str, repeats: int) -> float:
-    """Processor time of a process that imports them, the middle one of several; a busy machine hardly stretches it."""
-    program = "import time\n" + "".join(f"import {module}\n" for module in modules) + "print(time.process_time())"
-    taken = [float(run(sys.executable, "-c", program, cwd=ROOT)) for _ in range(repeats)]
-    return statistics.median(taken)
-
-
-def test_importing_equipoise_costs_next_to_nothing():
-    alone = seconds(repeats=3)
-    assert seconds("equipoise", repeats=3) < alone + 0.3
-
-
-def test_importing_equipoise_loads_no_library():
-    program = "import equipoise, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = set(run(sys.executable, "-c", program, cwd=ROOT).split())
-    assert "equipoise" in loaded
-    heavy = {"torch", "numpy", "scipy", "sklearn", "imblearn", "pandas", "matplotlib", "accelerate", "typer", "rich"}
-    assert loaded & heavy == set()
+def test_importing_equipoise_loads_little_and_no_library():
+    program = "import sys; before = set(sys.modules); import equipoise; print(*sorted(set(sys.modules) - before))"
+    loaded = run(sys.executable, "-c", program, cwd=ROOT).split()
+    assert {name.split(".")[0] for name in loaded} - sys.stdlib_module_names == {"equipoise"}
+    assert [name for name in loaded if name.startswith("equipoise")] == ["equipoise"]
+    assert len(loaded) < 50
 
 
 def test_the_command_line_answers_without_loading_torch():

@@ -20,7 +20,7 @@ def new_store(path):
 class Noted:
     """Write the process of each cell it starts to a file; cells from number ``ending`` on never end."""
 
-    def __init__(self, folder, ending=len(CELLS)):
+    def __init__(self, folder, ending=99):
         self.folder, self.ending = Path(folder), ending
 
     def __call__(self, cell):

@@ -68,7 +68,7 @@ def test_training_gives_the_same_model_and_true_durations(tmp_path, jumping):
 def test_a_budget_is_kept_whatever_the_clock_on_the_wall_says(jumping):
     cells = [Cell("case", "method", seed) for seed in range(4)]
     with CellStore(None, data={}, settings={}) as store:
-        run_cells(cells, store, lambda cell: {"scores": {}}, until=time.monotonic() + 60)  # noqa: ARG005
+        run_cells(cells, store, lambda cell: {"scores": {}}, until=time.monotonic() + 1e6)  # noqa: ARG005
         assert len(store) == 4
     with CellStore(None, data={}, settings={}) as store:
         run_cells(cells, store, lambda cell: {"scores": {}}, until=time.monotonic() - 1)  # noqa: ARG005

@@ -44,9 +44,7 @@ def test_a_table_that_the_memory_does_not_hold_is_one_sentence(tmp_path):
     x = np.zeros((20_000, 1000), dtype=np.float32)
     np.savez_compressed(tmp_path / "wide.npz", X=x, y=np.arange(20_000) % 2)
     command = [sys.executable, "-c", HUNGRY, "train", "wide.npz", "--epochs", "1", "--quiet"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=250, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     sentences = ("error: memory ran out, and what was finished", "error: wide.npz asks for more memory than there is")
     assert done.stderr.startswith(sentences)  # wherever it ran out first
@@ -89,7 +87,7 @@ os._exit(0)
 )
 def test_a_killed_worker_ends_training_in_a_sentence(end, said):
     command = [sys.executable, "-c", LOADER.replace("END", end)]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.stdout.startswith(said), done.stderr
 
 
@@ -108,13 +106,12 @@ def test_a_killed_worker_ends_the_check_of_images_in_a_sentence(tmp_path, monkey
     os.mkfifo(tmp_path / "a.png")
 
     def kill_workers():
-        end = time.monotonic() + 60
-        while not multiprocessing.active_children() and time.monotonic() < end:
+        while not multiprocessing.active_children():
             time.sleep(0.01)
         for child in multiprocessing.active_children():
             os.kill(child.pid, signal.SIGKILL)
 
-    killer = threading.Timer(0.3, kill_workers)
+    killer = threading.Thread(target=kill_workers, daemon=True)
     killer.start()
     with pytest.raises(InvalidStateError, match="a process that decoded images has died, perhaps for lack of memory"):
         verify(table, workers=2)

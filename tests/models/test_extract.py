@@ -261,7 +261,7 @@ def extract_elsewhere():
         return exits, [[int(done) for done in (folder / f"progress-{name}").read_text().split()] for name in names]
 
     yield run
-    server.communicate(timeout=60)
+    server.communicate()
 
 
 def test_killed_again_and_again_it_goes_on_and_ends_bit_for_bit_the_same(tmp_path, extract_elsewhere):

@@ -80,11 +80,9 @@ class Browser:
         """What a piece of JavaScript returns."""
         return self._ask("/execute/sync", {"script": script, "args": list(arguments)})
 
-    def until(self, script: str, wanted: Any, *, seconds: float = 10) -> None:
+    def until(self, script: str, wanted: Any) -> None:
         """Wait for what the browser does in its own time."""
-        end = time.monotonic() + seconds
-        while (found := self.run(script)) != wanted:
-            assert time.monotonic() < end, f"expected {wanted!r}, still {found!r}"
+        while self.run(script) != wanted:
             time.sleep(0.02)
 
     def click(self, css: str) -> None:
@@ -118,7 +116,7 @@ class Browser:
 
     def _stop(self) -> None:
         self.driver.terminate()
-        self.driver.communicate(timeout=20)
+        self.driver.communicate()
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def _find(self, css: str) -> str:
@@ -129,7 +127,7 @@ class Browser:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.address + self.session + path, data, headers, method=method)
         try:
-            with self.opener.open(request, timeout=60) as answer:
+            with self.opener.open(request) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{path}: {error.read().decode()[:500]}") from None

@@ -121,7 +121,6 @@ def watched(place, commands):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -142,7 +141,6 @@ def assert_harmless(place, found, folder=None):
     assert (place / "outside" / "victim").read_text() == "mine"
 
 
-@pytest.mark.timeout(300)
 def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original):
     commands, number = [], 0
     for name in ("run.json", "model.json"):
@@ -162,7 +160,6 @@ def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original):
     assert any(one["code"] == 1 for one in found)
 
 
-@pytest.mark.timeout(300)
 def test_links_in_the_folder_are_replaced_not_followed(place, original):
     victim, folder = place / "outside" / "victim", a_copy(place, original, "links")
     for name in ("report.html", "answers.csv"):
@@ -182,7 +179,6 @@ def test_links_in_the_folder_are_replaced_not_followed(place, original):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-@pytest.mark.timeout(300)
 def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, original):
     commands = []
     for name in ("run.json", "model.json", "model.safetensors", "held_out.npz", "scores.json", "metrics.jsonl"):

@@ -27,7 +27,6 @@ def launched(folder: Path) -> dict:
         env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning"},
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert launcher.returncode == 0, launcher.stderr
