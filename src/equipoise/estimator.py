@@ -336,7 +336,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _samples(self, X: ArrayLike | Images, y: ArrayLike) -> tuple[Array | Images, Array]:
         """X and y for :meth:`fit`, checked; images stay where they are."""
         if not isinstance(X, Images):
-            checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes()}
+            checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
             x, labels = validate_data(self, X, y, allow_nd=self.backbone is not None, **checks)
             return x, labels
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
@@ -347,7 +347,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _rows(self, X: ArrayLike | Images) -> Any:
         """X for prediction, checked against what was fitted."""
         if not isinstance(X, Images):
-            return validate_data(self, X, dtype=self._dtypes(), allow_nd=self.backbone is not None, reset=False)
+            return validate_data(self, X, dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False)
         if X.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"the model was fitted to images of {self.n_features_in_} channels, got {X.shape[1]}; read them with "
@@ -355,9 +355,17 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             )
         return X
 
-    def _dtypes(self) -> Any:
-        """Image backbones scale bytes themselves, so that images take a quarter of the memory."""
-        return (np.float32, np.uint8) if isinstance(self.backbone, ImageBackbone) else np.float32
+    def _dtypes(self, X: Any) -> Any:
+        """What X may stay or must become.
+
+        Tables are standardised in float64, and keep float32 only where it holds their values exactly. Image backbones
+        scale bytes themselves, so that images take a quarter of the memory.
+        """
+        if self.backbone is not None:
+            return (np.float32, np.uint8) if isinstance(self.backbone, ImageBackbone) else np.float32
+        given = getattr(X, "dtype", None)
+        exact = isinstance(given, np.dtype) and np.can_cast(given, np.float32)
+        return np.float32 if exact else np.float64
 
     def _check_together(self) -> None:
         """Options that need one another, before any of them costs time."""

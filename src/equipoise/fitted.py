@@ -14,6 +14,7 @@ from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibrated import Calibrated
 from equipoise.evaluation.conformal import unanswered
+from equipoise.tensors import new_tensor
 from equipoise.training import Network
 from equipoise.training.defaults import rows_at_once
 from equipoise.uncertainty import mc_dropout
@@ -94,7 +95,7 @@ class Fitted:
 
     def _each_batch(self, x: Rows, answer: Callable[[Tensor], Tensor], *, passes: int = 1) -> Tensor:
         step = rows_at_once(x[0].size + passes * self.calibrated.prior.numel())
-        parts = (torch.tensor(x[start : start + step]) for start in range(0, len(x), step))
+        parts = (new_tensor(x[start : start + step]) for start in range(0, len(x), step))
         with torch.no_grad():
             return torch.cat([answer(part) for part in parts])
 

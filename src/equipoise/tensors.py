@@ -1,6 +1,10 @@
 """Whether a value is the tensor it should be: the checks that losses and uncertainty share."""
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
@@ -13,6 +17,15 @@ def required_tensor(value: object, name: str) -> Tensor:
     raise InvalidInputError(
         f"{name} must be a torch tensor, got {type(value).__name__}; wrap it in torch.as_tensor(...)."
     )
+
+
+def new_tensor(rows: NDArray[Any]) -> Tensor:
+    """A tensor of its own of an array's rows: torch itself refuses negative strides and foreign byte orders.
+
+    >>> new_tensor(np.arange(4, dtype=">i4")[::-2])
+    tensor([3, 1], dtype=torch.int32)
+    """
+    return torch.from_numpy(np.array(rows, dtype=rows.dtype.newbyteorder("="), order="C"))
 
 
 def numeric_tensor(

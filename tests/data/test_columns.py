@@ -131,6 +131,20 @@ def test_infinite_numbers_are_taken_as_missing_and_said():
         "a: 4 missing values filled with the median 2.",
     ]
     assert encoded(encoder, [np.inf, "-inf", "1e39", 5]) == [[2, 1], [2, 1], [2, 1], [5, 0]]
+    assert encoded(learnt([1e300, 3e300, np.inf, 2e300]), [1e300, 1e39]) == [[1e300, 0], [1e39, 0]]
+
+
+def test_float64_is_used_where_a_column_needs_it_and_survives_json():
+    for values, kind in (
+        ([0.1, 0.2, 7.3], np.float32),
+        ([1.7e12, 1.7e12 + 5], np.float64),
+        ([1e-40, 2e-40], np.float64),
+    ):
+        again = TableEncoder.from_json(json.loads(json.dumps(learnt(values).to_json())))
+        assert again.transform(pd.DataFrame({"a": values, "other": 0})).dtype == kind
+    earlier = learnt([0.1, 0.2, 7.3]).to_json()
+    del earlier["columns"][0]["wide"]
+    assert TableEncoder.from_json(earlier).dtype is np.float32
 
 
 # --- categories -----------------------------------------------------------------------------------------------------

@@ -184,6 +184,12 @@ def test_whole_numbers_beyond_float32_keep_their_digits(tmp_path):
     assert samples.x["time"].tolist()[::2] == [1600000001, 1600000002]
 
 
+def test_decimals_that_float32_would_blur_are_kept(tmp_path):
+    samples = read_table(written(tmp_path, "near,far,y\n0.1,1000000.01,a\n0.3,1000000.02,b\n0.2,1000000.04,a\n"))
+    assert (samples.x["near"].dtype, samples.x["far"].dtype) == (np.float32, np.float64)
+    assert samples.x["far"].tolist() == [1000000.01, 1000000.02, 1000000.04]
+
+
 @pytest.mark.parametrize("word", ["", "NA", "N/A", "nan", "NaN", "null", "?"])
 def test_missing_values_are_missing(tmp_path, word):
     samples = read_table(written(tmp_path, f"a,b,y\n{word},p,u\n2,{word},v\n3,p,u\n"))

@@ -1,8 +1,13 @@
 """Columns to mean 0 and variance 1, whatever their scale, without reading all rows at once."""
 
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from equipoise.models import Standardize
@@ -41,22 +46,72 @@ def test_a_constant_column_becomes_zero(value):
     assert fitted(torch.from_numpy(x)).abs().max() == 0
 
 
-@pytest.mark.parametrize("offset", [1e6, -1e9, 1e12])
+@pytest.mark.parametrize("offset", [1e6, -1e9, 1.7e12])
 def test_columns_far_from_zero_lose_no_precision(offset):
-    x = table() + offset  # float64: the spread is still there
-    fitted = Standardize(3).fit(x)
-    if abs(offset) * 1e-7 < 1:
-        assert_allclose(fitted.scale, x.std(0), rtol=1e-4)
-    else:  # float32 cannot tell these values apart, so the column counts as constant
-        assert_allclose(fitted.scale, 1.0)
+    x = table() + offset
+    near = x - offset  # exact
+    assert_allclose(Standardize(3).fit(x).scale, near.std(0), rtol=1e-6)
+    assert_allclose(standardised(x), (near - near.mean(0)) / near.std(0), rtol=1e-5, atol=abs(offset) * 2**-52)
 
 
-@pytest.mark.parametrize("scale", [1e-18, 1e-6, 1e6, 1e18, 1e37])
-def test_every_scale_float32_knows_becomes_one(scale):
-    x = (table() * scale).astype(np.float32)
-    out = standardised(x)
+@pytest.mark.parametrize("scale", [1e-310, 1e-40, 1e-18, 1e6, 5e37, 1e300])
+def test_every_scale_becomes_one(scale):
+    out = standardised(table() * scale)
     assert_allclose(out.std(0), 1.0, rtol=1e-3)
     assert_allclose(out.mean(0), 0.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 5e37])
+def test_every_scale_float32_knows_becomes_one(scale):
+    assert_allclose(standardised((table() * scale).astype(np.float32)).std(0), 1.0, rtol=1e-2)
+
+
+def exact(column: list[float]) -> tuple[Decimal, Decimal]:
+    """Mean and deviation in fractions, with a root of 60 digits."""
+    values = [Fraction(value) for value in column]
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / len(values)
+    with localcontext(Context(prec=60)):
+        return as_decimal(mean), as_decimal(variance).sqrt()
+
+
+def as_decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+@given(
+    steps=st.lists(st.integers(-1000, 1000), min_size=2, max_size=30).filter(lambda steps: len(set(steps)) > 1),
+    scale=st.floats(1e-280, 1e280),
+    offset=st.sampled_from([0, 1, -1e3, 1e8, 1e10]),
+)
+def test_it_agrees_with_exact_fractions(steps, scale, offset):
+    column = [float(scale * (offset + step)) for step in steps]
+    mean, deviation = exact(column)
+    with localcontext(Context(prec=60)):
+        expected = [float((Decimal(value) - mean) / deviation) for value in column]
+        rounding = float(abs(mean) / deviation) * 2**-51
+    found = standardised(np.array(column)[:, None])[:, 0]
+    assert_allclose(found, np.clip(expected, -20, 20), rtol=1e-6 + rounding, atol=1e-6 + rounding)
+
+
+def test_one_huge_value_leaves_the_rest_finite_and_equal_values_equal():
+    x = np.concatenate([np.tile([1.0, 2.0], 500), [1e300]])[:, None]
+    out = standardised(x)
+    assert np.isfinite(out).all()
+    assert out[-1] == 20
+    assert (out[:-1] == out[0]).all()
+
+
+def test_noise_of_rounding_counts_as_constant():
+    x = np.where(np.arange(100) % 2, 0.3, 0.1 + 0.2)[:, None]  # they differ in the last bit
+    assert float(Standardize(1).fit(x).scale) == 1.0
+
+
+def test_weights_saved_in_float32_are_loaded():
+    earlier = {"mean": torch.tensor([1.5, 2.0]), "scale": torch.tensor([2.0, 4.0])}
+    loaded = Standardize(2)
+    loaded.load_state_dict(earlier)
+    assert loaded(torch.tensor([[3.5, 6.0]])).tolist() == [[1.0, 1.0]]
 
 
 def test_the_largest_values_of_float32_stay_finite():

@@ -77,7 +77,7 @@ class FoldRun:
 
     def _inputs(self, x_train: Any, x_test: Any) -> tuple[Any, Any, FitOptions]:
         if isinstance(x_train, np.ndarray) and x_train.ndim == 2 and x_train.dtype.kind == "f":
-            return x_train.astype(np.float32), x_test.astype(np.float32), self.options  # numbers already
+            return x_train, x_test, self.options  # numbers already
         made = self.prepare(x_train)
         options = self.options
         if made.backbone is not None and options.backbone is None:

@@ -14,6 +14,7 @@ from equipoise.compare.margins import LateMargins, MarginWatcher
 from equipoise.errors import InvalidInputError
 from equipoise.losses import ClassVectorLoss
 from equipoise.models import MLP, Standardize
+from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Curriculum, Network, Settings, feature_length, train
 from equipoise.training.defaults import (
     choose_batch_size,
@@ -132,7 +133,7 @@ def train_network(
         torch.manual_seed(drawn)
         backbone = _backbone(x, counted, options)
         loss = head(
-            feature_length(backbone, torch.tensor(x[:2])),
+            feature_length(backbone, new_tensor(x[:2])),
             classes,
             multilabel=target.ndim > 1,
             dropout=options.dropout,
@@ -151,7 +152,7 @@ def network_logits(network: Network, x: Any) -> Tensor:
     """Logits of the deterministic pass, (rows, classes) or (rows, attributes, 2)."""
     step = rows_at_once(int(np.prod(x.shape[1:])) + int(np.prod(network.head.class_shape)))
     with torch.no_grad():
-        return torch.cat([network(torch.tensor(x[start : start + step])) for start in range(0, len(x), step)])
+        return torch.cat([network(new_tensor(x[start : start + step])) for start in range(0, len(x), step)])
 
 
 def predicted(logits: Tensor, classes: Array, notes: tuple[str, ...] = ()) -> Predicted:

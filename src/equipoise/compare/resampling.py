@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.compare.network import CannotRunError
+from equipoise.models.standardize import column_moments
 
 Array = NDArray[Any]
 Maker = Callable[[NDArray[np.intp], int, Mapping[str, Any]], tuple[Any, tuple[str, ...]]]
@@ -31,20 +32,19 @@ def resample(name: str, x: Any, codes: NDArray[np.intp], *, seed: int, knob: Map
     """
     sampler, notes = RESAMPLERS[name](np.bincount(codes), seed, knob)
     rows = x if isinstance(x, np.ndarray) else x[np.arange(len(x))]
-    flat = rows.reshape(len(rows), -1).astype(np.float32)
-    centre, scale = flat.mean(0), flat.std(0)
-    scale[scale == 0] = 1
+    flat = rows.reshape(len(rows), -1)
+    centre, scale = column_moments(flat)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a resampler warns of shows in its scores
-            found, found_codes = sampler.fit_resample((flat - centre) / scale, codes)
+            found, found_codes = sampler.fit_resample(((flat - centre) / scale).astype(np.float32), codes)
     except (ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise CannotRunError(f"{name} cannot run on these data: {reason}.") from error
     back = found * scale + centre
     if rows.dtype.kind == "u":
         back = np.rint(back).clip(0, np.iinfo(rows.dtype).max)
-    back = back.astype(rows.dtype if rows.dtype.kind in "uf" else np.float32)
+    back = back.astype(rows.dtype if rows.dtype.kind in "uf" else np.float64)
     return Resampled(back.reshape(len(back), *rows.shape[1:]), np.asarray(found_codes, dtype=np.intp), notes)
 
 

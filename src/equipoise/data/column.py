@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.forms import FORMS, PLAIN, SAID, may_be_a_form
 from equipoise.data.reading import LOOKED_AT, Kind, Reading, find_reading, read_values
-from equipoise.data.values import as_words, without_blanks
+from equipoise.data.values import as_words, fits_float32, without_blanks
 from equipoise.errors import InvalidInputError
 
 MOST_LEVELS = 50
@@ -20,14 +20,15 @@ TOO_MANY = 5  # of so many values, most must be what they were in training
 ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 OTHER, MISSING = "(other)", "(missing)"
 EXACT = 2.0**53  # the whole numbers up to here are floats of their own
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST, LARGEST_FLOAT32 = float(np.finfo(np.float64).max), float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Column:
     """How one column is encoded.
 
-    ``fill`` stands for missing numbers and dates, ``form`` is how they are written; ``levels`` are a category's values.
+    ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
+    ``levels`` are a category's values.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Column:
     levels: tuple[str, ...] = ()
     other: bool = False
     form: str = PLAIN
+    wide: bool = False
 
     @property
     def outputs(self) -> list[str]:
@@ -81,6 +83,8 @@ def _said(reading: Reading, values: Any, name: str) -> list[str]:
 def _learn_numbers(reading: Reading, values: Any, name: str, notes: list[str]) -> Column | None:
     numbers, kind = reading.numbers, reading.kind
     known = numbers[~np.isnan(numbers)]
+    if len(known):
+        known = known[np.abs(known) <= _largest(float(np.median(known)))]
     gone = len(numbers) - len(known)
     infinite = gone - int(values.isna().sum()) - int(reading.unread.sum())
     if len(known) == 0:
@@ -100,7 +104,13 @@ def _learn_numbers(reading: Reading, values: Any, name: str, notes: list[str]) -
         notes.append(f"{name}: {_count(infinite, 'infinite value')} taken as missing.")
     if gone:
         notes.append(f"{name}: {_count(gone, 'missing value')} filled with the median {fill:g}.")
-    return Column(name, kind, fill=fill, indicator=0 < INDICATOR_SHARE * len(numbers) <= gone, form=reading.form)
+    marked = 0 < INDICATOR_SHARE * len(numbers) <= gone
+    return Column(name, kind, fill=fill, indicator=marked, form=reading.form, wide=not fits_float32(known))
+
+
+def _largest(typical: float) -> float:
+    """The largest value taken for a measurement: beyond float32 it marks a hole, unless all are of that size."""
+    return LARGEST if abs(typical) > LARGEST_FLOAT32 else LARGEST_FLOAT32
 
 
 def _names_rows(known: NDArray[np.float64], name: str) -> bool:
@@ -139,7 +149,7 @@ def _why_none(words: list[str]) -> str:
     return f"holds numbers or dates in a form not known, such as {words[0]!r}; write 1234.5 or 2020-01-31"
 
 
-def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> NDArray[np.bool_]:
+def encode_column(values: Any, column: Column, out: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Write one column's outputs, and say which values were no number or date where one belongs: they count as
     missing. ``out`` (rows, outputs) comes full of zeros."""
     values = without_blanks(values)
@@ -157,7 +167,7 @@ def encode_column(values: Any, column: Column, out: NDArray[np.float32]) -> NDAr
         return np.zeros(len(words), dtype=np.bool_)
     numbers, unread = read_values(values, column.kind, column.form)
     _refuse_another_kind(values, unread, column)
-    gone = np.isnan(numbers)
+    gone = np.isnan(numbers) | (np.abs(numbers) > _largest(column.fill))
     out[:, 0] = np.where(gone, column.fill, numbers)
     if column.indicator:
         out[:, 1] = gone
@@ -178,9 +188,10 @@ def _refuse_another_kind(values: Any, unread: NDArray[np.bool_], column: Column)
 def column_from_json(record: Any) -> Column:
     """A column from a file that anyone may have written."""
     fields = Column.__dataclass_fields__
-    if not isinstance(record, dict) or set(record) | {"form"} != set(fields):
+    later = {"form": PLAIN, "wide": False}  # what records of earlier versions lack
+    if not isinstance(record, dict) or set(record) | set(later) != set(fields):
         raise InvalidInputError(f"a column of the table encoding must have the fields {', '.join(fields)}.")
-    record = {"form": PLAIN} | record  # records of before there were forms have none
+    record = later | record
     fill = record["fill"]
     right = (
         isinstance(record["name"], str)
@@ -191,6 +202,7 @@ def column_from_json(record: Any) -> Column:
         and abs(fill) <= LARGEST
         and isinstance(record["indicator"], bool)
         and isinstance(record["other"], bool)
+        and isinstance(record["wide"], bool)
         and all_text(record["levels"])
         and len(set(record["levels"])) == len(record["levels"])
         and (record["kind"] == "category") == bool(record["levels"])

@@ -1,4 +1,4 @@
-"""From the columns of a table to a float32 matrix, and back into a file as plain JSON."""
+"""From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -56,8 +56,8 @@ class TableEncoder:
         self.columns_, self.notes, self.unread = kept, notes, Counter()
         return self
 
-    def transform(self, frame: Any) -> NDArray[np.float32]:
-        """The matrix (rows, outputs); columns may come in any order, and further ones are ignored."""
+    def transform(self, frame: Any) -> NDArray[np.floating[Any]]:
+        """The matrix (rows, outputs) in ``dtype``; columns may come in any order, and further ones are ignored."""
         columns, table = self._fitted(), _table(frame)
         absent = [column.name for column in columns if column.name not in table.columns]
         if absent:
@@ -65,7 +65,7 @@ class TableEncoder:
             raise InvalidInputError(
                 f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
             )
-        out = np.zeros((len(table), len(self.column_names_)), dtype=np.float32)
+        out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         rows, start = np.zeros(len(table), dtype=np.bool_), 0
         for column in columns:
             width = len(column.outputs)
@@ -76,6 +76,11 @@ class TableEncoder:
             start += width
         self.unread_rows = rows
         return out
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """float64 where a column needs it, such as one of Unix milliseconds, and else float32, half as large."""
+        return np.float64 if any(column.wide for column in self._fitted()) else np.float32
 
     @property
     def column_names_(self) -> list[str]:

@@ -12,7 +12,7 @@ from equipoise.data.arrays import read_arrays, read_npz
 from equipoise.data.delimited import Layout, clear_errors, find_layout, read_parts
 from equipoise.data.labels import choose_target, labels_of, multilabel_of
 from equipoise.data.samples import Samples
-from equipoise.data.values import without_blanks
+from equipoise.data.values import fits_float32, without_blanks
 from equipoise.errors import InvalidInputError
 from equipoise.files import DAMAGE
 
@@ -116,7 +116,7 @@ def _frame(part: Any) -> Any:
 
 
 def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
-    """Every row, column by column: floats take half the room, which a network would not use anyway."""
+    """Every row, column by column: floats take half the room where a network would not use the rest."""
     parts = [_smaller(part) for part in read_parts(layout, rows=PART_ROWS, text=text)]
     if not parts or not any(map(len, parts)):
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
@@ -133,7 +133,7 @@ def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
 def _smaller(part: Any) -> Any:
     for name in part.columns[[kind == np.float64 for kind in part.dtypes]]:
         values = part[name].to_numpy()
-        if not np.nanmax(np.abs(values), initial=0) >= EXACT_IN_FLOAT32:
+        if not np.nanmax(np.abs(values), initial=0) >= EXACT_IN_FLOAT32 and fits_float32(values):
             part[name] = values.astype(np.float32)
     return part
 

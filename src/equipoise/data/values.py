@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from equipoise.data.forms import PLAIN, plain
 
 SECONDS_A_DAY = 86_400
+SMALLEST_FLOAT32 = 2.0**-100
+"""Smaller values come near to the end of float32's range, where it has fewer digits."""
+FARTHEST = 256
+"""Distance from zero, in spreads of a column, up to which float32 keeps 16 bits of the spread."""
+SAMPLED = 4096
 
 Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and which values could not be read
 
 
 def as_numbers(values: Any, form: str = PLAIN) -> Read:
-    """Numbers with NaN for what is missing, infinite, beyond float32 or no number; and what is no number."""
+    """Numbers with NaN for what is missing, infinite or no number; and what is no number."""
     kind = values.dtype
     if isinstance(kind, pd.CategoricalDtype):
         values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
@@ -34,8 +39,29 @@ def as_numbers(values: Any, form: str = PLAIN) -> Read:
         unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
         values = found.reindex(values.index)
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    wild = np.abs(numbers) > np.finfo(np.float32).max
-    return (np.where(wild, np.nan, numbers) if wild.any() else numbers), unread
+    infinite = np.isinf(numbers)
+    return (np.where(infinite, np.nan, numbers) if infinite.any() else numbers), unread
+
+
+def fits_float32(numbers: NDArray[np.float64]) -> bool:
+    """Tell whether float32 keeps the differences within a column, as far as a network can use them.
+
+    It does not where the values lie out of its range, or so far from zero that rounding blurs their spread; zeros and
+    missing values are left out of account.
+
+    >>> fits_float32(np.array([0.1, 1e6, np.nan])), fits_float32(np.array([1.7e12, 1.7e12 + 1e4]))
+    (True, False)
+    """
+    known = numbers[np.isfinite(numbers) & (numbers != 0)]
+    if len(known) == 0:
+        return True
+    if not SMALLEST_FLOAT32 <= np.abs(known).max() <= np.finfo(np.float32).max:
+        return False
+    some = known[:: -(-len(known) // SAMPLED)]
+    if bool((some.astype(np.float32) == some).all()):
+        return True
+    centre = np.median(some)
+    return bool(np.abs(centre) <= FARTHEST * np.median(np.abs(some - centre)))
 
 
 def as_days(values: Any, form: str = PLAIN) -> Read:

@@ -1,5 +1,6 @@
 """Columns to mean 0 and variance 1, as the first layer of a network: the data stay as they are, on disk if they are."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 ROWS_AT_ONCE = 65_536
+Floats = NDArray[np.float64]
 
 
 class Standardize(nn.Module):
     """(x − mean) / scale by column, clipped to ±``limit`` so that one wild value cannot drown a sample.
+
+    The difference is taken in float64: a column of Unix milliseconds has lost its seconds in float32 before anything
+    could be subtracted. What comes out is float32.
 
     Args:
         columns: how many x (batch, columns) has.
@@ -29,27 +34,46 @@ class Standardize(nn.Module):
     def __init__(self, columns: int, *, limit: float = 20.0) -> None:
         super().__init__()
         self.limit = limit
-        self.register_buffer("mean", torch.zeros(columns))
-        self.register_buffer("scale", torch.ones(columns))
+        self.register_buffer("mean", torch.zeros(columns, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(columns, dtype=torch.float64))
 
     def fit(self, x: NDArray[Any]) -> "Standardize":
         """Set mean and scale from the rows of x, (rows, columns), a part at a time; a constant column keeps scale 1."""
-        starts = range(0, len(x), ROWS_AT_ONCE)
-        total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-        origin = np.asarray(x[:ROWS_AT_ONCE], dtype=np.float64).mean(
-            0
-        )  # squares are taken about it: no cancellation for columns far from zero
-        for start in starts:
-            part = np.asarray(x[start : start + ROWS_AT_ONCE], dtype=np.float64) - origin
-            total += part.sum(0)
-            squares += np.square(part).sum(0)
-        mean = total / len(x)
-        deviation = np.sqrt(np.maximum(squares / len(x) - mean**2, 0.0))
-        tiny = 1e-7 * np.maximum(np.abs(origin), 1e-30)  # below float32's own resolution of the column
-        deviation = np.where(deviation > tiny, deviation, 1.0)
-        self.mean = torch.as_tensor(origin + mean, dtype=torch.float32)
-        self.scale = torch.as_tensor(deviation, dtype=torch.float32).clamp_min(torch.finfo(torch.float32).tiny)
+        self.mean, self.scale = map(torch.from_numpy, column_moments(x))
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x - self.mean).div_(self.scale)).clamp_(-self.limit, self.limit)
+        return (x - self.mean).div_(self.scale).clamp_(-self.limit, self.limit).float()
+
+
+def column_moments(x: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Compute the mean and the standard deviation of each column of x, (rows, columns), reading a part at a time.
+
+    Columns are brought to magnitudes of at most 1 by a power of two, which is exact, so that no square overflows or
+    vanishes, and squares are taken about the mean of the first part, so that a large offset does not cancel them. A
+    column whose values differ by no more than its own rounding counts as constant and gets the deviation 1.
+
+    >>> column_moments(np.array([[1e300, 5.0], [3e300, 5.0]]))
+    (array([2.e+300, 5.e+000]), array([1.e+300, 1.e+000]))
+    """
+    ends = [(part.min(0), part.max(0)) for part in _parts(x)]
+    low, high = np.min([end[0] for end in ends], 0), np.max([end[1] for end in ends], 0)
+    exponent = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
+    unit = np.ldexp(1.0, -exponent.clip(-1000, 1024))
+    origin = np.clip((x[:ROWS_AT_ONCE] * unit).mean(0), low * unit, high * unit)
+    total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for part in _parts(x):
+        near = part * unit - origin
+        total += near.sum(0)
+        squares += np.square(near, out=near).sum(0)
+    beside = total / len(x)
+    mean = origin + beside
+    deviation = np.sqrt(np.maximum(squares / len(x) - beside**2, 0.0))
+    rounding = np.finfo(x.dtype if x.dtype.kind == "f" else np.float64).eps
+    scale = deviation / unit
+    varies = (high > low) & (deviation > rounding * np.abs(mean)) & (scale > 0)
+    return mean / unit, np.where(varies, scale, 1.0)
+
+
+def _parts(x: NDArray[Any]) -> Iterator[Floats]:
+    return (np.asarray(x[at : at + ROWS_AT_ONCE], dtype=np.float64) for at in range(0, len(x), ROWS_AT_ONCE))

@@ -74,7 +74,8 @@ def metadata(model: RunModel) -> dict[str, str]:
     }
     if isinstance(model.input, TableInput):
         encoder = model.input.encoder
-        found |= {"input": "table", "columns": encoder.column_names_, "encoder": encoder.to_json()}
+        kind = np.dtype(encoder.dtype).name
+        found |= {"input": "table", "dtype": kind, "columns": encoder.column_names_, "encoder": encoder.to_json()}
     else:
         channels, height, width = image_shape(model)
         backbone: Any = model.input.extractor if isinstance(model.input, FeaturesInput) else model.network.backbone
@@ -97,8 +98,9 @@ def example(model: RunModel, rows: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rows)
     if isinstance(model.input, TableInput):
         first: Any = model.network.backbone[0]  # type: ignore[index]
+        kind = torch.float64 if model.input.encoder.dtype is np.float64 else torch.float32
         drawn = torch.randn(rows, len(first.mean), generator=generator)
-        return torch.addcmul(first.mean, first.scale, drawn)
+        return torch.addcmul(first.mean, first.scale, drawn.double()).to(kind)
     return torch.randint(0, 256, (rows, *image_shape(model)), generator=generator, dtype=torch.uint8)
 
 

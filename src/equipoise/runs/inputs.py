@@ -55,7 +55,7 @@ class TableInput:
         self.encoder = encoder
         self.notes = tuple(encoder.notes)
 
-    def rows(self, x: Any) -> NDArray[np.float32]:
+    def rows(self, x: Any) -> NDArray[np.floating[Any]]:
         """The encoded columns."""
         return self.encoder.transform(as_frame(x))
 

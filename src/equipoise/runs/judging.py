@@ -16,6 +16,7 @@ from equipoise.runs.gallery import printable
 from equipoise.runs.held_out import label_places, network_before
 from equipoise.runs.label_file import JudgedLabels
 from equipoise.runs.model import FORWARD_NUMBERS, RunModel
+from equipoise.tensors import new_tensor
 from equipoise.training.defaults import rows_at_once
 
 Part = tuple[NDArray[np.float32], slice]
@@ -59,7 +60,7 @@ def _features(model: RunModel, rows: Any) -> Iterator[Part]:
     step = rows_at_once(max(numbers, len(model.classes)))  # the judge reckons with every class
     for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
-        yield backbone(torch.tensor(rows[part])).float().numpy(), part
+        yield backbone(new_tensor(rows[part])).float().numpy(), part
 
 
 def _names(train: Samples, test: Samples) -> tuple[str, ...] | None:

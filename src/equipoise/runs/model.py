@@ -18,6 +18,7 @@ from equipoise.runs.answers import Answers
 from equipoise.runs.folder import RECORD, finished_record
 from equipoise.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
 from equipoise.saving import load_model
+from equipoise.tensors import new_tensor
 from equipoise.training import Network, Recipe
 from equipoise.training.defaults import rows_at_once
 
@@ -132,7 +133,7 @@ class RunModel:
         """The same for rows as the network takes them."""
         answers = Answers(self.network)
         step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
-        parts = [answers.judged(torch.tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
+        parts = [answers.judged(new_tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
         if parts:
             logits, uncertainty = (torch.cat(tensors).float() for tensors in zip(*parts, strict=True))
         else:

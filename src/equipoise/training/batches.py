@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import new_tensor
 
 Order = Literal["shuffled", "balanced"]
 
@@ -71,7 +72,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         """One batch at a time: rows are never collated one by one."""
         own = torch.as_tensor(indices)
         rows = own if self.rows is None else self.rows[own]
-        x = self.x[rows] if isinstance(self.x, Tensor) else torch.from_numpy(self.x[rows.numpy()])
+        x = self.x[rows] if isinstance(self.x, Tensor) else new_tensor(self.x[rows.numpy()])
         return (x, self.y[own]) if self.weight is None else (x, self.y[own], self.weight[own])
 
 

@@ -14,6 +14,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, ClassVectorLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
+from equipoise.tensors import new_tensor
 from equipoise.training.network import Network
 from equipoise.training.prepare import is_number, is_whole
 
@@ -106,7 +107,7 @@ class Recipe:
             raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
         else:
             own = self.table_backbone(Standardize(self.columns).fit(x))
-        return self.network(own, class_counts, features=feature_length(own, torch.tensor(x[:2])))
+        return self.network(own, class_counts, features=feature_length(own, new_tensor(x[:2])))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
         """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
