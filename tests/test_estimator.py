@@ -93,8 +93,8 @@ def test_the_passes_run_together_behind_the_first_dropout():
     model = quick().fit(*blobs())
     calls = []
     model.network_.backbone[1].layers[0].register_forward_hook(lambda *_: calls.append(1))
-    model.uncertainty(blobs()[0], passes=10)
-    assert len(calls) == 1
+    model.uncertainty(blobs()[0], kind="passes", passes=10)
+    assert len(calls) == 2  # of one row, which tells the masks' shapes, and of all of them
 
 
 def test_probabilities_sum_to_one_and_agree_with_the_prediction():

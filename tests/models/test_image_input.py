@@ -113,9 +113,9 @@ def test_stochastic_passes_share_the_image_and_differ_by_dropout():
     out = mc_dropout(network.train(), x, passes=5, generator=torch.Generator().manual_seed(0))
     assert out.shape == (5, 6, 8)
     assert not torch.equal(out[0], out[1])
-    assert len(seen) == 1  # under vmap, what comes before the first dropout runs once
-    assert torch.equal(seen[0], ImageInput.imagenet().eval()(x))
-    assert layer.augment.training  # restored
+    assert len(seen) == 2  # for the masks' shapes, then once for all passes
+    assert torch.equal(seen[1], ImageInput.imagenet().eval()(x))
+    assert layer.augment.training  # as it was
 
 
 def test_the_state_dict_holds_what_a_prediction_needs():

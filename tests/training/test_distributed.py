@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from accelerate import Accelerator
 
 from equipoise.training.batches import capped_sample
@@ -63,26 +62,19 @@ def test_class_uncertainty_sees_every_sample_on_one_process_only(ranks):
     assert sorted(capped[0] + capped[1]) == capped_sample(y, CAP, seed=0)[0].tolist()
 
 
-def test_class_uncertainty_is_that_of_one_process_within_the_noise_of_the_passes(ranks):
-    """The noise is measured: eight single processes that draw other masks. Half of the samples would lie far out."""
+def test_class_uncertainty_is_that_of_one_process(ranks):
+    """Both processes draw the same sub-networks, so the estimates differ by rounding alone."""
     assert ranks[0]["uncertainty"] == ranks[1]["uncertainty"]
-    others = np.array(single_process_uncertainties(range(1, 9)))
-    noise = others.std(0, ddof=1)
-    distance = np.abs(np.array(ranks[0]["uncertainty"]) - others.mean(0)) / noise
-    assert distance.max() < 5  # of 10 classes, Student's t with 7 degrees of freedom
-    half = np.abs(np.array(single_process_uncertainties([1], samples=393)[0]) - others.mean(0)) / noise
-    assert half.max() > 7
-
-
-def single_process_uncertainties(seeds, samples: int = 786) -> list[list[float]]:
-    data, network, accelerator = imbalanced_digits().train, digits_network(), Accelerator(cpu=True)
-    part = data.subset(torch.arange(samples))
-    return [
-        estimate_class_uncertainty(
-            accelerator, network, part, passes=100, cap=10_000, seed=seed, kind="relative"
-        ).tolist()
-        for seed in seeds
-    ]
+    alone = estimate_class_uncertainty(
+        Accelerator(cpu=True),
+        digits_network(),
+        imbalanced_digits().train,
+        passes=100,
+        cap=10_000,
+        seed=0,
+        kind="relative",
+    )
+    np.testing.assert_allclose(ranks[0]["uncertainty"], alone.numpy(), rtol=1e-4)
 
 
 def test_more_processes_than_samples_are_no_trouble(ranks):

@@ -97,6 +97,17 @@ def test_class_uncertainty_is_that_of_the_passes(accelerator, trained):
     torch.testing.assert_close(estimated, class_uncertainty(outputs, y))
 
 
+def test_all_samples_meet_the_same_sub_networks_in_whatever_batches(accelerator, trained, monkeypatch):
+    data = imbalanced_digits().train.subset(torch.arange(300))
+
+    def estimated():
+        return estimate_class_uncertainty(accelerator, trained, data, passes=4, cap=10_000, seed=5, kind="relative")
+
+    whole = estimated()
+    monkeypatch.setattr("equipoise.training.measure.rows_at_once", lambda _: 7)
+    torch.testing.assert_close(estimated(), whole)
+
+
 def test_class_uncertainty_leaves_training_undisturbed(accelerator, trained):
     trained.train()
     before, weights = torch.get_rng_state(), {k: v.clone() for k, v in trained.state_dict().items()}

@@ -1,5 +1,6 @@
 """What a run's network makes of faces, before its classifier."""
 
+import copy
 from collections.abc import Callable
 from typing import Literal, get_args
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from equipoise.errors import InvalidInputError
 from equipoise.faces.pairs import Pairs
 from equipoise.models import ImageBackbone
+from equipoise.models.replica import eval_replica
 from equipoise.runs import RunModel
 from equipoise.runs.inputs import FeaturesInput, ImagesInput
 from equipoise.training.defaults import rows_at_once
@@ -28,8 +30,8 @@ class Embedding(nn.Module):
 
     def __init__(self, layers: nn.Module, *, flip: bool = True) -> None:
         super().__init__()
-        self.layers, self.flip = layers, flip
-        self.eval()
+        self.layers, self.flip = eval_replica(layers), flip
+        self.training = False
 
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.layers(images)
@@ -84,18 +86,16 @@ def face_features(
     images = pairs.images.read(size, channels)
     step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * size[0] * size[1]))
     device = _device()
-    layers.to(device)
+    if device.type != "cpu":
+        layers = copy.deepcopy(layers).to(device)  # the run's own weights stay where they are
     sums: NDArray[np.float64] | None = None
-    try:
-        for start in range(0, len(pairs.images), step):
-            rows = slice(start, min(start + step, len(pairs.images)))
-            found = layers(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)).double().cpu().numpy()
-            sums = np.zeros((pairs.faces, found.shape[1])) if sums is None else sums
-            np.add.at(sums, pairs.face[rows], found)
-            if progress is not None:
-                progress(rows.stop, len(pairs.images))
-    finally:
-        layers.to("cpu")  # the run's own modules, lent
+    for start in range(0, len(pairs.images), step):
+        rows = slice(start, min(start + step, len(pairs.images)))
+        found = layers(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)).double().cpu().numpy()
+        sums = np.zeros((pairs.faces, found.shape[1])) if sums is None else sums
+        np.add.at(sums, pairs.face[rows], found)
+        if progress is not None:
+            progress(rows.stop, len(pairs.images))
     if sums is None or not np.isfinite(sums).all():
         raise InvalidInputError("the run's network gave features that are not finite; train again.")
     features: NDArray[np.float64] = sums / np.bincount(pairs.face, minlength=pairs.faces)[:, None]

@@ -23,8 +23,6 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
             return super().forward(x)
-        if not torch.is_grad_enabled():  # stochastic passes at prediction: a draw that vmap can repeat
-            return x * torch.rand_like(x).ge_(self.p).div_(1 - self.p)
         dropped = round(self.p * LEVELS)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # each of the 65,536 values is as likely

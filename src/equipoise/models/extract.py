@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,6 +14,7 @@ from torch import nn
 from equipoise.data.cache import cache_folder
 from equipoise.errors import InvalidInputError
 from equipoise.models.feature_store import FeatureStore
+from equipoise.models.replica import eval_replica
 
 Progress = Callable[[int, int], None]
 """Called with (images done, images in all)."""
@@ -54,7 +54,7 @@ def extract_features(
 
     Args:
         images: uint8, (images, channels, height, width), or images on disk.
-        backbone: images -> features; its modes are put back afterwards.
+        backbone: images -> features; its mode does not matter, and is left as it is.
         cache: a folder; None takes ``cache_folder() / "features"``, False keeps nothing.
         batch_size: images at a time; smaller takes less memory, and the same features come out but for rounding.
         progress: called after each batch.
@@ -66,25 +66,25 @@ def extract_features(
     ((5, 500), dtype('float32'))
     """
     _check(images, batch_size)
-    with _frozen(backbone):
-        width = _features_of(images, np.arange(1), backbone).shape[1]
-        if cache is False:
-            found = np.empty((len(images), width), dtype=np.float32)
-            for rows, features in _batches(images, backbone, 0, batch_size):
-                found[rows] = features
+    backbone = eval_replica(backbone)
+    width = _features_of(images, np.arange(1), backbone).shape[1]
+    if cache is False:
+        found = np.empty((len(images), width), dtype=np.float32)
+        for rows, features in _batches(images, backbone, 0, batch_size):
+            found[rows] = features
+            _tell(progress, rows, len(images))
+        return found
+    folder = cache_folder() / "features" if cache is None else Path(cache)
+    with FeatureStore(folder, _key(images, backbone), shape=(len(images), width)) as store:
+        if store.complete and not _agrees(store, images, backbone):
+            store.clear()
+        _tell(progress, slice(store.rows), len(images))
+        if not store.complete:
+            for rows, features in _batches(images, backbone, store.rows, batch_size):
+                store.append(features)
                 _tell(progress, rows, len(images))
-            return found
-        folder = cache_folder() / "features" if cache is None else Path(cache)
-        with FeatureStore(folder, _key(images, backbone), shape=(len(images), width)) as store:
-            if store.complete and not _agrees(store, images, backbone):
-                store.clear()
-            _tell(progress, slice(store.rows), len(images))
-            if not store.complete:
-                for rows, features in _batches(images, backbone, store.rows, batch_size):
-                    store.append(features)
-                    _tell(progress, rows, len(images))
-                store.finish()
-            return store.open()
+            store.finish()
+        return store.open()
 
 
 def _check(images: ImageSource, batch_size: int) -> None:
@@ -96,18 +96,6 @@ def _check(images: ImageSource, batch_size: int) -> None:
         )
     if batch_size < 1:
         raise InvalidInputError(f"batch_size must be at least 1, got {batch_size}.")
-
-
-@contextmanager
-def _frozen(backbone: nn.Module) -> Iterator[None]:
-    """Evaluation mode, as it was afterwards: a part may have been in another mode than the whole."""
-    modes = [(module, module.training) for module in backbone.modules()]
-    backbone.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 @torch.inference_mode()

@@ -6,6 +6,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from equipoise.models.replica import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.defaults import rows_at_once
 from equipoise.training.network import Network
@@ -25,15 +26,16 @@ def estimate_class_uncertainty(
 ) -> Tensor:
     """Class uncertainty over the training samples, each counted once however many processes share them.
 
-    At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for.
+    At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for. All of
+    them meet the same ``passes`` sub-networks, in whichever batch and process they are.
     """
     rows, weight = capped_sample(data.y, cap, seed=seed)
     sums: ClassMoments | None = None
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
-        generator = torch.Generator().manual_seed(seed + accelerator.process_index)
         step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones leave the cache
         for part in _parts(mine, step):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
+            generator = torch.Generator().manual_seed(seed)  # anew for each part: the same sub-networks for all
             outputs = mc_dropout(network, x, passes, generator).softmax(-1)
             moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
             sums = moments if sums is None else sums + moments
@@ -47,16 +49,14 @@ def estimate_class_uncertainty(
 @torch.no_grad()
 def gathered_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Tensor:
     """Features (samples, D) of the deterministic pass, shared out among the processes and alike on all of them."""
-    training = network.training
-    network.eval()
+    backbone = eval_replica(network.backbone)
     parts: list[Tensor] = []
     with accelerator.split_between_processes(list(range(len(data)))) as mine:
         row = data.__getitems__([0])[0].numel()
         for part in _parts(mine, rows_at_once(row)):
             x = data.__getitems__(part)[0].to(accelerator.device)
             with accelerator.autocast():
-                parts.append(network.backbone(x).float())
-    network.train(training)
+                parts.append(backbone(x).float())
     nothing = torch.empty(0, network.head.in_features, device=accelerator.device)
     return _gather_rows(accelerator, torch.cat(parts) if parts else nothing, len(data))
 

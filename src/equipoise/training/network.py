@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.losses import ClassVectorLoss
+from equipoise.models.replica import eval_replica
 
 
 class Network(nn.Module):
@@ -34,9 +35,6 @@ class Network(nn.Module):
 @torch.no_grad()
 def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
     """Logits for prediction, without the head's dropout, whatever mode it is in."""
-    training = head.training
-    head.eval()
-    try:
-        return head.logits(features)
-    finally:
-        head.train(training)
+    copied = eval_replica(head)
+    assert isinstance(copied, ClassVectorLoss)
+    return copied.logits(features)

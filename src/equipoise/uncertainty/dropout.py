@@ -1,8 +1,9 @@
 """Section 3: an ensemble of sub-networks by dropout at prediction time (Gal & Ghahramani)."""
 
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Integral
 
 import torch
@@ -10,16 +11,15 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.models.replica import eval_replica
 from equipoise.tensors import required_tensor
+from equipoise.uncertainty.masks import MASKED, Masks
 
 DropoutTypes = tuple[type[nn.Module], ...]
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules with dropout of their own: every ``nn.*Dropout*``, attention weights, and layers between RNN cells."""
 
-_FUSED: DropoutTypes = (
-    nn.MultiheadAttention,
-    nn.RNNBase,
-)  # drop inside one kernel, where vmap sees no randomness
+_GLOBAL_GENERATOR = threading.Lock()
 
 
 def mc_dropout(
@@ -32,9 +32,15 @@ def mc_dropout(
 ) -> Tensor:
     """Outputs of ``passes`` stochastic forward passes: (passes, batch, ...), without gradients.
 
-    Only dropout is live; BatchNorm and everything else stay in eval mode, and every module's mode is restored, also
-    after an exception. What comes before the first dropout runs once; what lies behind it runs for all passes
-    together.
+    Each pass is one sub-network, the same for all rows: a row's outputs do not depend on the rows beside it, and a
+    generator of the same seed gives the next batch the same sub-networks. Only dropout is live; BatchNorm and
+    everything else are in eval mode. The passes run on a copy of the modules that shares the weights, so the model is
+    never touched and any number of threads may call this at once. What comes before the first dropout runs once; what
+    lies behind it runs for all passes together.
+
+    Dropout inside another kernel (``nn.MultiheadAttention``, layers of an ``nn.RNNBase``), in a subclass, or in a type
+    of your own cannot be given a mask. Such a model runs pass by pass, one thread at a time, and these modules
+    draw anew for every row, from torch's global generator, which is seeded for the call and restored afterwards.
 
     Args:
         model: any module whose forward takes ``x`` and returns a tensor.
@@ -45,24 +51,30 @@ def mc_dropout(
 
     >>> model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
     >>> outputs = mc_dropout(model, torch.ones(2, 4), passes=20, generator=torch.Generator().manual_seed(0))
-    >>> outputs.shape, bool((outputs.var(0) > 0).all())
-    (torch.Size([20, 2, 3]), True)
+    >>> outputs.shape, bool((outputs.var(0) > 0).all()), bool((outputs[:, 0] == outputs[:, 1]).all())
+    (torch.Size([20, 2, 3]), True, True)
     """
     _check_call(x, passes, generator)
-    dropouts = [m for m in model.modules() if isinstance(m, dropout_types) and _rate(m) > 0]
-    with (
-        torch.no_grad(),
-        _seeded(generator, x),
-        _only_dropout_live(model, dropouts),
-        _count_calls(dropouts) as fired,
-    ):
-        outputs = _all_passes(model, x, passes, whole=any(isinstance(m, _FUSED) for m in dropouts))
-    if not fired:
-        raise InvalidStateError(
-            f"no dropout fired in {type(model).__name__}, so every pass is the same; put nn.Dropout with p > 0 before "
-            "its last layer, or name your own dropout class in dropout_types."
-        )
-    return outputs
+    twin, masks = eval_replica(model), Masks(int(passes), generator)
+    dropouts = [m for m in twin.modules() if isinstance(m, dropout_types) and _rate(m) > 0]
+    own = [m for m in dropouts if type(m) not in MASKED]
+    fired: list[nn.Module] = []
+    for module in dropouts:
+        module.register_forward_pre_hook(lambda module, _: fired.append(module))
+        if module not in own:
+            masks.take_over(module)
+    for module in twin.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            module.training = True  # the flag alone: in eval mode a fast path would skip its dropout
+    with torch.no_grad():
+        _forward(twin, x[:1] if x.ndim else x)  # of one row: which dropout is called, and with which shape
+        if not fired:
+            raise InvalidStateError(
+                f"no dropout fired in {type(model).__name__}, so every pass is the same; put nn.Dropout with p > 0 "
+                "before its last layer, or name your own dropout class in dropout_types."
+            )
+        _let_drop(twin, own)
+        return _all_passes(twin, x, masks, own=any(module in own for module in fired))
 
 
 def _check_call(x: object, passes: object, generator: object) -> None:
@@ -76,18 +88,30 @@ def _check_call(x: object, passes: object, generator: object) -> None:
         )
 
 
-def _all_passes(model: nn.Module, x: Tensor, passes: int, *, whole: bool) -> Tensor:
-    if not whole:
+def _let_drop(twin: nn.Module, own: list[nn.Module]) -> None:
+    """Switch on dropout that takes no masks: the flag alone, as train() would reach a container's BatchNorm."""
+    for module in twin.modules():
+        if module in own:
+            module.training = True
+        elif isinstance(module, nn.MultiheadAttention):
+            module.training, module.dropout = True, 0.0  # its fast path knows no vmap
+
+
+def _all_passes(twin: nn.Module, x: Tensor, masks: Masks, *, own: bool) -> Tensor:
+    def one(now: Tensor | int) -> Tensor:
+        masks.start(now)
+        return _forward(twin, x)
+
+    if not own:
         try:
-            # Under vmap a tensor gains the passes' dimension where the first mask is drawn, and not before.
-            batched = torch.vmap(lambda _: _forward(model, x), randomness="different")
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "There is a performance drop")  # an operator looped over inside vmap
-                outputs: Tensor = batched(torch.empty(passes, device=x.device))
+            # Under vmap a tensor gains the passes' dimension where the first mask meets it, and not before.
+            with _no_word_of_loops():
+                outputs: Tensor = torch.vmap(one, randomness="different")(torch.arange(masks.passes, device=x.device))
             return outputs
         except RuntimeError:
             pass  # an operation vmap does not know; if the model itself is at fault, the next line says so
-    return torch.stack([_forward(model, x) for _ in range(passes)])
+    with _seeded(masks.generator, x) if own else nullcontext():
+        return torch.stack([one(now) for now in range(masks.passes)])
 
 
 def _forward(model: nn.Module, x: Tensor) -> Tensor:
@@ -108,44 +132,36 @@ def _rate(module: nn.Module) -> float:
 
 
 @contextmanager
-def _only_dropout_live(model: nn.Module, dropouts: list[nn.Module]) -> Iterator[None]:
-    modes = [(m, m.training) for m in model.modules()]
-    in_place = [m for m in dropouts if getattr(m, "inplace", False)]
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    try:
-        torch.backends.mha.set_fastpath_enabled(False)  # it would skip the dropout of an encoder in eval mode
-        model.eval()
-        for module in dropouts:
-            module.training = True  # the flag alone: train() would reach a container's BatchNorm
-        for module in in_place:
-            module.inplace = False  # type: ignore[assignment]  # a mask in place cannot differ between passes
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
-        for module in in_place:
-            module.inplace = True  # type: ignore[assignment]
-        for module, training in modes:
-            module.training = training
-
-
-@contextmanager
-def _count_calls(modules: list[nn.Module]) -> Iterator[list[nn.Module]]:
-    fired: list[nn.Module] = []
-    handles = [m.register_forward_pre_hook(lambda module, _: fired.append(module)) for m in modules]
-    try:
-        yield fired
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
 def _seeded(generator: torch.Generator | None, x: Tensor) -> Iterator[None]:
-    """Dropout reads torch's global generator: lend it a seed from ours, and give its state back afterwards."""
+    """Lend torch's global generator a seed from ours, and give its state back afterwards; one thread at a time."""
     if generator is None:
         yield
         return
     seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
-    with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+    with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         torch.manual_seed(seed)
         yield
+
+
+class _Quiet:
+    """Warning filters of the process, changed by the first of the threads inside and restored by the last."""
+
+    lock, inside, before = threading.Lock(), 0, warnings.catch_warnings()
+
+
+@contextmanager
+def _no_word_of_loops() -> Iterator[None]:
+    """Without vmap's warning that it loops over an operator."""
+    with _Quiet.lock:
+        if _Quiet.inside == 0:
+            _Quiet.before = warnings.catch_warnings()
+            _Quiet.before.__enter__()
+            warnings.filterwarnings("ignore", "There is a performance drop")
+        _Quiet.inside += 1
+    try:
+        yield
+    finally:
+        with _Quiet.lock:
+            _Quiet.inside -= 1
+            if _Quiet.inside == 0:
+                _Quiet.before.__exit__(None, None, None)

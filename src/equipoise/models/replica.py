@@ -1,0 +1,61 @@
+"""A second set of modules around the same weights, so that evaluation never changes the mode of the first."""
+
+import copy
+from collections import OrderedDict
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+CONTAINERS = (list, tuple, set, dict, OrderedDict)
+
+
+def eval_replica(module: nn.Module) -> nn.Module:
+    """Copy a tree of modules in evaluation mode; parameters, buffers and hooks are the original's own.
+
+    Only the modules are new, not the tensors, so a copy costs little time and memory. Modes, hooks and attributes that
+    are changed on the copy leave the original alone, which other threads may be using. A compiled module is copied
+    uncompiled.
+
+    >>> original = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
+    >>> copied = eval_replica(original)
+    >>> copied.training, original.training, copied[0].weight is original[0].weight
+    (False, True, True)
+    """
+    return _copied(module, {})
+
+
+def _copied(module: nn.Module, copies: dict[int, nn.Module]) -> nn.Module:
+    if id(module) in copies:
+        return copies[id(module)]
+    if isinstance(module, torch.jit.ScriptModule):  # its mode lies behind Python's back
+        copies[id(module)] = copy.deepcopy(module).eval()
+        return copies[id(module)]
+    compiled = module._modules.get("_orig_mod")
+    if compiled is not None:  # torch.compile's wrapper would call the original
+        copies[id(module)] = _copied(compiled, copies)
+        return copies[id(module)]
+    copies[id(module)] = replica = type(module).__new__(type(module))
+    for child in module.children():
+        _copied(child, copies)
+    replica.__dict__.update({name: _moved(value, copies) for name, value in module.__dict__.items()})
+    replica.__dict__.update(training=False, _compiled_call_impl=None)
+    return replica
+
+
+def _moved(value: Any, copies: dict[int, nn.Module]) -> Any:
+    """An attribute as the copy holds it: containers are new, and modules and bound methods those of the copy."""
+    if isinstance(value, nn.Module):
+        return copies.get(id(value), value)
+    if isinstance(value, MethodType) and id(value.__self__) in copies:
+        return MethodType(value.__func__, copies[id(value.__self__)])
+    if type(value) not in CONTAINERS:
+        return value
+    if isinstance(value, dict):
+        return type(value)((key, _moved_entry(entry, copies)) for key, entry in value.items())
+    return type(value)(_moved_entry(entry, copies) for entry in value)
+
+
+def _moved_entry(value: Any, copies: dict[int, nn.Module]) -> Any:
+    return _moved(value, copies) if isinstance(value, nn.Module | MethodType) else value
