@@ -28,6 +28,10 @@ def test_evaluate_prints_a_table_or_json(equipoise, table_run, tmp_path):
     found = equipoise("evaluate", table_run, "other.csv", "--json", "--quiet")
     assert found.err == ""
     assert json.loads(found.out)["scores"]["samples"] == 600
+    verdict = json.loads(found.out)["verdict"]
+    assert verdict["headline"].startswith("Good: the model separates the ")
+    assert verdict["headline"] in done.out.splitlines()
+    assert all(f"  {sentence}" in done.out.splitlines() for sentence in verdict["sentences"])
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict", "export"])
@@ -190,7 +194,9 @@ def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path):
     assert done.code == 0, done.err
     for part in ("Recall on an untouched, balanced test set", "softmax", "equipoise", "rare, mean", "all, mean"):
         assert part in done.out
-    assert done.out.count("rare") == 5 + 1  # five classes, one mean
+    table, _, verdict = done.out.partition("\n\n")
+    assert table.count("rare") == 5 + 1  # five classes, one mean
+    assert verdict.startswith("Good: the model separates the rare classes well from the rest (mean AUC 0.9")
     said = done.err.splitlines()
     assert "training softmax ..." in said
     assert said[-2:] == ["The run is in runs/demo.", "Open runs/demo/report.html in a browser."]

@@ -9,10 +9,14 @@ import pytest
 from sklearn.datasets import load_digits
 
 from equipoise.data import Samples
+from equipoise.evaluation import label_doubt
+from equipoise.report.record import read_record
 from equipoise.runs import TrainOptions, train_run
 from equipoise.runs.division import GivenSamples
-from equipoise.runs.inspection import ADVICE, inspect_run
-from equipoise.runs.label_file import LABELS
+from equipoise.runs.inspection import ADVICE, _advice, inspect_run
+from equipoise.runs.label_file import LABELS, JudgedLabels
+from tests.report.runs import write_run
+from tests.report.test_numbers import one_hot
 from tests.runs import made
 
 
@@ -61,10 +65,30 @@ def test_json_has_all_classes_and_the_first_samples(equipoise, table_run):
     assert len(found["classes"]) == 10
     scores = [sample["score"] for sample in found["samples"]]
     assert scores == sorted(scores, reverse=True)
-    urgency = [list(ADVICE.values()).index(entry["advice"]) for entry in found["classes"]]
+    urgency = [list(ADVICE).index(entry["kind"]) for entry in found["classes"]]
     assert urgency == sorted(urgency)
     assert sum(entry["samples"] + entry["tested"] for entry in found["classes"]) == 600
     assert sum(entry["suspected"] for entry in found["classes"]) == found["suspected"]
+
+
+def test_no_class_that_is_missed_or_named_wrongly_is_called_good(tmp_path):
+    """28 % missed is less than the mean class here, and a class that is never missed may be named far too often."""
+    labels = np.repeat([0, 1, 2, 3], [50, 50, 20, 50])
+    predicted = labels.copy()
+    predicted[0:14], predicted[50:100] = 1, 2
+    options = {"counts": [1000, 900, 20, 900], "names": list("abcd"), "before": None}
+    folder = write_run(tmp_path, probabilities=one_hot(predicted, 4), labels=labels, **options)
+    doubt = label_doubt(one_hot(predicted, 4), labels)
+    judged = JudgedLabels(np.arange(170), np.ones(170, dtype=bool), labels, doubt)
+    found = {entry.name: entry for entry in _advice(read_record(folder), judged)}
+    assert {name: entry.advice for name, entry in found.items()} == {
+        "a": "better than the mean class, not good",
+        "b": "look at labels and features",
+        "c": "seldom missed, mostly false alarms",
+        "d": "seldom missed",
+    }
+    assert found["a"].missed == pytest.approx(0.28)
+    assert found["c"].precision == pytest.approx(20 / 70)
 
 
 def test_json_lists_suspected_samples_alone(equipoise, table_run):

@@ -30,6 +30,12 @@ def test_the_class_table_comes_first_and_the_scores_last(equipoise, weather, tmp
     lines = done.out.splitlines()
     assert lines[0] == "On 28 samples held out"
     assert "balanced accuracy    100.0%" in lines
+    assert "average precision    100.0%" in lines
+    headline = lines[lines.index("") + 1]  # 8 rare samples cannot show how good a model is
+    assert headline.startswith(
+        "Better than guessing, but 8 held-out samples of the rare class True cannot show how good"
+    )
+    assert lines[-1].startswith("  ")
     assert done.err.splitlines()[-2:] == ["The run is in runs/weather.", "Open runs/weather/report.html in a browser."]
     record = json.loads((tmp_path / "runs" / "weather" / "run.json").read_text())
     assert record["command"] == f"equipoise train {weather} --target summer --epochs 6"
@@ -43,6 +49,8 @@ def test_json_is_one_object_and_quiet_says_nothing_else(equipoise, weather):
     assert (found["run"], found["report"], found["classes"]) == ("run", "run/report.html", ["False", "True"])
     assert found["scores"]["samples"] == 28
     assert found["before"]["samples"] == 28
+    assert found["verdict"]["headline"]
+    assert any("held-out samples" in sentence for sentence in found["verdict"]["sentences"])
 
 
 def test_options_from_a_file_and_flags_before_it(equipoise, weather, tmp_path):

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.evaluation.calibration import BINS
+from equipoise.evaluation.intervals import wilson
 from equipoise.report.abstention import sending, sent_rows, sent_sentence
 from equipoise.report.change import group_changes, sign_test
 from equipoise.report.classes import class_rows, group_note
 from equipoise.report.confusion import matrix, rivals, worst_pairs
 from equipoise.report.hardness import hardness
 from equipoise.report.record import read_record
-from equipoise.report.reliability import reliability, wilson
+from equipoise.report.reliability import reliability
 from tests.report.runs import made_up, made_up_attributes, write_run
 
 
@@ -289,6 +290,15 @@ def test_hard_or_merely_rare(tmp_path):
     np.testing.assert_allclose(found.missed, [0.6, 0, 0.6, 0, 0, np.nan])
     assert found.often_above == pytest.approx(0.24)
     assert found.few_below == pytest.approx(math.sqrt(12 * 800))
+
+
+def test_a_class_missed_more_often_than_a_tenth_is_not_called_learnt(tmp_path):
+    labels = np.repeat([0, 1, 2], 50)
+    predicted = labels.copy()
+    predicted[0:14], predicted[50:90], predicted[100:104] = 1, 0, 1  # 28 %, 80 % and 8 % missed
+    options = {"counts": [100, 90, 80], "names": list("abc"), "before": None}
+    found = hardness(read_record(write_run(tmp_path, probabilities=one_hot(predicted, 3), labels=labels, **options)))
+    assert found.kinds == ("middling", "overlaps", "learnt")
 
 
 def test_in_a_good_model_no_class_is_hard(tmp_path):

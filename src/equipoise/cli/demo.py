@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise.cli.options import AsJson, Quiet
-from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.cli.printing import ConsoleWatcher, print_json, print_verdict
+from equipoise.cli.train import verdict_of
 
 if TYPE_CHECKING:
     from equipoise.demo import DemoResult, DemoSamples
@@ -48,9 +49,12 @@ def demo(
     result = run_demo(fit, seed=seed, announce=lambda name: watcher.note(f"training {name} ..."))
     if as_json:
         recall = {name: [float(value) for value in each] for name, each in result.recall.items()}
-        print_json({"run": str(folder), "report": str(finished[0].report), "classes": result.names, "recall": recall})
+        told = {"run": str(folder), "report": str(finished[0].report), "classes": result.names, "recall": recall}
+        print_json(told | {"verdict": verdict_of(finished[0]).as_dict()})
     else:
         _print(Console(), result)
+        found = verdict_of(finished[0])
+        print_verdict(Console(), found.headline, found.worth)
     watcher.note(f"The run is in {folder}.")
     watcher.note(f"Open {finished[0].report} in a browser.")
 

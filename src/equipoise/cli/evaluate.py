@@ -1,12 +1,17 @@
 """``equipoise evaluate``."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from equipoise.cli.options import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
-from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores, print_sets, shares_sentence
+from equipoise.cli.printing import ConsoleWatcher, print_json, print_scores, print_sets, print_verdict, shares_sentence
+
+if TYPE_CHECKING:
+    from equipoise.report.worth import Worth
+    from equipoise.runs import RunModel
+    from equipoise.runs.evaluate import Evaluation
 
 
 def evaluate(
@@ -37,9 +42,10 @@ def evaluate(
     with ConsoleWatcher(quiet=quiet) as watcher:
         found = evaluate_run(model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain)
     sets = None if found.sets is None else found.sets.as_dict(model.classes)
+    judged = _worth(model, found)
     if as_json:
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
-        print_json(told | {"prior": found.prior, "sets": sets})
+        print_json(told | {"prior": found.prior, "sets": sets, "verdict": judged.as_dict()})
         return
     if found.prior is not None:
         watcher.note(shares_sentence("estimated class mix" if prior == "estimate" else "class mix", found.prior))
@@ -53,3 +59,15 @@ def evaluate(
     )
     if sets is not None:
         print_sets(Console(), sets)
+    print_verdict(Console(), judged.headline, judged.sentences)
+
+
+def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
+    import numpy as np
+
+    from equipoise.data.summary import class_groups
+    from equipoise.report.worth import worth
+
+    counts = model.learnt("train_counts") or [1] * len(model.classes)
+    rare = np.array(class_groups(counts)) == "rare"
+    return worth(found.skill, model.classes, rare, multilabel=model.multilabel)

@@ -129,9 +129,19 @@ def print_scores(
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
+    for name, spread in (("AUC", scores.auc), ("average precision", scores.average_precision)):
+        found |= {} if spread is None or math.isnan(spread.mean) else {name: spread.mean}
     found |= {f"recall, {name}": value for name, value in scores.group_recall.items()}
     for name, value in found.items():
         console.print(f"{name:<20}{value:7.1%}", highlight=False)
+
+
+def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> None:
+    """Whether the model is any good, and the figures behind it."""
+    console.print()
+    console.print(f"[bold]{shown(headline)}[/bold]", highlight=False, soft_wrap=True)
+    for sentence in sentences:
+        console.print(f"  {shown(sentence)}", highlight=False, soft_wrap=True)
 
 
 def print_sets(console: Console, sets: dict[str, Any]) -> None:

@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 
 from equipoise.cli.options import AsJson, Labels, Quiet, Target
-from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores
+from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
 
 if TYPE_CHECKING:
+    from equipoise.report.verdict import Verdict
     from equipoise.runs import RunResult, TrainOptions
 
 NOT_OPTIONS = ("context", "config", "out", "resume", "as_json", "quiet")
@@ -101,6 +102,8 @@ def train(
             uncertainty=result.class_uncertainty,
             margins=result.margins,
         )
+        found = verdict_of(result)
+        print_verdict(Console(), found.headline, [*found.worth, *found.change])
     watcher.note(f"The run is in {result.folder}.")
     watcher.note(f"Open {result.report} in a browser.")
 
@@ -128,6 +131,14 @@ def _options(
     return TrainOptions(**values), folder
 
 
+def verdict_of(result: "RunResult") -> "Verdict":
+    """The report's verdict on a finished run."""
+    from equipoise.report.record import read_record
+    from equipoise.report.verdict import verdict
+
+    return verdict(read_record(result.folder))
+
+
 def summary_of(result: "RunResult") -> dict[str, Any]:
     """A finished run as plain values."""
     return {
@@ -137,6 +148,7 @@ def summary_of(result: "RunResult") -> dict[str, Any]:
         "seconds": result.seconds,
         "scores": result.scores.as_dict(),
         "before": None if result.before is None else result.before.as_dict(),
+        "verdict": verdict_of(result).as_dict(),
     }
 
 

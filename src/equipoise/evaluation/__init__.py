@@ -6,6 +6,7 @@ from equipoise.evaluation.conformal import ClassThresholds
 from equipoise.evaluation.label_doubt import LabelDoubt, label_doubt
 from equipoise.evaluation.prior import estimate_prior, move_prior
 from equipoise.evaluation.scores import Scores, Spread, scores
+from equipoise.evaluation.skill import Skill, skill
 
 __all__ = [
     "AbstainedShares",
@@ -14,6 +15,7 @@ __all__ = [
     "LabelDoubt",
     "RiskCoverage",
     "Scores",
+    "Skill",
     "Spread",
     "abstained_shares",
     "estimate_prior",
@@ -21,4 +23,5 @@ __all__ = [
     "move_prior",
     "risk_coverage",
     "scores",
+    "skill",
 ]

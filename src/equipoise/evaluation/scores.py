@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.calibration import Calibration, calibration
+from equipoise.evaluation.ranking import ranking
 
 IBA_WEIGHT = 0.1
 """α of the index of balanced accuracy, as in imbalanced-learn."""
@@ -55,6 +56,8 @@ class Scores:
         g_mean: √(recall · specificity) of each class.
         iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
         bca: balanced classification accuracy ½ (recall + specificity).
+        auc, average_precision: how well each class's probability ranks its samples before the others, see
+            :func:`~equipoise.evaluation.ranking.ranking`; None without probabilities.
         recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
         group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
         confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
@@ -74,6 +77,8 @@ class Scores:
     g_mean: Spread
     iba: Spread
     bca: Spread
+    auc: Spread | None
+    average_precision: Spread | None
     recall_product: float
     group_recall: dict[str, float]
     confusion: tuple[Any, ...] | None
@@ -130,6 +135,7 @@ def scores(
         exact_match=None,
         train_counts=train_counts,
         found=None if probabilities is None else calibration(probabilities, t, p, size),
+        order=None if probabilities is None else ranking(np.asarray(probabilities, dtype=np.float64), t),
     )
 
 
@@ -161,6 +167,7 @@ def _attributes(
         exact_match=float((t == p).all(1).mean()),
         train_counts=train_counts,
         found=None if probabilities is None else calibration(probabilities, t, p, t.shape[1]),
+        order=None if probabilities is None else ranking(np.asarray(probabilities, dtype=np.float64), t),
     )
 
 
@@ -176,6 +183,7 @@ def _assemble(
     exact_match: float | None,
     train_counts: ArrayLike | None,
     found: Calibration | None,
+    order: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
 ) -> Scores:
     """Everything that follows from true positives, true and predicted counts of each class."""
     recall = _ratio(hits, real)
@@ -198,6 +206,8 @@ def _assemble(
         g_mean=Spread.of(np.sqrt(recall * specificity)),
         iba=Spread.of(iba),
         bca=bca,
+        auc=None if order is None else Spread.of(order[0]),
+        average_precision=None if order is None else Spread.of(order[1]),
         recall_product=float(np.prod(seen ** (1 / max(len(seen), 1)))) if len(seen) else float("nan"),
         group_recall={} if train_counts is None else _group_recall(recall, train_counts),
         confusion=None if confusion is None else tuple(confusion.tolist()),

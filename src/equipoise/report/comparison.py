@@ -18,6 +18,7 @@ from equipoise.report.formats import percent, points
 from equipoise.report.origin import origin
 from equipoise.report.page import page_path, render, write_page
 from equipoise.report.record import REMEDY, Record, read_record
+from equipoise.report.verdict import verdict
 
 DRAWS = 2000
 SCORES = ("accuracy", "balanced_accuracy", "macro F1", "G-mean")
@@ -106,7 +107,7 @@ def _content(records: list[Record]) -> dict[str, Any]:
         row["difference"] = None if record is records[best] else difference(records[best], record)
     return {
         "headline": _headline(names, best, rows),
-        "sentences": _sentences(records, same),
+        "sentences": [f"{names[best]}: {verdict(records[best]).headline}", *_sentences(records, same)],
         "noun": records[0].noun,
         "nouns": records[0].nouns,
         "groups": groups,

@@ -98,7 +98,7 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
         corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
         if found.few_below is not None:
             axes.axvline(found.few_below, color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
-            corners |= {(0, 1): "need more data", (0, 0): "rare but distinct"}
+            corners |= {(0, 1): "need more data", (0, 0): "rare, less often missed"}
         for (right, high), text in corners.items():
             axes.text(
                 0.985 if right else 0.015,

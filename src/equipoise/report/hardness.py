@@ -8,14 +8,15 @@ import numpy as np
 from equipoise.report.confusion import rivals
 from equipoise.report.record import Floats, Record
 
-Kind = Literal["needs data", "overlaps", "distinct", "learnt", "unclear"]
+Kind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
 LEAST_MISSED, LEAST_TESTED = 0.1, 10
 
 KINDS: dict[Kind, str] = {
     "needs data": "Few samples, often missed: more data may help",
     "overlaps": "Many samples, often missed: overlaps with others",
-    "distinct": "Few samples, less often missed: rare but distinct",
-    "learnt": "Many samples, less often missed",
+    "middling": "Missed more often than a tenth, but no more than the mean",
+    "distinct": "Few samples, seldom missed: rare but distinct",
+    "learnt": "Many samples, seldom missed",
     "unclear": f"Fewer than {LEAST_TESTED} held-out samples: cannot be told",
 }
 
@@ -28,7 +29,8 @@ class Hardness:
         missed: share of its held-out samples that were not found; NaN without any.
         few_below: classes with fewer training samples are rare; None where none is.
         often_above: classes missed more often are hard: more than the mean class, and than a tenth.
-        kinds: one a class.
+        kinds: one a class; it is distinct or learnt where at most a tenth is missed, middling between that and
+            ``often_above``.
         rivals: place of the class that takes most of the missed samples, None where none does.
     """
 
@@ -51,6 +53,8 @@ def hardness(record: Record) -> Hardness:
             kinds.append("unclear")
         elif share > often:
             kinds.append("needs data" if scarce else "overlaps")
+        elif share > LEAST_MISSED:
+            kinds.append("middling")
         else:
             kinds.append("distinct" if scarce else "learnt")
     taken = rivals(record)

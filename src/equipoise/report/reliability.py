@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.summary import Group
 from equipoise.evaluation.calibration import BINS, binned_error
+from equipoise.evaluation.intervals import wilson
 from equipoise.report.record import Floats, Record
-
-WILSON_Z = 1.96
 
 
 @dataclass(frozen=True)
@@ -63,18 +62,6 @@ def reliability(record: Record) -> list[Reliability]:
             title = f"About {name} attributes" if record.multilabel else f"Answers that name a {name} class"
             found.append(_of(title, confidence[rows], right[rows]))
     return found
-
-
-def wilson(hits: Floats, trials: Floats, z: float = WILSON_Z) -> tuple[Floats, Floats]:
-    """The 95 % interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
-
-    >>> [round(float(end), 3) for end in wilson(np.array(0.0), np.array(10.0))]
-    [0.0, 0.278]
-    """
-    share, square = hits / trials, z * z
-    middle = (share + square / (2 * trials)) / (1 + square / trials)
-    half = z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
-    return np.clip(middle - half, 0, share), np.clip(middle + half, share, 1)
 
 
 def _of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:

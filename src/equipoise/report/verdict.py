@@ -1,12 +1,16 @@
-"""The verdict in words: what the rare classes gained, what the common ones lost, and how sure that is."""
+"""The verdict in words: whether the model is any good, then what changed against plain training and what it cost."""
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from equipoise.evaluation.skill import Skill, skill, skill_of_counts
 from equipoise.report.change import Change, group_changes
 from equipoise.report.formats import SAME, percent, plural, points
 from equipoise.report.origin import origin
 from equipoise.report.record import Record
+from equipoise.report.worth import worth
 
 NAMED, FEW_SAMPLES = 5, 100
 NOTHING = ": it made no difference"
@@ -14,32 +18,127 @@ NOTHING = ": it made no difference"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence that says it, the sentences behind it, and the figures of each group."""
+    """One sentence that says it, the sentences behind it, and the figures of each group.
+
+    Args:
+        headline: whether the model is any good.
+        worth: the figures behind that.
+        change: what changed against the softmax stage's model, and what it cost.
+        basis: which samples all of this rests on.
+    """
 
     headline: str
-    sentences: list[str]
+    worth: list[str]
+    change: list[str]
+    basis: list[str]
     changes: list[Change]
+
+    @property
+    def sentences(self) -> list[str]:
+        """All but the headline."""
+        return [*self.worth, *self.change, *self.basis]
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {"headline": self.headline, "sentences": self.sentences}
 
 
 def verdict(record: Record) -> Verdict:
-    """Compare the final model with the softmax stage's where there is one."""
+    """Judge the final model, then compare it with the softmax stage's where there is one."""
     changes = group_changes(record)
+    rare = next((change for change in changes if change.name == "rare"), None)
+    shown = changes if len(changes) > 2 else changes[:1]  # of one group all is the same
+    headline, figures = _worth(record)
+    return Verdict(headline, figures, _changed(record, changes), _rests_on(record, rare), shown)
+
+
+def record_skill(record: Record) -> Skill | None:
+    """What the held-out answers are worth against guessing; None where a run has kept neither them nor their table."""
+    held, size = record.held_out, len(record.classes)
+    if held is not None:
+        return skill(held.labels, held.predicted, size, probabilities=held.probabilities)
+    if record.scores.get("confusion") is None:
+        return None
+    table = np.asarray(record.scores["confusion"], dtype=np.int64)
+    if record.multilabel:
+        hits, named = table[:, 1, 1], table[:, :, 1].sum(1)
+    else:
+        hits, named = np.diagonal(table), table.sum(0)
+    return skill_of_counts(hits, record.support, named, int(record.scores["samples"]))
+
+
+def _worth(record: Record) -> tuple[str, list[str]]:
+    found = record_skill(record)
+    if found is None:
+        balanced = percent(_number(record.scores, "balanced_accuracy"))
+        return f"Cannot be judged: the run has kept no answers. Balanced accuracy is {balanced}.", []
+    judged = worth(found, record.classes, record.in_group("rare"), multilabel=record.multilabel)
+    return judged.headline, judged.sentences
+
+
+def _changed(record: Record, changes: list[Change]) -> list[str]:
     total = changes[-1]
     rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
-    shown = changes if len(changes) > 2 else changes[:1]  # of one group all is the same
-    rests = _rests_on(record, rare)
     if math.isnan(total.difference):
-        return Verdict(_standing(record, rare, common, total), [*_alone(record), *rests], shown)
+        return _alone(record)
     if rare is None or math.isnan(rare.difference):
         none = f"No {record.noun} is rare here" if rare is None else f"No rare {record.noun} could be tested"
-        headline = f"{none}; all {record.nouns} together {_moved(total, one=False)}."
+        said = f"{none}; all {record.nouns} together {_moved(total, one=False)}."
     else:
-        said = _moved(rare, one=len(rare.classes) == 1)
+        moved = _moved(rare, one=len(rare.classes) == 1)
         if common is not None and abs(common.difference) >= SAME:  # it did, elsewhere
-            said = said.removesuffix(NOTHING)
-        headline = f"{_subject(record, rare)} {said}{_of_common(common)}."
-    sentences = [*_behind(record, total), *_precision(record, rare), *_paired(record, rare)]
-    return Verdict(headline, [*sentences, *rests, *_caveats(record, total)], shown)
+            moved = moved.removesuffix(NOTHING)
+        said = f"{_subject(record, rare)} {moved}{_of_common(common)}."
+    return [said, *_cost(record, rare), *_behind(record, total), *_order(record, rare), *_caveats(record, total)]
+
+
+def _cost(record: Record, rare: Change | None) -> list[str]:
+    """Recall can be bought with false alarms: how many, and whether anything is left when they count against it."""
+    if rare is None or math.isnan(rare.difference):
+        return []
+    before, after = rare.precision
+    named = "it" if len(rare.classes) == 1 else "one of them"
+    sentences = []
+    if rare.alarms is not None and rare.alarms[0] == rare.alarms[1]:
+        sentences.append(f"False alarms, wrong answers that name {named}, stayed at {rare.alarms[1]:,}.")
+    elif rare.alarms is not None:
+        went = f"went from {rare.alarms[0]:,} to {rare.alarms[1]:,}"
+        sentences.append(f"False alarms, wrong answers that name {named}, {went}.")
+    if not math.isnan(before) and not math.isnan(after):
+        whose = f"the rare {plural(len(rare.classes), record.noun)}, how often an answer that names one is right,"
+        sentences.append(f"Precision of {whose} {_went(before, after)}.")
+    if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
+        change = rare.gap.after - rare.gap.before
+        interval = f"95% interval {points(rare.gap.low)} to {points(rare.gap.high)}"
+        says = "which may be chance" if not rare.gap.clear else "a gain" if change > 0 else "a loss"
+        sentences.append(
+            "Recall less the share of the other samples with a false alarm, which is 0 for one answer to all, changed "
+            f"by {points(change)} points ({interval}), {says}."
+        )
+    return sentences
+
+
+def _order(record: Record, rare: Change | None) -> list[str]:
+    """Whether samples are ranked better than before, or the rare classes are only named more often."""
+    found = [_average_precision(record, source, rare) for source in (record.before, record.scores)]
+    if any(math.isnan(value) for value in found):
+        return []
+    before, after = found
+    if abs(after - before) < SAME:
+        return [f"The ranking is as good as before: average precision {after:.3f}."]
+    way = "better" if after > before else "worse"
+    return [f"The ranking is {way}: average precision {before:.3f} before, {after:.3f} after."]
+
+
+def _average_precision(record: Record, scores: dict[str, object] | None, rare: Change | None) -> float:
+    """Mean over the rare classes, or over all; NaN where it is not known, as in a run of an earlier version."""
+    each = (scores or {}).get("average_precision")
+    values = each.get("each") if isinstance(each, dict) else None
+    if not isinstance(values, list) or len(values) != len(record.classes):
+        return float("nan")
+    wanted = record.in_group("rare") if rare is not None else np.ones(len(values), dtype=bool)
+    known = [float(value) for value, own in zip(values, wanted, strict=True) if own and isinstance(value, int | float)]
+    return sum(known) / len(known) if known else float("nan")
 
 
 def _subject(record: Record, rare: Change) -> str:
@@ -69,15 +168,6 @@ def _of_common(common: Change | None) -> str:
     return f"{subject} {verb} {abs(100 * common.difference):.1f} points{chance}"
 
 
-def _standing(record: Record, rare: Change | None, common: Change | None, total: Change) -> str:
-    """The headline without anything to compare with."""
-    if rare is None or math.isnan(rare.after) or common is None or math.isnan(common.after):
-        return f"A sample is found {percent(total.after)} of the time, averaged over the {record.nouns}."
-    subject, verb = _subject(record, rare), "is" if len(rare.classes) == 1 else "are"
-    others = "one" if len(common.classes) == 1 else "ones"
-    return f"{subject} {verb} found {percent(rare.after)} of the time, the common {others} {percent(common.after)}."
-
-
 def _alone(record: Record) -> list[str]:
     balanced, plain = (percent(_number(record.scores, name)) for name in ("balanced_accuracy", "accuracy"))
     method = origin(record)["method"] or "the method"
@@ -102,31 +192,9 @@ def _behind(record: Record, total: Change) -> list[str]:
     return sentences
 
 
-def _precision(record: Record, rare: Change | None) -> list[str]:
-    """Recall can be bought with false alarms: say what it cost."""
-    if rare is None or any(math.isnan(share) for share in rare.precision):
-        return []
-    whose = f"the rare {plural(len(rare.classes), record.noun)}, how often an answer that names one is right,"
-    return [f"Precision of {whose} {_went(*rare.precision)}."]
-
-
 def _went(before: float, after: float) -> str:
     same = abs(after - before) < SAME
     return f"stayed at {percent(after)}" if same else f"went from {percent(before)} to {percent(after)}"
-
-
-def _paired(record: Record, rare: Change | None) -> list[str]:
-    if rare is None or (not rare.gained and not rare.lost) or rare.chance is None:
-        return []
-    if rare.chance > 0.995:
-        odds = "what chance alone would do"
-    elif rare.chance < 0.001:
-        odds = "chance alone splits them as unevenly in less than 0.1% of cases"
-    else:
-        odds = f"chance alone splits them as unevenly in {rare.chance:.1%} of cases"
-    verb = "is" if rare.gained == 1 else "are"
-    whose = f"{record.nouns}'" if len(rare.classes) > 1 else f"{record.noun}'s"
-    return [f"Of the rare {whose} samples {rare.gained:,} {verb} newly right and {rare.lost:,} newly wrong; {odds}."]
 
 
 def _rests_on(record: Record, rare: Change | None) -> list[str]:

@@ -12,6 +12,7 @@ from equipoise.data.unpacking import is_archive
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import AbstainedShares, Scores, abstained_shares
 from equipoise.evaluation.conformal import unanswered_rows
+from equipoise.evaluation.skill import Skill, skill
 from equipoise.runs.abstaining import Abstained, never_ruled_out
 from equipoise.runs.class_mix import ESTIMATE, class_mix, mix_of, named_shares
 from equipoise.runs.held_out import label_places, score
@@ -59,11 +60,13 @@ class Evaluation:
     """What :func:`evaluate_run` found.
 
     Args:
+        skill: what the answers are worth against guessing, class by class.
         prior: the class mix at which it was asked, by class; None where none was given.
         sets: None where they were not asked for.
     """
 
     scores: Scores
+    skill: Skill
     prior: dict[str, float] | None
     sets: SetScores | None
 
@@ -105,8 +108,11 @@ def evaluate_run(
         mix = mix_of(model, answered.probabilities)
         answered = model.aimed(answered.logits, answered.uncertainty, mix)
     found = score(answered.probabilities, answered.predicted, places, model.classes, counts)
+    judged = skill(places, answered.predicted, len(model.classes), probabilities=answered.probabilities)
     named = None if mix is None else named_shares(model, mix)
-    return Evaluation(found, named, None if asked is None else _set_scores(asked, asked.add(answered)[0], places))
+    return Evaluation(
+        found, judged, named, None if asked is None else _set_scores(asked, asked.add(answered)[0], places)
+    )
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> SetScores:

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 ADVICE: "dict[Kind, str]" = {
     "needs data": "collect more",
     "overlaps": "look at labels and features",
+    "middling": "better than the mean class, not good",
     "unclear": "too few held out to tell",
-    "distinct": "fine, though rare",
-    "learnt": "fine",
+    "distinct": "seldom missed, though rare",
+    "learnt": "seldom missed",
 }
 """What to do about each kind of class, what is most urgent first."""
+FALSE_ALARMS = "seldom missed, mostly false alarms"
+"""For a class that is found because it is named too often: fewer than half of the answers that name it are right."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class ClassAdvice:
     Args:
         samples: to train on.
         missed: share of those held out that were not found; None without any.
+        precision: share of the answers that name it that are right; None without any held out.
         taken_for: the class that most of the missed were taken for.
         suspected: labels of this class, of training and held-out samples, that fit another better.
     """
@@ -38,6 +42,7 @@ class ClassAdvice:
     samples: int
     tested: int
     missed: float | None
+    precision: float | None
     taken_for: str | None
     suspected: int
     kind: str
@@ -91,7 +96,7 @@ def inspect_run(folder: str | Path) -> Inspection:
 def _advice(record: Any, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
     from equipoise.report.hardness import hardness
 
-    found = hardness(record)
+    found, right = hardness(record), record.each("precision")
     doubtful = judged.doubt.suspected
     if record.multilabel:
         suspected = doubtful.sum(0)
@@ -106,10 +111,11 @@ def _advice(record: Any, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
                 samples=int(record.counts[place]),
                 tested=int(record.support[place]),
                 missed=None if np.isnan(missed) else missed,
+                precision=None if np.isnan(right[place]) else float(right[place]),
                 taken_for=None if rival is None else record.classes[rival],
                 suspected=int(suspected[place]),
                 kind=kind,
-                advice=ADVICE[kind],
+                advice=FALSE_ALARMS if kind in ("distinct", "learnt") and right[place] < 0.5 else ADVICE[kind],
             )
         )
     urgency = [str(kind) for kind in ADVICE]

@@ -1,0 +1,79 @@
+"""95 % intervals that hold for few samples: of a share, of the difference and the mean of shares, of an AUC."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Z = 1.96
+HALVINGS = 50
+
+
+def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:
+    """Give Wilson's interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
+
+    >>> [round(float(end), 3) for end in wilson(np.array(0.0), np.array(10.0))]
+    [0.0, 0.278]
+    """
+    share, square = hits / trials, z * z
+    middle = (share + square / (2 * trials)) / (1 + square / trials)
+    half = z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
+    return np.clip(middle - half, 0, share), np.clip(middle + half, share, 1)
+
+
+def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, float]:
+    """Give the interval of Σ w·value for independent values with intervals of their own (Zou and Donner's MOVER).
+
+    With the weights 1 and −1 and Wilson's intervals it is Newcombe's of a difference of two shares.
+
+    >>> ends = wilson(np.array([56.0, 48.0]), np.array([70.0, 80.0]))  # Newcombe (1998), table II, (a): 0.20
+    >>> [round(end, 4) for end in combined([0.8, 0.6], *ends, [1, -1])]
+    [0.0524, 0.3339]
+    """
+    value, below, above, weight = (np.asarray(part, dtype=np.float64) for part in (values, low, high, weights))
+    down, up = value - below, above - value
+    middle = float((weight * value).sum())
+    lower = np.where(weight > 0, down, up)
+    upper = np.where(weight > 0, up, down)
+    return (
+        middle - float(np.sqrt(((weight * lower) ** 2).sum())),
+        middle + float(np.sqrt(((weight * upper) ** 2).sum())),
+    )
+
+
+def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:
+    """Give the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
+
+    So an AUC of 1 from a few samples is not taken for certain.
+
+    >>> low, high = auc_interval(np.array([1.0]), np.array([4.0]), np.array([100.0]))
+    >>> round(float(low[0]), 2), float(high[0])
+    (0.71, 1.0)
+    """
+    known = (positives > 0) & (negatives > 0) & ~np.isnan(auc)
+    m, n = np.maximum(positives, 1), np.maximum(negatives, 1)
+    found = np.where(known, auc, 0.5)
+
+    def end(outer: float) -> Floats:
+        inside, outside = found.copy(), np.full_like(found, outer)
+        for _ in range(HALVINGS):
+            middle = (inside + outside) / 2
+            holds = (found - middle) ** 2 <= z * z * auc_variance(middle, m, n)
+            inside, outside = np.where(holds, middle, inside), np.where(holds, outside, middle)
+        return np.where(known, inside, np.nan)
+
+    return end(0.0), end(1.0)
+
+
+def auc_variance(auc: Any, positives: Any, negatives: Any) -> Any:
+    """Give Hanley and McNeil's variance (1982) of an AUC from so many positives and negatives.
+
+    At 0.5 it is that of the Mann-Whitney statistic of a random order, (m + n + 1) / 12mn.
+
+    >>> round(auc_variance(0.5, 10, 20), 6) == round(31 / (12 * 200), 6)
+    True
+    """
+    one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    spread = auc * (1 - auc) + (positives - 1) * (one - auc**2) + (negatives - 1) * (two - auc**2)
+    return spread / (positives * negatives)

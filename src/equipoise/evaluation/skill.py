@@ -1,0 +1,130 @@
+"""Whether a model is any good: what its answers and its order of the samples are worth against guessing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, wilson
+from equipoise.evaluation.ranking import ranking
+
+
+@dataclass(frozen=True)
+class Skill:
+    """Each class against the rest, one entry a class; NaN where a value is not defined.
+
+    Neither an answer that is always the same nor one drawn at random has any skill: its ``gap`` is 0 on average, its
+    ``auc`` 0.5, its ``precision`` and ``average_precision`` are the ``prevalence``.
+
+    Args:
+        samples: how many there are.
+        support, named: samples of the class, and answers that name it.
+        prevalence: the class's share of the samples.
+        recall: share of its samples that are given the class.
+        false_alarms: share of the other samples that are given the class.
+        precision: share of the answers naming it that are right; NaN where none does.
+        gap, gap_low, gap_high: recall − false alarms (Youden's J) with its 95 % interval.
+        gap_chance: how often answers shuffled among the samples find as many of the class, which is Fisher's exact
+            test, one-sided; 1 for an answer that is always the same.
+        auc, auc_low, auc_high: from the class's probability, with its 95 % interval; NaN without probabilities.
+        auc_chance: how often a random order ranks the class as well.
+        average_precision: from the class's probability.
+    """
+
+    samples: int
+    support: NDArray[np.int64]
+    named: NDArray[np.int64]
+    prevalence: Floats
+    recall: Floats
+    false_alarms: Floats
+    precision: Floats
+    gap: Floats
+    gap_low: Floats
+    gap_high: Floats
+    gap_chance: Floats
+    auc: Floats
+    auc_low: Floats
+    auc_high: Floats
+    auc_chance: Floats
+    average_precision: Floats
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """Classes that some samples have, and others have not."""
+        return np.asarray((self.support > 0) & (self.support < self.samples))
+
+
+def skill(
+    true: NDArray[np.int64], predicted: NDArray[np.int64], size: int, *, probabilities: NDArray[Any] | None = None
+) -> Skill:
+    """Judge answers by their labels.
+
+    Args:
+        true, predicted: places in the classes, (samples,); with attributes 0/1, (samples, attributes).
+        size: how many classes or attributes there are.
+        probabilities: (samples, classes); with attributes, of a 1, (samples, attributes).
+
+    >>> found = skill(np.repeat([0, 1], [95, 5]), np.ones(100, dtype=np.int64), 2)  # always the rare class
+    >>> [float(values[1]) for values in (found.recall, found.precision, found.gap, found.gap_chance)]
+    [1.0, 0.05, 0.0, 1.0]
+    """
+    if true.ndim == 2:
+        hits, support, named = ((true * predicted).sum(0), true.sum(0), predicted.sum(0))
+    else:
+        hits, support, named = (
+            np.bincount(part, minlength=size) for part in (true[true == predicted], true, predicted)
+        )
+    order = None if probabilities is None else ranking(probabilities, true)
+    return skill_of_counts(hits, support, named, len(true), order=order)
+
+
+def skill_of_counts(
+    hits: NDArray[Any],
+    support: NDArray[Any],
+    named: NDArray[Any],
+    samples: int,
+    *,
+    order: tuple[Floats, Floats] | None = None,
+) -> Skill:
+    """Judge counts (classes,): right answers, samples and answers of each class.
+
+    Args:
+        order: AUC and average precision of each class; None without probabilities.
+    """
+    from scipy.stats import hypergeom
+
+    own, rest = support.astype(np.float64), (samples - support).astype(np.float64)
+    recall, false_alarms = _share(hits, own), _share(named - hits, rest)
+    ends = np.full((len(hits), 2), np.nan)
+    for place in np.flatnonzero((own > 0) & (rest > 0)).tolist():
+        shares = np.array([recall[place], false_alarms[place]])
+        trials = np.array([own[place], rest[place]])
+        ends[place] = combined(shares, *wilson(shares * trials, trials), (1, -1))
+    unknown = np.full(len(hits), np.nan)
+    area, average = (unknown, unknown) if order is None else order
+    spread = np.sqrt(auc_variance(0.5, np.maximum(own, 1), np.maximum(rest, 1)))
+    low, high = auc_interval(area, own, rest)
+    return Skill(
+        samples=samples,
+        support=np.asarray(support, dtype=np.int64),
+        named=np.asarray(named, dtype=np.int64),
+        prevalence=own / samples,
+        recall=recall,
+        false_alarms=false_alarms,
+        precision=_share(hits, named.astype(np.float64)),
+        gap=recall - false_alarms,
+        gap_low=ends[:, 0].clip(-1, 1),
+        gap_high=ends[:, 1].clip(-1, 1),
+        gap_chance=np.where(np.isnan(ends[:, 0]), np.nan, hypergeom.sf(hits - 1, samples, support, named)),
+        auc=area,
+        auc_low=low,
+        auc_high=high,
+        auc_chance=ndtr((0.5 - area) / spread),
+        average_precision=average,
+    )
+
+
+def _share(part: NDArray[Any], whole: Floats) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0))
