@@ -21,6 +21,7 @@ from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
 from equipoise.saving import SavedModel, load_model, save_model
+from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import (
@@ -31,7 +32,7 @@ from equipoise.training.defaults import (
     suitable_threads,
 )
 from equipoise.training.prepare import Precision, class_counts, weighed_counts
-from equipoise.training.targets import encode_labels, known_labels
+from equipoise.training.targets import encode_labels, known_labels, plain_array, plain_labels
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
@@ -42,6 +43,17 @@ def _plain(value: Any) -> Any:
     """A parameter as JSON: numpy's numbers as Python's, and nothing for what is no plain value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, bool | int | float | str) else None
+
+
+def _table(X: Any) -> Any:
+    """X as it came, if it has rows and loses nothing as a numpy array."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) < 2:
+        raise InvalidInputError(
+            f"X must have rows and columns, got the shape {shape}. Reshape your data: X.reshape(-1, 1) for a single "
+            "column, X.reshape(1, -1) for a single row."
+        )
+    return plain_array(X, "X")
 
 
 def _cuda_devices() -> list[int]:
@@ -160,7 +172,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self._check_together()
         x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, dtype=np.float32)
+        given = plain_array(sample_weight, "sample_weight")
+        weight = None if given is None else _check_sample_weight(given, x, dtype=np.float32)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         recipe = self._new_recipe(x, classes, target)
         rows, held = hold_out(target, self._held_out_share(recipe), seed=seed)
@@ -190,7 +203,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
         if weight is not None:
-            counts = weighed_counts(target[rows], torch.from_numpy(weight)[rows], len(classes))
+            counts = weighed_counts(target[rows], new_tensor(weight)[rows], len(classes))
         self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
         if len(held) and self.calibration != "none":
             logits = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
@@ -257,7 +270,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def calibrate(self, X: ArrayLike | Images, y: ArrayLike) -> "UncertaintyBalancedClassifier":
         """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on."""
         fitted, x = self._ready(X)
-        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(x, labels)
         target = known_labels(labels, self.classes_, multilabel=fitted.multilabel)
         self.calibrated_ = self.calibrated_.fitted(fitted.logits(x), target)
@@ -333,11 +346,12 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _samples(self, X: ArrayLike | Images, y: ArrayLike) -> tuple[Array | Images, Array]:
+    def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
         """X and y for :meth:`fit`, checked; images stay where they are."""
+        y = plain_labels(y)
         if not isinstance(X, Images):
             checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
-            x, labels = validate_data(self, X, y, allow_nd=self.backbone is not None, **checks)
+            x, labels = validate_data(self, _table(X), y, allow_nd=self.backbone is not None, **checks)
             return x, labels
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(X, labels)
@@ -347,7 +361,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _rows(self, X: ArrayLike | Images) -> Any:
         """X for prediction, checked against what was fitted."""
         if not isinstance(X, Images):
-            return validate_data(self, X, dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False)
+            return validate_data(
+                self, _table(X), dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False
+            )
         if X.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"the model was fitted to images of {self.n_features_in_} channels, got {X.shape[1]}; read them with "

@@ -20,7 +20,7 @@ def required_tensor(value: object, name: str) -> Tensor:
 
 
 def new_tensor(rows: NDArray[Any]) -> Tensor:
-    """A tensor of its own of an array's rows: torch itself refuses negative strides and foreign byte orders.
+    """Copy an array into a tensor; torch itself refuses negative strides and foreign byte orders.
 
     >>> new_tensor(np.arange(4, dtype=">i4")[::-2])
     tensor([3, 1], dtype=torch.int32)
@@ -33,7 +33,8 @@ def numeric_tensor(
 ) -> Tensor:
     """A tensor of anything that holds numbers: a number, a list, an array, a tensor."""
     try:
-        return torch.as_tensor(value, dtype=dtype, device=device)
+        given = new_tensor(value) if isinstance(value, np.ndarray) else value
+        return torch.as_tensor(given, dtype=dtype, device=device)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise InvalidInputError(
             f"{name} must be numbers, got {type(value).__name__}; give a number, a list, an array or a tensor of them."

@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import new_tensor
+from equipoise.tensors import new_tensor, numeric_tensor
 
 Order = Literal["shuffled", "balanced"]
 
@@ -37,9 +37,11 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         y: Tensor | NDArray[Any],
         weight: Tensor | NDArray[Any] | None = None,
     ) -> None:
+        if isinstance(x, Tensor) and x.requires_grad:
+            raise InvalidInputError("x requires gradients, which no step of training uses; pass x.detach().")
         self.x = x
-        self.y = torch.as_tensor(y)
-        self.weight = None if weight is None else torch.as_tensor(weight)
+        self.y = y if isinstance(y, Tensor) else new_tensor(np.asarray(y))
+        self.weight = None if weight is None else numeric_tensor(weight, "weight").detach()
         if len(x) != len(self.y) or len(x) == 0:
             raise InvalidInputError(
                 f"x and y must have as many rows as each other, and one at least: {len(x)} and {len(y)}."

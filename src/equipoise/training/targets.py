@@ -1,8 +1,10 @@
 """From a user's labels to class numbers."""
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -10,6 +12,75 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import new_tensor
+
+
+def plain_array(values: Any, name: str) -> Any:
+    """The values as they came, unless they would lose something on their way into a numpy array.
+
+    Args:
+        values: whatever a user passes.
+        name: of the argument, for the sentence.
+    """
+    if isinstance(values, Tensor):
+        if values.requires_grad:
+            raise InvalidInputError(f"{name} requires gradients, which are not used here; pass {name}.detach().")
+        if values.device.type != "cpu":
+            raise InvalidInputError(f"{name} lies on the device {values.device}; pass {name}.cpu().")
+        if values.dtype == torch.bfloat16:
+            raise InvalidInputError(f"{name} has the type bfloat16, which numpy lacks; pass {name}.float().")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = int(np.ma.getmaskarray(values).sum())
+        raise InvalidInputError(f"{name} has {masked} masked values; fill them in or leave their rows out.")
+    if getattr(getattr(values, "dtype", None), "kind", None) == "c":
+        raise InvalidInputError(f"Complex data not supported: {name} must hold real numbers; pass its .real part.")
+    return values
+
+
+def plain_labels(y: Any) -> Any:
+    """Labels as an array of one kind, all of them known; None and sparse matrices are left to scikit-learn.
+
+    >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
+    Traceback (most recent call last):
+    equipoise.errors.InvalidInputError: y has no label in 1 of 3 rows, the first of them row 2; leave these rows out.
+    """
+    if y is None or hasattr(y, "tocsr"):
+        return y
+    given = plain_array(y, "y")
+    try:
+        labels = np.asarray(given)
+    except ValueError:
+        raise InvalidInputError("y must have as many labels in each row; got rows of different lengths.") from None
+    if labels.ndim == 0:
+        raise InvalidInputError(f"y must have a label for each row of X, got a single one: {labels.item()!r}.")
+    rows = np.unique(np.nonzero(pd.isna(labels))[0])
+    if len(rows):
+        raise InvalidInputError(
+            f"y has no label in {len(rows)} of {len(labels)} rows, the first of them row {rows[0]}; leave these rows "
+            "out."
+        )
+    if labels.ndim == 1 and (labels.dtype.kind == "O" or (labels.dtype.kind == "U" and isinstance(y, list | tuple))):
+        return _of_one_kind(labels, list(y))
+    return labels
+
+
+def _of_one_kind(labels: NDArray[Any], given: list[Any]) -> NDArray[Any]:
+    """Objects that are all text, or all numbers, which become an array of numbers."""
+    kinds = {_kind(label): label for label in reversed(given)}
+    if len(kinds) > 1:
+        examples = " and ".join(f"{kind} ({kinds[kind]!r})" for kind in sorted(kinds))
+        raise InvalidInputError(f"y mixes {examples}; make all labels text or all of them numbers.")
+    if set(kinds) == {"numbers"}:
+        labels = np.array(given)
+    if not set(kinds) <= {"numbers", "text", "bytes"} or (labels.dtype.kind == "O" and "numbers" in kinds):
+        raise InvalidInputError(f"labels must be text or numbers of up to 64 bits, got {given[0]!r}; convert them.")
+    return labels
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "numbers" if isinstance(label, Number | np.bool_) else type(label).__name__
 
 
 def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
@@ -21,7 +92,7 @@ def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
     if kind == "multilabel-indicator":
         if not np.isin(labels, (0, 1)).all():
             raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels).tolist()}.")
-        return np.arange(labels.shape[1]), torch.as_tensor(labels, dtype=torch.long)
+        return np.arange(labels.shape[1]), new_tensor(labels).long()
     classes, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
     if len(classes) < 2:
         raise InvalidInputError(f"y must have at least two classes, got one class: {classes.tolist()[0]!r}.")
@@ -33,7 +104,7 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any], *, multilabel: boo
     if multilabel:
         if labels.ndim != 2 or labels.shape[1] != len(classes) or not np.isin(labels, (0, 1)).all():
             raise InvalidInputError(f"y must be a matrix of 0 and 1 with {len(classes)} columns, got {labels.shape}.")
-        return torch.as_tensor(labels, dtype=torch.long)
+        return new_tensor(labels).long()
     numbers = {label: number for number, label in enumerate(classes.tolist())}
     found = [numbers.get(label, -1) for label in column_or_1d(labels).tolist()]
     if -1 in found:
