@@ -1,5 +1,6 @@
 """One reader against damaged files for a while: what it made of them, and what of that is a fault."""
 
+import math
 import random
 import resource
 import signal
@@ -61,18 +62,21 @@ class Outcome:
         }
 
 
-def fuzz(name: str, reader: Reader, folder: Path, *, seconds: float, seed: int) -> Outcome:
-    """Damage the reader's own files, and all that led to something new, over and over until the time is up.
+def fuzz(
+    name: str, reader: Reader, folder: Path, *, seed: int, files: float = math.inf, seconds: float = math.inf
+) -> Outcome:
+    """Damage the reader's own files, and all that led to something new, until there were enough or the time is up.
 
     Args:
+        files: how many to read; the same seed and number give the same files on every machine.
         seconds: of processor time, for a shared machine must not shorten the search; ten times as many at the most.
     """
     rng, outcome = random.Random(f"{name} {seed}"), Outcome(name, seed)
     seeds = reader.prepare(folder)
     known, own = list(seeds), len(seeds)
     begun, worked, before = time.monotonic(), time.process_time(), _peak_mb()
-    while time.process_time() - worked < seconds and len(outcome.faults) < MOST_FAULTS:
-        if time.monotonic() - begun > 10 * seconds:
+    while outcome.files < files and len(outcome.faults) < MOST_FAULTS:
+        if time.process_time() - worked > seconds or time.monotonic() - begun > 10 * seconds:
             break
         content = _next(rng, reader, known, seeds, first=outcome.files)
         told = attempt(reader, folder, content, outcome)

@@ -314,7 +314,8 @@ def _run(folder: Path) -> Path:
 
 def _run_file(name: str) -> Seeds:
     def prepare(folder: Path) -> list[bytes]:
-        return [(_run(folder) / name).read_bytes()]
+        _run(folder)
+        return [(_RUN["run"] / name).read_bytes()]  # the folder's own may be damaged by now
 
     return prepare
 
