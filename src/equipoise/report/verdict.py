@@ -124,10 +124,10 @@ def _order(record: Record, rare: Change | None) -> list[str]:
     if any(math.isnan(value) for value in found):
         return []
     before, after = found
-    if abs(after - before) < SAME:
-        return [f"The ranking is as good as before: average precision {after:.3f}."]
-    way = "better" if after > before else "worse"
-    return [f"The ranking is {way}: average precision {before:.3f} before, {after:.3f} after."]
+    whose = f"the rare {plural(len(rare.classes), record.noun)}" if rare is not None else f"the {record.nouns}"
+    same = abs(after - before) < SAME
+    went = f"stayed at {after:.3f}" if same else f"went from {before:.3f} to {after:.3f}"
+    return [f"Average precision of {whose}, how well the samples are ranked, {went}."]
 
 
 def _average_precision(record: Record, scores: dict[str, object] | None, rare: Change | None) -> float:
