@@ -23,7 +23,7 @@ def records(**scores):
     ]
 
 
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=20), st.floats(0.5, 0.99))
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=20), st.floats(0.5, 0.99))
 def test_interval_of_independent_runs_is_students(values, confidence):
     found = paired_interval(values, confidence=confidence)
     expected = stats.ttest_1samp(np.asarray(values, dtype=float), 0.0) if np.ptp(values) > 1e-6 else None
@@ -32,6 +32,13 @@ def test_interval_of_independent_runs_is_students(values, confidence):
     low, high = expected.confidence_interval(confidence)
     assert found.low == pytest.approx(low, abs=1e-9)
     assert found.high == pytest.approx(high, abs=1e-9)
+
+
+@pytest.mark.parametrize("values", [[0.1], [0.1, 0.3]])
+def test_fewer_than_three_pairs_give_no_interval(values):
+    found = paired_interval(values)
+    assert (found.mean, found.low, found.high, found.pairs) == (pytest.approx(np.mean(values)), None, None, len(values))
+    assert found.contains_zero
 
 
 def test_folds_widen_the_interval_as_nadeau_and_bengio_say():
@@ -136,8 +143,9 @@ def test_two_results_of_a_run_and_two_cases_are_refused():
         ({"cross_entropy": [0.6, 0.71, 0.8], "smote": [0.5, 0.6, 0.7]}, "Use cross-entropy: it wins", "worse"),
         ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.61, 0.69, 0.79]}, "No difference", "Use cross-entropy"),
         ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.61, 0.69, 0.83]}, "No difference", "SMOTE came out first"),
-        ({"cross_entropy": [0.6, 0.7], "smote": [0.6, 0.7]}, "No difference", "Use cross-entropy, the simplest"),
-        ({"cross_entropy": [0.5], "smote": [0.9]}, "One run is too few", "Give more seeds"),
+        ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.6, 0.7, 0.8]}, "No difference", "Use cross-entropy"),
+        ({"cross_entropy": [0.5], "smote": [0.9]}, "1 fit of each method is too few", "Give more seeds"),
+        ({"cross_entropy": [0.5, 0.6], "smote": [0.9, 0.9]}, "2 fits of each method are too few", "Give more seeds"),
         ({"smote": [0.9, 0.9]}, "Only SMOTE was run", "nothing to compare"),
         ({"smote": [0.9, 0.8, 0.9], "vs": [0.6, 0.5, 0.6]}, "Use SMOTE", "balanced accuracy"),
         ({"smote": [0.9, 0.8, 0.9], "vs": [0.8, 0.85, 0.9]}, "No difference", "no other method lies clearly behind"),

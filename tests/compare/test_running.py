@@ -66,23 +66,6 @@ def test_progress_counts_what_was_there_before(tmp_path):
     assert seen == [(CELLS[2], 3, 4), (CELLS[3], 4, 4)]
 
 
-def test_no_cell_starts_after_the_end(tmp_path, monkeypatch):
-    """By a clock that a cell moves on by a second: those that start at 0, 1 and 2 are before 2.5."""
-    now = 0
-
-    def run(cell):
-        nonlocal now
-        now += 1
-        return Noted(tmp_path)(cell)
-
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    with new_store(None) as store:
-        run_cells(CELLS, store, run, until=2.5)
-        assert len(store) == 3
-        run_cells(CELLS, store, run, until=2.5)
-        assert len(store) == 3
-
-
 def test_what_cannot_run_is_a_result_and_other_errors_end_the_run(tmp_path):
     def run(cell):
         if cell.seed == 1:

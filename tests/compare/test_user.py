@@ -1,7 +1,6 @@
 """The whole comparison on small tables."""
 
 import re
-from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -10,14 +9,14 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from equipoise.compare import METHODS, Cell, FitOptions, Predicted, compare
-from equipoise.compare.budget import choose
+from equipoise.compare import METHODS, Cell, FitOptions, OutOfTimeError, Predicted, compare
 from equipoise.compare.folds import FoldRun, samples_checksum
 from equipoise.compare.user import DEFAULT_METHODS
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.runs.inputs import make_input
 from equipoise.runs.options import TrainOptions
+from tests.compare.clocks import StepClock
 
 QUICK = FitOptions(epochs=4, width=16, batch_size=32)
 
@@ -148,8 +147,8 @@ def test_a_tiny_class_is_told_of_and_stops_nothing():
     rows = np.concatenate([np.flatnonzero(y == 0)[:30], np.flatnonzero(y == 1)[:30], np.flatnonzero(y == 2)[:1]])
     found = compare(Samples(x[rows], y[rows]), methods=("cross_entropy", "smote"), seeds=1, options=QUICK)
     assert found.folds == 3
-    assert found.notes[0] == "3 folds instead of 5, as class 2 has 1 samples."
-    assert "some test parts miss them" in found.notes[1]
+    assert found.notes[0] == "3 folds instead of 5, as class 2 has 1 sample."
+    assert found.notes[1] == "1 class has fewer samples than there are folds; some test parts have none of them."
     assert "smote" in found.ranking.cannot_run or found.ranking.places[1].method == "smote"
 
 
@@ -176,38 +175,77 @@ def test_several_labels_are_compared():
     assert "one label a sample" in found.ranking.cannot_run["random_over"]
 
 
-def test_a_budget_leaves_methods_out_and_says_so():
-    slow = FitOptions(epochs=4, width=16, batch_size=32)
-    found = compare(wine(), seeds=50, folds=5, budget_seconds=6.0, options=slow)
-    spent = [record["seconds"] for record in found.records]
-    assert sum(spent) < 6 + 3 * max(spent)  # the first two are always run, and the last is not cut short
+def test_a_budget_is_a_limit_and_what_did_not_fit_is_named():
+    clock, told = StepClock(), []
+    found = compare(wine(), seeds=5, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, note=told.append)
+    assert clock.now <= 1_000
     compared = {place.method for place in found.ranking.places} | set(found.ranking.cannot_run)
+    assert {"cross_entropy", "uncertainty_margin", "svm_linear", "svm_rbf", "random_under"} <= compared
     assert compared | set(found.left_out) == set(DEFAULT_METHODS)
     assert not compared & set(found.left_out)
-    assert found.rounds < 250
-    assert any(re.search("instead of (50 seeds|250 fits of each method)", note) for note in found.notes)
-
-
-def test_a_small_budget_is_spent_on_all_methods_alike():
-    told = []
-    methods = ("smote", "weighted", "uncertainty_margin", "cross_entropy")
-    found = compare(
-        wine(),
-        methods=methods,
-        seeds=20,
-        folds=3,
-        budget_seconds=1.5,
-        options=QUICK,
-        progress=lambda cell, *_: told.append(cell),
+    assert all(place.runs == found.rounds == 3 for place in found.ranking.places)  # what an interval needs
+    assert re.fullmatch(r"One fit takes .* to .*: the budget leaves time for \d+ of 24 methods, 3 fits each\.", told[0])
+    assert "3 of 15 fits of each method fitted into the budget." in found.notes
+    assert re.search(
+        r"give more minutes: about \d+ for 3 fits of each method or about \d+ for 15", found.recommendation
     )
-    assert [cell.method for cell in told[:2]] == ["cross_entropy", "uncertainty_margin"]
-    fits = Counter(cell.method for cell in told)
-    compared = {place.method for place in found.ranking.places}
-    assert compared >= {"cross_entropy", "uncertainty_margin"}
-    assert max(fits[name] for name in compared) - min(fits[name] for name in compared) <= 1
-    assert {place.runs for place in found.ranking.places} == {found.rounds}
-    assert len(found.records) == found.rounds * len(compared)
-    assert compared | set(found.left_out) == set(methods)
+
+
+def test_the_cheapest_methods_go_first_in_each_round():
+    clock, told = StepClock(), []
+    compare(
+        wine(np.arange(47, 178)),
+        methods=("smote", "svm_rbf", "cross_entropy", "random_under"),
+        seeds=1,
+        folds=3,
+        budget_seconds=10_000,
+        options=QUICK,
+        clock=clock,
+        progress=lambda cell, done, total: told.append((cell.fold, cell.method, done, total)),
+    )
+    order = ("svm_rbf", "random_under", "cross_entropy", "smote")
+    fits = [(fold, name) for fold in range(3) for name in order]
+    assert told == [(*fit, number, 12) for number, fit in enumerate(fits, start=1)]
+
+
+def test_a_budget_for_all_gives_what_no_budget_gives():
+    some = {"methods": ("cross_entropy", "weighted", "svm_rbf"), "seeds": 2, "folds": 2, "options": QUICK}
+    whole, limited = compare(wine(), **some), compare(wine(), **some, budget_seconds=1e6, clock=StepClock())
+    assert limited.ranking == whole.ranking
+    assert (limited.left_out, limited.rounds, limited.notes) == ({}, 4, whole.notes)
+
+
+def test_a_budget_that_allows_no_network_compares_what_it_can():
+    long = FitOptions(epochs=40, width=16, batch_size=32)
+    found = compare(wine(), seeds=1, folds=3, budget_seconds=300, options=long, clock=StepClock())
+    assert {"svm_linear", "svm_rbf"} <= {place.method for place in found.ranking.places}
+    assert "cross_entropy" in found.left_out
+    assert re.fullmatch(r"a fit takes about .* (s|min)", found.left_out["cross_entropy"])
+
+
+def test_a_budget_too_small_for_any_fit_is_an_error_that_says_what_is_short():
+    with pytest.raises(OutOfTimeError, match="ended before the first fit was finished; give more minutes"):
+        compare(wine(), seeds=2, folds=3, budget_seconds=1e-6, options=QUICK, clock=StepClock())
+
+
+def test_time_spent_before_counts():
+    clock = StepClock()
+    clock.now = 999.0
+    with pytest.raises(OutOfTimeError, match="give more minutes"):
+        compare(wine(), seeds=2, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, started=0.0)
+
+
+def test_a_second_call_goes_on_where_the_budget_ended(tmp_path):
+    out = tmp_path / "fits.jsonl"
+    some = {"methods": DEFAULT_METHODS[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
+    first = compare(wine(), **some, budget_seconds=350, clock=StepClock())
+    kept = out.read_text()
+    told = []
+    second = compare(wine(), **some, budget_seconds=1e6, clock=StepClock(), progress=lambda cell, *_: told.append(cell))
+    assert first.left_out or first.rounds < 6
+    assert (second.left_out, second.rounds, len(second.records)) == ({}, 6, 30)
+    assert out.read_text().startswith(kept)
+    assert len(told) == 30 - (kept.count("\n") - 1)  # none of the finished fits is run again
 
 
 def test_every_method_has_its_turn_before_the_next_fold():
@@ -224,46 +262,21 @@ def test_every_method_has_its_turn_before_the_next_fold():
     assert told == [(*pair, name) for pair in pairs for name in ("cross_entropy", "weighted")]
 
 
-def test_a_budget_that_is_up_at_once_still_compares_two_methods():
-    found = compare(wine(), seeds=2, folds=3, budget_seconds=1e-6, options=QUICK)
-    assert {place.method for place in found.ranking.places} == {"cross_entropy", "uncertainty_margin"}
-    assert (found.rounds, found.seeds, len(found.records)) == (1, 1, 2)
-    assert set(found.left_out) == set(DEFAULT_METHODS[2:])
-    assert set(found.left_out.values()) == {"no time was left to try it"}
-    assert "1 instead of 6 fits of each method (seeds × folds), to keep within the budget." in found.notes
-    assert "One run is too few" in found.recommendation
-
-
 def test_a_round_that_was_not_finished_does_not_count(tmp_path):
     out = tmp_path / "fits.jsonl"
     some = {"methods": ("cross_entropy", "weighted"), "seeds": 1, "folds": 3, "options": QUICK, "out": out}
     compare(wine(), **some)
     out.write_text("".join(out.read_text().splitlines(keepends=True)[:4]))  # a header, a round and a half
-    found = compare(wine(), **some, budget_seconds=1e-6)
+    found = compare(wine(), **some, budget_seconds=1e-6, clock=StepClock())
     assert (found.rounds, len(found.records)) == (1, 2)
+    assert "1 fit of each method is too few to recommend anything" in found.recommendation
+    assert "Give more minutes" in found.recommendation
 
 
 def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
     assert DEFAULT_METHODS[:2] == ("cross_entropy", "uncertainty_margin")
     assert "paper_as_printed" not in DEFAULT_METHODS
     assert {"smote", "vs", "ldam_drw", "svm_rbf", "arcface"} <= set(DEFAULT_METHODS) < set(METHODS)
-
-
-@pytest.mark.parametrize(
-    ("left", "jobs", "methods", "rounds"),
-    [
-        (1000.0, 1, "abcde", 25),
-        (90.0, 1, "abcd", 20),
-        (90.0, 2, "abcd", 25),
-        (12.0, 1, "abcd", 4),
-        (3.0, 1, "abc", 2),
-        (-9.0, 1, "ab", 2),
-    ],
-)
-def test_a_plan_keeps_four_methods_before_all_rounds(left, jobs, methods, rounds):
-    plan = choose("abcde", {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 30.0}, seeds=5, folds=5, jobs=jobs, left=left)
-    assert ("".join(plan.methods), plan.rounds) == (methods, rounds)
-    assert set(plan.methods) | set(plan.left_out) == set("abcde")
 
 
 @pytest.mark.parametrize(

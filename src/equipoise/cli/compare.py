@@ -1,6 +1,7 @@
 """``equipoise compare``."""
 
 import math
+import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,13 @@ from rich.table import Table
 
 from equipoise.cli.options import AsJson, Labels, Quiet, Target
 from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json
+from equipoise.wording import counted
 
 if TYPE_CHECKING:
-    from equipoise.compare import Comparison, Interval
+    from collections.abc import Callable
+
+    from equipoise.compare import Cell, Comparison, Interval
+    from equipoise.data.samples import Samples
 
 
 def compare(
@@ -29,7 +34,8 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
     folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0, help="Minutes; methods have their turns, and what does not fit is named.")
+        float | None,
+        typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
@@ -52,6 +58,7 @@ def compare(
         equipoise compare patients.csv --target diagnosis --budget 10
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
     """
+    started = time.monotonic()  # what is imported and read counts too
     from equipoise.compare import METHODS, FitOptions
     from equipoise.compare import compare as run_comparison
     from equipoise.data import open_data
@@ -61,7 +68,8 @@ def compare(
     file = None if weights is None else str(weights)
     images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
     with ConsoleWatcher(quiet=quiet) as watcher:
-        samples = open_data(data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
+        read = partial(open_data, data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
+        samples = read() if budget is None else _in_time(read, started, budget, data)
         for sentence in samples.notes:
             watcher.note(sentence)
         try:
@@ -75,7 +83,10 @@ def compare(
                 jobs=jobs,
                 options=FitOptions(epochs=epochs),
                 prepare=partial(make_input, options=images),
-                progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.method}"),
+                progress=partial(_show, watcher),
+                reading=partial(watcher.progress, name="features of the images"),
+                note=watcher.note,
+                started=started,
             )
         except KeyboardInterrupt:
             if out is None:
@@ -87,6 +98,28 @@ def compare(
         print_json(plain(found))
         return
     _print(Console(), found, {name: method.label for name, method in METHODS.items()})
+
+
+def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
+    """What was read, as long as the budget lasts."""
+    from equipoise.compare import Deadline, OutOfTimeError
+    from equipoise.errors import InvalidInputError
+
+    if not minutes > 0:
+        raise InvalidInputError(f"--budget must be above 0 minutes, got {minutes:g}.")
+    try:
+        return Deadline(started, 60 * minutes).call(read)
+    except OutOfTimeError:
+        sentence = f"the budget of {minutes:g} min ended while {data} was being read; give more minutes."
+        raise OutOfTimeError(sentence) from None
+
+
+def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
+    """A finished fit."""
+    from equipoise.compare import METHODS
+
+    place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
+    watcher.progress(done, total, f"{METHODS[cell.method].label}, {place}", lines=total)
 
 
 def plain(found: "Comparison") -> dict[str, Any]:
@@ -111,11 +144,10 @@ def plain(found: "Comparison") -> dict[str, Any]:
 
 def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> None:
     ranking = found.ranking
-    folds, seeds = found.folds or 1, found.seeds
-    runs = f"{_counted(seeds, 'seed')} × {_counted(folds, 'fold')}"
-    if found.rounds < seeds * folds:
-        runs = f"{found.rounds} of {runs}"
-    console.print(f"{ranking.metric.replace('_', ' ')}, {runs}")
+    runs = counted(found.seeds, "seed") + (f" × {counted(found.folds, 'fold')}" if found.folds else "")
+    if found.rounds < found.seeds * (found.folds or 1):
+        runs = f"{counted(found.rounds, 'fit')} of each method instead of {runs}"
+    console.print(f"{ranking.metric.replace('_', ' ')}, {runs}", highlight=False)
     table = Table()
     baseline = labels.get(str(ranking.baseline), "the baseline")
     for heading in ("", "method", "mean", "±", "points behind the best", f"points above {baseline}"):
@@ -130,8 +162,11 @@ def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> Non
             _points(place.to_baseline),
         )
     console.print(table)
-    for what, why in (*ranking.cannot_run.items(), *found.left_out.items()):
+    for what, why in ranking.cannot_run.items():
         console.print(f"{labels.get(what, what)}: {why}", markup=False, highlight=False, soft_wrap=True)
+    for why in dict.fromkeys(found.left_out.values()):
+        names = "; ".join(labels.get(name, name) for name, own in found.left_out.items() if own == why)
+        console.print(f"Left out for the budget ({why}): {names}", markup=False, highlight=False, soft_wrap=True)
     console.print(found.recommendation, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -142,7 +177,3 @@ def _points(interval: "Interval | None") -> str:
     if interval.high is None:
         return f"{100 * interval.mean:.1f}"
     return f"{100 * interval.mean:.1f} ± {100 * (interval.high - interval.mean):.1f}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

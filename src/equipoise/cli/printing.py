@@ -43,6 +43,7 @@ class ConsoleWatcher:
             disable=quiet or not self.console.is_terminal,
         )
         self.task: TaskID | None = None
+        self.part = 0  # of the lines that stand for a bar
 
     def __enter__(self) -> "ConsoleWatcher":
         return self
@@ -66,16 +67,25 @@ class ConsoleWatcher:
         """A bar while a file arrives."""
         self.progress(done, total, name)
 
-    def progress(self, done: int, total: int, name: str = "reading images") -> None:
-        """A bar while images are read; it disappears at the end."""
+    def progress(self, done: int, total: int, name: str = "reading images", *, lines: int = 10) -> None:
+        """A bar that disappears at the end; where there is no terminal, so many lines on the way."""
+        if self.bar.disable:
+            self._line(done, total, name, lines)
+            return
         if self.task is None:
             self.bar.start()
             self.task = self.bar.add_task(shown(name), total=total)
-        self.bar.update(self.task, completed=done, total=total)
+        self.bar.update(self.task, completed=done, total=total, description=shown(name))
         if done >= total:
             self.bar.remove_task(self.task)
             self.bar.stop()
             self.task = None
+
+    def _line(self, done: int, total: int, name: str, lines: int) -> None:
+        part = lines * done // max(total, 1)
+        if part != self.part and done:
+            self.note(f"{done:,} of {total:,}: {name}")
+        self.part = part if done < total else 0
 
 
 def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:

@@ -1,16 +1,18 @@
 """Which methods, and how many rounds of them, fit into the time a user has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from equipoise.compare.ranking import FEWEST_PAIRS
+
 TINY = 1e-9  # seconds
-FEWEST_METHODS, FEWEST_ROUNDS = 4, 2
-"""Rounds are given up before fewer methods than this are compared; a spread needs two of them."""
+FEWEST_METHODS = 4
+"""With fewer methods than this every method gets one round, rather than a few of them three."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run, and why the rest is not.
+    """The methods that are compared, and in how many rounds.
 
     Args:
         rounds: pairs of a seed and a fold; in each every method has its turn.
@@ -18,41 +20,51 @@ class Plan:
 
     methods: tuple[str, ...]
     rounds: int
-    left_out: Mapping[str, str]
 
 
 def choose(
-    order: Sequence[str], seconds: Mapping[str, float], *, seeds: int, folds: int, jobs: int, left: float
+    order: Sequence[str],
+    cost: Mapping[str, float],
+    finished: Mapping[str, Set[int]],
+    *,
+    rounds: int,
+    left: float,
 ) -> Plan:
-    """The methods that fit into the seconds that are left, after the first round.
+    """Choose what fits into the seconds that are left.
 
-    Rounds come down, by whole seeds while there is more than one, until the first four methods fit, or two rounds are
-    reached. Then every method in its order is taken that still fits; the first two, the baseline and the paper's
-    method, in any case.
+    As many methods as possible get three rounds, which an interval needs. Where these would be fewer than four, or
+    would not include the first in the order, as many as possible get one round. Further rounds follow where there is
+    time for all of the chosen.
 
     Args:
-        order: all methods, most wanted first.
-        seconds: of one fit, for the methods that were tried; one that was not, for lack of time, is left out.
+        order: all methods, those that are to be included first at the beginning.
+        cost: seconds of one fit of each method.
+        finished: numbers of the rounds that each method has behind it.
+        rounds: how many are wanted.
+        left: seconds; 0 chooses what is finished.
 
-    >>> seconds = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "slow": 60.0, "quick": 0.5}
-    >>> choose([*seconds, "last"], seconds, seeds=2, folds=5, jobs=1, left=50.0)
-    Plan(methods=('a', 'b', 'c', 'd', 'quick'), rounds=10,
-         left_out={'last': 'no time was left to try it', 'slow': 'would take about 540 s more'})
+    >>> cost = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "slow": 60.0, "quick": 0.5}
+    >>> choose([*cost], cost, {}, rounds=10, left=50.0)
+    Plan(methods=('a', 'b', 'c', 'd', 'quick'), rounds=10)
+    >>> choose([*cost], cost, {}, rounds=10, left=5.0)
+    Plan(methods=('a', 'b', 'c', 'd', 'quick'), rounds=1)
     """
-    known = [name for name in order if name in seconds]
-    cost = {name: seconds[name] / jobs for name in known}  # of one round
-    wanted = sum(cost[name] for name in known[:FEWEST_METHODS])
-    rounds = seeds * folds
-    if wanted * (rounds - 1) > left:
-        rounds = 1 + max(0, int(left / max(wanted, TINY)))
-        rounds = rounds - rounds % folds if rounds >= folds else min(max(rounds, FEWEST_ROUNDS), folds * seeds)
-    methods: list[str] = []
-    left_out = {name: "no time was left to try it" for name in order if name not in seconds}
-    for name in known:
-        needed = cost[name] * (rounds - 1)
-        if needed > left and len(methods) >= 2:
-            left_out[name] = f"would take about {needed:,.0f} s more"
-            continue
-        left -= needed
-        methods.append(name)
-    return Plan(tuple(methods), rounds, left_out)
+
+    def needed(name: str, number: int) -> float:
+        return max(cost[name], TINY) * len(set(range(number)) - finished.get(name, frozenset()))
+
+    def widest(number: int) -> list[str]:
+        chosen, rest = list[str](), max(left, 0.0)
+        for name in order:
+            if needed(name, number) <= rest:
+                rest -= needed(name, number)
+                chosen.append(name)
+        return chosen
+
+    number = min(FEWEST_PAIRS, rounds)
+    methods = widest(number)
+    if len(methods) < min(FEWEST_METHODS, len(order)) or methods[:1] != list(order[:1]):
+        number, methods = 1, widest(1)
+    while number < rounds and methods and sum(needed(name, number + 1) for name in methods) <= max(left, 0.0):
+        number += 1
+    return Plan(tuple(methods), number if methods else 0)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise.compare.cells import Cell
+from equipoise.compare.deadline import Deadline
 from equipoise.compare.network import FitOptions, Predicted
-from equipoise.compare.tuning import fit_tuned
+from equipoise.compare.tuning import Tuned, fit_tuned
 from equipoise.data.images import Images
 from equipoise.data.samples import Samples
 from equipoise.data.splits import grouped_folds, official, stratified_folds
@@ -31,6 +33,7 @@ class FoldRun:
         folds: how many; None tests on the official test part.
         tune: choose each method's knob on a share of the training rows.
         prepare: makes, from training rows, what turns rows into the network's input.
+        deadline: ends a fit that is still running; None lets each take its time.
     """
 
     samples: Samples
@@ -38,30 +41,37 @@ class FoldRun:
     options: FitOptions
     tune: bool
     prepare: Prepare
+    deadline: Deadline | None = None
 
     def __call__(self, cell: Cell) -> dict[str, Any]:
         """The record of one cell."""
         train_rows, test_rows = self.split(cell.seed)[cell.fold]
-        train, test = self.samples.take(train_rows), self.samples.take(test_rows)
-        x_train, x_test, options = self._inputs(train.x, test.x)
-        tuned = fit_tuned(
-            cell.method,
-            x_train,
-            train.y,
-            x_test,
-            seed=cell.seed,
-            options=options,
-            tune=self.tune,
-            groups=train.groups,
-        )
-        found = self._scores(train.y, test.y, tuned.predicted)
+        fit = partial(self.fit, cell.method, train_rows, test_rows, seed=cell.seed)
+        tuned = fit() if self.deadline is None else self.deadline.call(fit)
+        y = self.samples.y
+        found = self._scores(y[train_rows], y[test_rows], tuned.predicted)
         return {
             "scores": summary(found),
             "knob": dict(tuned.knob),
             "tried": list(tuned.tried),
             "notes": list(tuned.predicted.notes),
-            "rows": {"train": len(train), "test": len(test)},
+            "rows": {"train": len(train_rows), "test": len(test_rows)},
         }
+
+    def fit(self, method: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> Tuned:
+        """Train a method on some rows and predict others."""
+        train = self.samples.take(train_rows)
+        x_train, x_test, options = self._inputs(train.x, self.samples.take(test_rows).x)
+        return fit_tuned(
+            method,
+            x_train,
+            train.y,
+            x_test,
+            seed=seed,
+            options=options if self.deadline is None else replace(options, watcher=self.deadline),
+            tune=self.tune,
+            groups=train.groups,
+        )
 
     def split(self, seed: int) -> list[tuple[Rows, Rows]]:
         """Training and test rows of each fold: the same for every method."""

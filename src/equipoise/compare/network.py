@@ -1,7 +1,7 @@
 """The one network of every neural contestant: the estimator's, under any head, trained alike."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,13 @@ from equipoise.training.defaults import (
     suitable_threads,
 )
 from equipoise.training.prepare import class_counts
+from equipoise.training.progress import Record, Watcher
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
 HeadBuilder = Callable[..., ClassVectorLoss]
+LIVE = ("backbone", "watcher")
+"""Options that are not plain values."""
 
 
 class CannotRunError(InvalidInputError):
@@ -47,6 +50,7 @@ class FitOptions:
         m_max: margin of the most uncertain class.
         backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
             None takes the estimator's: standardised columns, two hidden layers.
+        watcher: told of every step; it may raise to end the fit. Results do not depend on it.
 
     >>> FitOptions(epochs=5).settings(samples=1000, seed=0).batch_size
     32
@@ -62,6 +66,7 @@ class FitOptions:
     kind: UncertaintyKind = "unresolved"
     m_max: float = 3.0
     backbone: Callable[[], nn.Module] | None = None
+    watcher: Watcher | None = None
 
     def settings(self, samples: int, seed: int) -> Settings:
         """Of training on so many ``samples`` with this ``seed``."""
@@ -73,6 +78,18 @@ class FitOptions:
             seed=seed,
             passes=self.passes,
         )
+
+    def recorded(self) -> dict[str, Any]:
+        """What results depend on, as plain values; the backbone is described by whoever made it.
+
+        >>> FitOptions(epochs=5).recorded()["epochs"]
+        5
+        """
+        return {
+            name: value
+            for name, value in asdict(replace(self, backbone=None, watcher=None)).items()
+            if name not in LIVE
+        }
 
     def width_for(self, samples: int) -> int:
         """Units of each hidden layer, for training on so many ``samples``.
@@ -140,12 +157,28 @@ def train_network(
             class_counts=counts,
         )
         network, data = Network(backbone, loss), ArrayData(x, target, None)
-        watcher = None if late is None else MarginWatcher(network, data, settings, late)
+        margins = None if late is None else MarginWatcher(network, data, settings, late)
+        watchers = _Watchers(tuple(each for each in (margins, options.watcher) if each is not None))
         parameters = sum(parameter.numel() for parameter in network.parameters())
         with suitable_threads(parameters, settings.batch_size):
             stages = None if curriculum is None else curriculum(settings.epochs)
-            train(network, data, settings, curriculum=stages, watcher=watcher)
+            train(network, data, settings, curriculum=stages, watcher=watchers)
     return network.eval().cpu()
+
+
+@dataclass(frozen=True)
+class _Watchers:
+    """Several watchers in turn."""
+
+    each: tuple[Watcher, ...]
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:
+        for watcher in self.each:
+            watcher.step(epoch, stage, steps)
+
+    def epoch(self, record: Record) -> None:
+        for watcher in self.each:
+            watcher.epoch(record)
 
 
 def network_logits(network: Network, x: Any) -> Tensor:

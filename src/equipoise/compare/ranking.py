@@ -11,6 +11,8 @@ from scipy import stats
 from equipoise.errors import InvalidInputError
 
 Pair = tuple[int, int]  # seed, fold
+FEWEST_PAIRS = 3
+"""An interval is given from this many on."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Interval:
 
     Args:
         mean: of the differences.
-        low, high: the ends; None where one pair is all there is.
+        low, high: the ends; None where there are fewer than three pairs, too few to tell how they vary.
         pairs: how many differences there are.
 
     >>> Interval(mean=0.02, low=-0.01, high=0.05, pairs=5).contains_zero
@@ -103,8 +105,8 @@ def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0,
             f"test_to_train must not be negative and confidence between 0 and 1, got {test_to_train} and {confidence}."
         )
     mean, pairs = float(values.mean()), len(values)
-    if pairs == 1:
-        return Interval(mean, None, None, 1)
+    if pairs < FEWEST_PAIRS:
+        return Interval(mean, None, None, pairs)
     error = float(values.std(ddof=1)) * math.sqrt(1 / pairs + test_to_train)
     half = float(stats.t.ppf((1 + confidence) / 2, pairs - 1)) * error
     return Interval(mean, mean - half, mean + half, pairs)

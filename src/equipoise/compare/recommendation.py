@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 
-from equipoise.compare.ranking import Interval, Place, Ranking
+from equipoise.compare.ranking import FEWEST_PAIRS, Interval, Place, Ranking
+from equipoise.wording import counted
 
 MOST_NAMES = 4
 
 
-def recommend(ranking: Ranking, labels: Mapping[str, str]) -> str:
+def recommend(ranking: Ranking, labels: Mapping[str, str], *, more: str = "give more seeds") -> str:
     """A few sentences: the winner, "no difference" where there is none, and never more than the runs can bear.
 
     Args:
         ranking: of :func:`rank`.
         labels: names of the methods for people; a method without one goes by its own.
+        more: what to do where the runs are too few.
 
     >>> from equipoise.compare import Interval, Ranking
     >>> first = Place("weighted", 0.84, 0.01, 10, None, Interval(0.04, 0.03, 0.05, 10), tied=True)
@@ -27,15 +29,18 @@ def recommend(ranking: Ranking, labels: Mapping[str, str]) -> str:
     first = places[0]
     if len(places) == 1:
         return f"Only {_name(first, labels)} was run, so there is nothing to compare it with."
-    if first.runs < 2:
+    if first.runs < FEWEST_PAIRS:
+        few = f"{counted(first.runs, 'fit')} of each method {'is' if first.runs == 1 else 'are'} too few"
         return (
-            f"One run is too few to recommend anything: {_name(first, labels)} came out first this time, with "
-            f"{_percent(first.mean)} {_metric(ranking)}. Give more seeds or folds."
+            f"{few} to recommend anything: {_name(first, labels)} came out first this time, with "
+            f"{_percent(first.mean)} {_metric(ranking)}. {more[0].upper()}{more[1:]}."
         )
-    return _without_baseline(ranking, labels) if ranking.baseline is None else _with_baseline(ranking, labels)
+    if ranking.baseline is None:
+        return _without_baseline(ranking, labels, more)
+    return _with_baseline(ranking, labels, more)
 
 
-def _with_baseline(ranking: Ranking, labels: Mapping[str, str]) -> str:
+def _with_baseline(ranking: Ranking, labels: Mapping[str, str], more: str) -> str:
     first, baseline = ranking.places[0], labels.get(str(ranking.baseline), str(ranking.baseline))
     claim, metric = ranking.claim, _metric(ranking)
     others = [place for place in ranking.places[1:] if place.tied]
@@ -49,7 +54,7 @@ def _with_baseline(ranking: Ranking, labels: Mapping[str, str]) -> str:
     if claim is None or claim.contains_zero:
         return (
             f"No difference that these runs could show: {_name(first, labels)} came out first, but its lead over "
-            f"{baseline} is {_span(claim)}. Use {baseline}, the simplest, or give more seeds."
+            f"{baseline} is {_span(claim)}. Use {baseline}, the simplest, or {more}."
         )
     ties = [place for place in others if place.method != ranking.baseline]
     return (
@@ -58,13 +63,13 @@ def _with_baseline(ranking: Ranking, labels: Mapping[str, str]) -> str:
     ).strip()
 
 
-def _without_baseline(ranking: Ranking, labels: Mapping[str, str]) -> str:
+def _without_baseline(ranking: Ranking, labels: Mapping[str, str], more: str) -> str:
     first = ranking.places[0]
     others = [place for place in ranking.places[1:] if place.tied]
     if len(others) == len(ranking.places) - 1:
         return (
             f"No difference that these runs could show: {_name(first, labels)} came out first, and no other method "
-            "lies clearly behind it. Use the one that suits you best, or give more seeds."
+            f"lies clearly behind it. Use the one that suits you best, or {more}."
         )
     return (
         f"Use {_name(first, labels)}: {_percent(first.mean)} {_metric(ranking)}. "
@@ -98,5 +103,5 @@ def _span(interval: Interval | None) -> str:
     if interval is None:
         return "not known"
     if interval.low is None or interval.high is None:
-        return f"{100 * interval.mean:.1f} points in the one run there is"
+        return f"{100 * interval.mean:.1f} points in {counted(interval.pairs, 'run')}"
     return f"{100 * interval.mean:.1f} points (between {100 * interval.low:.1f} and {100 * interval.high:.1f})"

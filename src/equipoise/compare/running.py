@@ -8,16 +8,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
 
 from equipoise.compare.cells import Cell, CellStore
+from equipoise.compare.deadline import Clock, OutOfTimeError
 from equipoise.compare.network import CannotRunError
+from equipoise.compare.schedule import Schedule
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 Run = Callable[[Cell], Mapping[str, Any]]
 """Fits one cell and returns plain values, ``scores`` among them."""
 Progress = Callable[[Cell, int, int], None]
 """Told of the cell just finished, and how many of how many are."""
+Keep = Callable[[Cell, Mapping[str, Any]], None]
 
 
 def run_cells(
@@ -27,7 +31,6 @@ def run_cells(
     *,
     progress: Progress | None = None,
     jobs: int = 1,
-    until: float | None = None,
 ) -> None:
     """Run what the store does not hold yet; each result is on disk before the next is waited for.
 
@@ -40,7 +43,6 @@ def run_cells(
         run: with several jobs it is pickled once a process, so it may hold the data.
         progress: told of each finished cell, how many are, and how many there will be.
         jobs: processes, each with one thread for torch.
-        until: no cell is started once ``time.monotonic()`` has passed it.
 
     >>> cells = [Cell("iris", "focal", seed) for seed in range(3)]
     >>> with CellStore(None, data={}, settings={}) as store:
@@ -53,7 +55,6 @@ def run_cells(
     wanted = list(dict.fromkeys(cells))
     left = [cell for cell in wanted if cell not in store]
     done = len(wanted) - len(left)
-    in_time = (cell for cell in left if until is None or time.monotonic() < until)
 
     def keep(cell: Cell, result: Mapping[str, Any]) -> None:
         nonlocal done
@@ -62,26 +63,54 @@ def run_cells(
         if progress is not None:
             progress(cell, done, len(wanted))
 
-    if jobs == 1 or len(left) < 2:
-        for cell in in_time:
-            keep(cell, timed(run, cell))
+    _run_each(iter(left), run, keep, min(jobs, max(1, len(left))))
+
+
+def run_schedule(
+    schedule: Schedule, store: CellStore, run: Run, *, progress: Progress | None = None, jobs: int = 1
+) -> None:
+    """Run what a schedule hands out, until it has nothing more that fits into the time left.
+
+    Args:
+        schedule: asked for each cell when there is a process for it.
+        store, run, progress, jobs: as in :func:`run_cells`. A run that raises OutOfTimeError ends them all.
+    """
+
+    def keep(cell: Cell, result: Mapping[str, Any]) -> None:
+        store.add(cell, result)
+        if progress is not None:
+            progress(cell, schedule.done, schedule.total)
+
+    with suppress(OutOfTimeError):
+        _run_each(iter(schedule), run, keep, jobs, schedule.deadline.clock)
+
+
+def _run_each(
+    waiting: Iterator[Cell],
+    run: Run,
+    keep: Keep,
+    jobs: int,
+    clock: Clock = time.monotonic,
+) -> None:
+    if jobs == 1:
+        for cell in waiting:
+            keep(cell, timed(run, cell, clock))
     else:
-        _in_processes(in_time, run, keep, min(jobs, len(left)))
+        _in_processes(waiting, run, keep, jobs)
 
 
-def timed(run: Run, cell: Cell) -> dict[str, Any]:
-    """A cell's result with the processor seconds it took, or the sentence that says why there is none."""
-    started = time.process_time()
+def timed(run: Run, cell: Cell, clock: Clock = time.monotonic) -> dict[str, Any]:
+    """A cell's result, or the sentence that says why there is none, with the ``seconds`` it took on the processor and
+    those that ``elapsed`` on the clock."""
+    started, began = time.process_time(), clock()
     try:
         result = dict(run(cell))
     except CannotRunError as error:
         result = {"cannot_run": str(error)}
-    return result | {"seconds": round(time.process_time() - started, 3)}
+    return result | {"seconds": round(time.process_time() - started, 3), "elapsed": round(clock() - began, 3)}
 
 
-def _in_processes(
-    waiting: Iterator[Cell], run: Run, keep: Callable[[Cell, Mapping[str, Any]], None], jobs: int
-) -> None:
+def _in_processes(waiting: Iterator[Cell], run: Run, keep: Keep, jobs: int) -> None:
     # spawn: a fork would copy torch's threads in the middle of whatever they do
     context = multiprocessing.get_context("spawn")
     running: dict[Future[dict[str, Any]], Cell] = {}
@@ -102,9 +131,7 @@ def _in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _keep_finished(
-    running: dict[Future[dict[str, Any]], Cell], keep: Callable[[Cell, Mapping[str, Any]], None]
-) -> None:
+def _keep_finished(running: dict[Future[dict[str, Any]], Cell], keep: Keep) -> None:
     """Wait for one cell at least; keep all that are finished before an error of one of them is raised."""
     failed: BaseException | None = None
     for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +121,7 @@ def run_table(
 
 def _options(case: Case) -> str:
     """What the network of a case depends on, but for the backbone, which its table's code makes."""
-    options = {name: value for name, value in asdict(case.options).items() if name != "backbone"}
-    return json.dumps(options, sort_keys=True)
+    return json.dumps(case.options.recorded(), sort_keys=True)
 
 
 def _cells(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Cell]:

@@ -1,0 +1,96 @@
+"""A limit on the clock, and a way out of whatever is still running when it is reached."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from equipoise.errors import EquipoiseError
+from equipoise.training.progress import Record
+
+Clock = Callable[[], float]
+"""Seconds from any fixed moment, such as ``time.monotonic``."""
+Result = TypeVar("Result")
+POLL, GRACE = 0.05, 1.0
+"""Seconds between two looks at the clock, and those which a call may take to end by itself."""
+
+
+class OutOfTimeError(EquipoiseError):
+    """The time limit was reached; what was finished before is kept."""
+
+
+@dataclass
+class Deadline:
+    """A moment on the clock by which all must be over.
+
+    Args:
+        started: when the time began to run, by the clock.
+        seconds: from then on.
+        clock: where it is read; in other processes too, so it must be picklable and the same for all of them.
+        cancelled: whether the limit counts as reached, whatever the clock says.
+
+    >>> deadline = Deadline(started=100.0, seconds=10.0, clock=lambda: 107.5)
+    >>> deadline.spent, deadline.left
+    (7.5, 2.5)
+    """
+
+    started: float
+    seconds: float
+    clock: Clock = time.monotonic
+    cancelled: bool = False
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the start."""
+        return self.clock() - self.started
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 or less once the limit is reached."""
+        return 0.0 if self.cancelled else self.seconds - self.spent
+
+    def check(self) -> None:
+        """Raise OutOfTimeError once the limit is reached."""
+        if self.left <= 0:
+            raise OutOfTimeError("the time limit was reached.")
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
+        """End a training at the step at which the limit is reached: a deadline is a watcher."""
+        self.check()
+
+    def epoch(self, record: Record) -> None:  # noqa: ARG002
+        """End a training at the end of an epoch."""
+        self.check()
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Return what a function returns, or raise OutOfTimeError at the limit.
+
+        The function runs in a thread, because compiled code cannot be interrupted: at the limit the thread is left
+        behind, and ends with the process at the latest.
+        """
+        self.check()
+        found: list[Result] = []
+        failed: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                found.append(function())
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and self.left > 0:
+                thread.join(POLL)
+        except BaseException:  # Ctrl-C: a training ends at its next step
+            self.cancelled = True
+            thread.join(GRACE)
+            raise
+        thread.join(GRACE)
+        if failed:
+            raise failed[0]
+        if not found:
+            self.check()
+        return found[0]
