@@ -2,9 +2,10 @@
 
 import pytest
 
-from equipoise.compare import Cell, CellStore, Deadline
+from equipoise.compare import Cell, CellStore
 from equipoise.compare.budget import choose
 from equipoise.compare.costs import FirstSteps, _Measured
+from equipoise.compare.deadline import Deadline
 from equipoise.compare.running import run_schedule
 from equipoise.compare.schedule import Schedule
 from tests.compare.clocks import HandClock

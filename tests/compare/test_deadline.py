@@ -6,7 +6,8 @@ import threading
 import pytest
 import torch
 
-from equipoise.compare import Deadline, FitOptions, OutOfTimeError
+from equipoise.compare import FitOptions, OutOfTimeError
+from equipoise.compare.deadline import Deadline
 from equipoise.compare.features import Pace
 from equipoise.compare.network import train_network
 from equipoise.losses import LOSSES

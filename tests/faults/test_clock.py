@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import equipoise
-from equipoise.compare import Deadline
+from equipoise.compare.deadline import Deadline
 from equipoise.data.unpacking import unpack
 from equipoise.runs import TrainOptions, train_run
 

@@ -102,7 +102,7 @@ def compare(
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
     """What was read, as long as the budget lasts."""
-    from equipoise.compare import Deadline, OutOfTimeError
+    from equipoise.compare.deadline import Deadline, OutOfTimeError
     from equipoise.errors import InvalidInputError
 
     if not minutes > 0:

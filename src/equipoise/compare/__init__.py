@@ -1,7 +1,7 @@
 """Contestants side by side: the same network, splits, epochs and tuning budget for each."""
 
 from equipoise.compare.cells import Cell, CellStore
-from equipoise.compare.deadline import Deadline, OutOfTimeError
+from equipoise.compare.deadline import OutOfTimeError
 from equipoise.compare.methods import METHODS, Method
 from equipoise.compare.network import CannotRunError, FitOptions, Predicted
 from equipoise.compare.ranking import Interval, Place, Ranking, paired_interval, rank
@@ -16,7 +16,6 @@ __all__ = [
     "Cell",
     "CellStore",
     "Comparison",
-    "Deadline",
     "FitOptions",
     "Interval",
     "Method",
