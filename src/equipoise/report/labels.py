@@ -23,7 +23,7 @@ def settle(figure: Any) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # "none" would leave a stand-in, for which savefig draws everything twice
 
 
 def label_points(

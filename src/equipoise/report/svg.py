@@ -52,6 +52,8 @@ SETTINGS: Any = {
     "ytick.color": COLOURS["muted"],
     "grid.color": COLOURS["grid"],
     "figure.dpi": 72,
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,  # each figure asks for it, and is then left as it is
 }
 
 
