@@ -33,7 +33,7 @@ def test_the_temperature_that_made_the_labels_is_found() -> None:
 
 def test_a_temperature_is_the_least_log_loss_on_a_grid() -> None:
     """Few samples: the temperature alone. A plain loop over temperatures and rows finds no better one."""
-    z, y = drawn(Scaling(numbers(0.5, 0.5, 0.5), numbers(0, 0, 0)), numbers(5, 1, 1), rows=40, seed=1)
+    z, y = drawn(Scaling(numbers(0.3, 0.3, 0.3), numbers(0, 0, 0)), numbers(5, 1, 1), rows=55, seed=1)
     found = fit_scaling(z, y, numbers(5, 1, 1))
 
     def log_loss(scale: float) -> float:
@@ -78,10 +78,30 @@ def test_several_labels_share_a_temperature() -> None:
 
 
 def test_samples_all_told_apart_leave_the_scale_finite() -> None:
-    z = 10 * torch.eye(3, dtype=torch.float64).repeat(5, 1)
-    found = fit_scaling(z, torch.arange(3).repeat(5), torch.ones(3))
+    z = torch.eye(3, dtype=torch.float64).repeat(30, 1)
+    found = fit_scaling(z, torch.arange(3).repeat(30), torch.ones(3))
     assert bool(found.scale.isfinite().all())
-    assert 1 <= float(found.scale[0]) < 3  # by the normal distribution that its logarithm has beforehand
+    assert 1 < float(found.scale[0]) < 20  # by the normal distribution that its logarithm has beforehand
+
+
+def test_logits_that_are_right_already_are_left_as_they_are() -> None:
+    """The labels are drawn from the logits' own softmax: a scaling could only follow chance."""
+    for seed in range(8):
+        z, y = drawn(Scaling.none((3,)), numbers(8, 2, 1), rows=300, seed=20 + seed)
+        found = fit_scaling(z, y, numbers(8, 2, 1))
+        assert (found.scale.tolist(), found.bias.tolist()) == ([1, 1, 1], [0, 0, 0])
+
+
+def test_a_scaling_that_helps_is_taken_however_few_classes_it_has() -> None:
+    for seed in range(8):
+        z, y = drawn(Scaling(numbers(0.2, 0.2), numbers(0, 0)), numbers(1, 1), rows=200, seed=seed)
+        assert float(fit_scaling(z, y, numbers(1, 1)).scale[0]) < 0.5
+
+
+def test_too_few_samples_scale_nothing() -> None:
+    z, y = drawn(Scaling(numbers(0.2, 0.2), numbers(0, 0)), numbers(1, 1), rows=scaling.FEWEST_SAMPLES, seed=0)
+    assert float(fit_scaling(z, y, numbers(1, 1)).scale[0]) < 0.5
+    assert fit_scaling(z[1:], y[1:], numbers(1, 1)).scale.tolist() == [1, 1]
 
 
 def test_a_class_without_samples_gets_no_offset_of_its_own() -> None:

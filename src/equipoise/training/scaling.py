@@ -5,9 +5,9 @@ class mix :math:`\pi` by
 
 .. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
 
-Temperature scaling is one s for all classes and b = 0 (Guo et al. 2017); further classes of functions let b, and then s
-as well, differ by class (vector scaling). The simplest is taken unless the log loss of another, on samples left out of
-its fit, is smaller by more than a standard error.
+The simplest form is s = 1 and b = 0, logits as they are. Temperature scaling is one s for all classes and b = 0 (Guo et
+al. 2017); further forms let b, and then s as well, differ by class (vector scaling). A form is taken instead of a
+simpler one only if its log loss, on samples left out of its fit, is smaller by more than a standard error.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 
 FOLDS = 5
+FEWEST_SAMPLES = 50
+"""From which on any scaling is fitted: fewer say next to nothing about a temperature."""
 SAMPLES_A_CLASS = 20
 """On average, from which on classes get numbers of their own."""
 NUMBERS = 2**22
@@ -27,8 +29,8 @@ WIDEST = 5.0
 """Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
 SMALLEST_SHARE = 1e-12
 """Of a class among the samples that a scaling is fitted to."""
-FORMS = ("temperature", "offsets", "vector")
-"""In the order of how many numbers they fit: 1, 1 + C, 1 + 2C."""
+FORMS = ("none", "temperature", "offsets", "vector")
+"""In the order of how many numbers they fit: 0, 1, 1 + C, 1 + 2C."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Scaling:
 
 
 def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
-    """The scaling with the least log loss on samples that the network was not trained on.
+    """The scaling with the least log loss on samples that the network was not trained on; none where none helps.
 
     Args:
         logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
@@ -73,20 +75,20 @@ def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
         logits, target = logits[some], target[some]
     z, y = logits.detach().double().cpu(), target.cpu()
     odds = odds.double().cpu().clamp_min(SMALLEST_SHARE)  # of a class without samples here nothing is learnt
-    if len(z) < max(FOLDS, fewest):
-        return _fit(z, y, odds, "temperature")
-    return _fit(z, y, odds, _best_form(z, y, odds))
+    if len(z) < FEWEST_SAMPLES:
+        return Scaling.none(tuple(z.shape[1:]))
+    forms = FORMS if len(z) >= fewest else FORMS[:2]
+    return _fit(z, y, odds, _best_form(z, y, odds, forms))
 
 
-def _best_form(z: Tensor, y: Tensor, odds: Tensor) -> str:
+def _best_form(z: Tensor, y: Tensor, odds: Tensor, forms: tuple[str, ...]) -> str:
     """By the log loss on folds that were left out; more numbers must earn a standard error."""
-    fold = _folds(y)
-    losses = {form: _left_out_losses(z, y, odds, fold, form) for form in FORMS}
-    best = min(FORMS, key=lambda form: float(losses[form].mean()))
-    for form in FORMS:
-        gain = losses[form] - losses[best]
-        if float(gain.mean()) <= float(gain.std()) / len(gain) ** 0.5:
-            return form
+    fold, best = _folds(y), forms[0]
+    losses = {form: _left_out_losses(z, y, odds, fold, form) for form in forms}
+    for form in forms[1:]:
+        gain = losses[best] - losses[form]
+        if float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5:
+            best = form
     return best
 
 
@@ -117,6 +119,8 @@ def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
 @torch.enable_grad()
 def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str) -> Scaling:
     """The numbers of a form with the least log loss; offsets and logarithms of scales are normal beforehand."""
+    if form == "none":
+        return Scaling.none(tuple(z.shape[1:]))
     common = torch.zeros((), dtype=torch.float64, requires_grad=True)
     own = torch.zeros(2, *z.shape[1:], dtype=torch.float64, requires_grad=form != "temperature")
     free = torch.tensor([float(form == "vector"), 1.0], dtype=torch.float64).view(2, *[1] * (z.ndim - 1))
