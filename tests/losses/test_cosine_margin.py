@@ -188,3 +188,20 @@ def test_logits_are_scaled_cosines_whatever_the_length_of_features():
 def test_bad_settings_get_one_sentence(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", ["am_softmax", "arcface", "ldam"])
+def test_training_drops_no_feature_and_a_stochastic_pass_drops_behind_the_normalisation(kind):
+    """Dropout in front of the normalisation stretches what is left: a handicap that no other head has."""
+    torch.manual_seed(0)
+    loss = CosineMarginLoss(16, 3, kind=kind, dropout=0.5, class_counts=torch.tensor([9.0, 3.0, 1.0]))
+    features, target = torch.randn(8, 16), torch.arange(8) % 3
+    trained = loss.train()(features, target)
+    assert torch.equal(trained, loss.eval()(features, target))
+    loss.train()
+    with torch.no_grad():
+        passes = torch.stack([loss.logits(features) for _ in range(4000)]).double()
+        plain = loss.eval().logits(features).double()
+    error = passes.std(0) / len(passes) ** 0.5
+    assert bool(((passes.mean(0) - plain).abs() < 5 * error).all())  # what is left is not stretched
+    assert float(error.min()) > 0

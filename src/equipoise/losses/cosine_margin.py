@@ -75,7 +75,9 @@ class CosineMarginLoss(ClassVectorLoss):
         scale: s, the length of the features; None sets it from the number of classes by :func:`feature_scale`.
         defer: from which share of the epochs on samples are weighed by the effective number of their class;
             None never does. The training loop tells the epoch by :meth:`set_progress`.
-        multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
+        dropout: share of the unit features dropped in stochastic passes, for the uncertainty. Training drops none: in
+            front of the normalisation, and behind it too, that costs these heads accuracy.
+        multilabel, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
     >>> loss = CosineMarginLoss(2, 2, kind="ldam", scale=10.0, defer=0.8, class_counts=torch.tensor([160.0, 10.0]))
     >>> loss.weight.data = torch.eye(2)
@@ -150,11 +152,19 @@ class CosineMarginLoss(ClassVectorLoss):
         weights = effective_number_weights(counts) if share >= self.defer else torch.ones_like(counts)
         self.class_weight = weights if self._weight_before is None else weights * self._weight_before.to(weights)
 
+    def unit_features(self, features: Tensor) -> Tensor:
+        """Features of unit length, as training sees them."""
+        return F.normalize(features, dim=-1)
+
+    def dropped(self, features: Tensor) -> Tensor:
+        return super().dropped(F.normalize(features, dim=-1))
+
     def project(self, features: Tensor) -> Tensor:
-        return self.scale * super().project(F.normalize(features, dim=-1))
+        """s·cos α_j of features of unit length."""
+        return self.scale * super().project(features)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self.dropped(features))
+        logits = self.project(self.unit_features(features))
         own = target.unsqueeze(-1)
         cosine = logits.gather(-1, own) / self.scale
         margins = gather_classes(self.margins.to(logits.dtype), target).unsqueeze(-1)
