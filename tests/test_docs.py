@@ -93,6 +93,24 @@ def test_the_remedies_and_the_readmes_table_are_those_of_the_stored_results():
     assert remedies.readme_table(cases).count("\n| ") >= 5
 
 
+@pytest.mark.parametrize("name", ["training_length", "head_dropout"])
+def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = script(f"{name}_page")
+    assert text_of(page.PAGE) == "\n".join(page.lines()) + "\n", f"run python benchmarks/{name}_page.py"
+
+
+def test_the_page_on_training_has_the_numbers_of_the_code():
+    from equipoise.training import curriculum, defaults
+
+    text = " ".join(text_of(ROOT / "docs" / "training.md").split())
+    assert f"at least {defaults.LEAST_STEPS:,} of them on small data" in text
+    assert f"{defaults.VISITS} visits of each sample on larger data" in text
+    assert f"at most {defaults.MOST_STEPS:,}, always divided into {defaults.EPOCHS} epochs" in text
+    assert (curriculum.SOFTMAX, curriculum.CLASS_LEVEL, curriculum.SAMPLE_LEVEL) == (1 / 6, 1 / 2, 1 / 3)
+    assert defaults.FEWEST_EPOCHS == 6  # "fewer than six visits"
+
+
 def test_the_gallery_shows_every_example():
     gallery = script("gallery_page")
     assert gallery.PAGE.read_text(encoding="utf-8") == gallery.page(), "run python benchmarks/gallery_page.py"

@@ -303,13 +303,15 @@ def test_history_says_what_was_chosen_and_how_the_stages_went():
     model = UncertaintyBalancedClassifier(random_state=0, epochs=9).fit(x, y)
     assert model.history_["chosen"] | {"seed": 0} == {
         "epochs": 9,
+        "epoch_batches": None,
+        "steps": 6 * 9 + 3 * 10,  # a tenth of the samples is held back from the first two stages
         "batch_size": 32,
         "width": 256,
         "held_out": 0,
         "seed": 0,
     }
-    assert [record["stage"] for record in model.history_["epochs"]] == ["softmax"] * 3 + ["class"] * 3 + ["sample"] * 3
-    assert model.history_["epochs"][2]["strength"] == 0
+    assert [record["stage"] for record in model.history_["epochs"]] == ["softmax"] * 2 + ["class"] * 4 + ["sample"] * 3
+    assert model.history_["epochs"][1]["strength"] == 0
     assert model.history_["epochs"][-1]["strength"] > 0
 
 

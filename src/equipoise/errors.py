@@ -13,6 +13,10 @@ class InvalidStateError(EquipoiseError, RuntimeError):
     """The right call at the wrong time, or on an object that is not ready for it."""
 
 
+class ShortTrainingWarning(UserWarning):
+    """The epochs asked for leave a stage of training too few optimiser steps; the message says how many it takes."""
+
+
 def listed(names: list[str], *, most: int = 3) -> str:
     """The first few names, and how many there are in all: ``'a', 'b', 'c' and 7 more``."""
     first = ", ".join(repr(name) for name in names[:most])

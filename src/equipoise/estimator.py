@@ -26,7 +26,7 @@ from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Sett
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import (
     choose_batch_size,
-    choose_epochs,
+    choose_length,
     choose_width,
     hold_out,
     suitable_threads,
@@ -69,7 +69,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     backbone : any ``nn.Module`` from X to features of shape (batch, D), of which a copy is trained. None takes the
         paper's network: standardised columns, two hidden layers, dropout.
     form, sample_level : of ``UncertaintyMarginLoss``.
-    width, epochs, batch_size : None chooses from the size of the data; ``history_["chosen"]`` says what.
+    epochs : how often all samples are visited, with a warning where that leaves the class stage too few optimiser
+        steps. None takes enough steps for small data and not too many for large data, in 30 epochs, of which each is
+        several visits or a part of the samples; a few visits of large data are divided into epochs as well.
+    width, batch_size : None chooses from the size of the data; ``history_["chosen"]`` says what.
     learning_rate, weight_decay : of AdamW, whose rate decays to 0 along a cosine.
     dropout : share dropped between the hidden layers and before the class vectors.
     passes : stochastic passes for the uncertainty of classes and samples.
@@ -209,7 +212,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             logits = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
             chosen_by = self.early_stopping or self.strength == "feedback"
             self.calibrated_ = self.calibrated_.fitted(logits, target[held], unseen=not chosen_by)
-        chosen = {"epochs": settings.epochs, "batch_size": settings.batch_size, "width": recipe.width}
+        chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
+        chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
 
@@ -410,8 +414,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     def _settings(self, samples: int, seed: int) -> Settings:
         batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
+        length = choose_length(samples, batch_size, self.epochs)
         return Settings(
-            epochs=choose_epochs(samples) if self.epochs is None else self.epochs,
+            epochs=length.epochs,
+            epoch_batches=length.epoch_batches,
             batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,

@@ -27,6 +27,8 @@ def test_the_class_table_comes_first_and_the_scores_last(equipoise, weather, tmp
     done = equipoise("train", weather, "--target", "summer", "--epochs", 6)
     assert done.code == 0, done.err
     assert "imbalance 2.5" in done.err
+    short = r"the class stage has \d+ optimiser steps, and margins need about \d+ to act; give epochs=\d+ or more"
+    assert re.search(short, " ".join(done.err.split()))
     lines = done.out.splitlines()
     assert lines[0] == "On 28 samples held out"
     assert "balanced accuracy    100.0%" in lines

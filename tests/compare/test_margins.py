@@ -44,9 +44,9 @@ def watched(head, late):
 
 def test_a_cosine_head_has_no_margin_then_the_uncertaintys():
     seen = watched(partial(CosineMarginLoss, kind="am_softmax"), LateMargins(0.0, 0.35, "unresolved"))
-    assert all(torch.equal(epoch["margins"], torch.zeros(3)) for epoch in seen[:2])
-    late = seen[2]["margins"]
-    assert all(torch.equal(epoch["margins"], late) for epoch in seen[3:])  # once, and kept
+    assert all(torch.equal(epoch["margins"], torch.zeros(3)) for epoch in seen[:1])
+    late = seen[1]["margins"]
+    assert all(torch.equal(epoch["margins"], late) for epoch in seen[2:])  # once, and kept
     assert late.min() == 0
     assert late.max() == pytest.approx(0.35)
     assert late.argmax() == 2  # the rare class
@@ -54,21 +54,21 @@ def test_a_cosine_head_has_no_margin_then_the_uncertaintys():
 
 def test_the_same_margin_for_all_classes_is_the_fixed_one():
     seen = watched(LOSSES["l_softmax"], LateMargins(4.0, 4.0, "unresolved", strength=1 / 6))
-    assert [round(float(epoch["strength"]), 4) for epoch in seen] == [0, 0] + [0.1667] * 4
+    assert [round(float(epoch["strength"]), 4) for epoch in seen] == [0] + [0.1667] * 5
     assert torch.equal(seen[-1]["margins"], torch.full((3,), 4.0))
 
 
 def test_a_margin_that_rises_has_all_of_it_at_the_end_of_the_class_stage():
     seen = watched(LOSSES["l_softmax"], LateMargins(4.0, 4.0, "unresolved", strength=1 / 6, rising=True))
-    assert [round(float(epoch["strength"]), 4) for epoch in seen] == [0, 0, 0.0833, 0.1667, 0.1667, 0.1667]
-    assert all(torch.equal(epoch["margins"], torch.full((3,), 4.0)) for epoch in seen[2:])
+    assert [round(float(epoch["strength"]), 4) for epoch in seen] == [0, 0.0556, 0.1111, 0.1667, 0.1667, 0.1667]
+    assert all(torch.equal(epoch["margins"], torch.full((3,), 4.0)) for epoch in seen[1:])
     seen = watched(partial(CosineMarginLoss, kind="arcface"), LateMargins(0.4, 0.4, "unresolved", rising=True))
-    assert [round(float(epoch["margins"].min()), 4) for epoch in seen] == [0, 0, 0.2, 0.4, 0.4, 0.4]
+    assert [round(float(epoch["margins"].min()), 4) for epoch in seen] == [0, 0.1333, 0.2667, 0.4, 0.4, 0.4]
 
 
 def test_the_paper_as_printed_has_whole_margins_at_full_strength_and_the_sample_level_last():
     seen = watched(PRINTED, LateMargins(1.0, 3.0, "own", "paper"))
-    assert [float(epoch["strength"]) for epoch in seen] == [0, 0, 1, 1, 1, 1]
+    assert [float(epoch["strength"]) for epoch in seen] == [0, 1, 1, 1, 1, 1]
     assert [float(epoch["sample_strength"]) for epoch in seen] == [0, 0, 0, 0, 1, 1]
     margins = seen[-1]["margins"]
     assert set(margins.tolist()) <= {1.0, 2.0, 3.0}

@@ -42,6 +42,33 @@ def test_start_skips_exactly_so_many_batches(order, start):
     assert batches_of(order=order, start=start) == batches_of(order=order)[start:]
 
 
+@pytest.mark.parametrize("order", ["shuffled", "balanced"])
+@pytest.mark.parametrize("size", [3, 10])
+def test_epochs_of_some_batches_go_on_where_the_last_one_stopped(order, size):
+    """Seven batches a visit, fewer or more an epoch: epochs in a row are visits in a row."""
+    parts = EpochBatches(Y, 16, seed=5, order=order, batches=size)
+    found = []
+    for epoch in range(7):
+        parts.epoch, parts.start = epoch, 0
+        assert len(parts) == parts.batches_in(epoch) == size
+        own = list(parts)
+        parts.start = 2
+        assert list(parts) == own[2:]
+        found += own
+    assert found == [batch for visit in range(size) for batch in batches_of(seed=5, epoch=visit, order=order)]
+
+
+def test_samples_held_back_take_part_from_their_epoch_on_in_epochs_of_a_part():
+    held_back = torch.tensor([3, 50, 95])
+    parts = EpochBatches(Y, 10, seed=5, held_back=held_back, given_back=5, batches=4)
+    seen: list[set[int]] = []
+    for epoch in range(10):
+        parts.epoch = epoch
+        seen.append({row for batch in parts for row in batch})
+    assert not set.union(*seen[:5]) & set(held_back.tolist())
+    assert set.union(*seen[5:8]) == set(range(100))  # ten batches, and two of the next visit
+
+
 def test_shuffled_visits_every_sample_once():
     assert sorted(row for batch in batches_of() for row in batch) == list(range(100))
     assert [len(batch) for batch in batches_of()] == [16] * 6 + [4]

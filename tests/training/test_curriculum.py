@@ -20,13 +20,13 @@ def stages(**options):
     return [curriculum.stage(epoch) for epoch in range(options["epochs"])]
 
 
-def test_a_third_each_by_default_and_whole_numbers_count_epochs():
-    assert stages(epochs=9) == ["softmax"] * 3 + ["class"] * 3 + ["sample"] * 3
-    assert stages(epochs=40, sample_level=10) == ["softmax"] * 15 + ["class"] * 15 + ["sample"] * 10
+def test_half_of_the_epochs_are_the_class_stage_by_default_and_whole_numbers_count_epochs():
+    assert stages(epochs=12) == ["softmax"] * 2 + ["class"] * 6 + ["sample"] * 4
+    assert stages(epochs=50, sample_level=10) == ["softmax"] * 10 + ["class"] * 30 + ["sample"] * 10
     assert stages(epochs=5, softmax=2, class_level=2, sample_level=1) == ["softmax"] * 2 + ["class"] * 2 + ["sample"]
     assert stages(epochs=4, softmax=1.0, class_level=0.0, sample_level=0.0) == ["softmax"] * 4
     assert stages(epochs=6, softmax=0.5, class_level=0.5, sample_level=0.0) == ["softmax"] * 3 + ["class"] * 3
-    assert stages(epochs=40, sample_level=np.int64(10)) == stages(epochs=40, sample_level=10)
+    assert stages(epochs=50, sample_level=np.int64(10)) == stages(epochs=50, sample_level=10)
     assert stages(epochs=1) == ["softmax"]
     assert stages(epochs=2) == ["softmax", "class"]
 
@@ -71,8 +71,9 @@ def test_the_strength_rises_step_by_step_and_the_sample_level_comes_last():
         if curriculum.wants_uncertainty(epoch):
             curriculum.set_uncertainty(UNCERTAINTY, loss)
     full = math.log(8) / 2
-    assert [s for s, _ in seen[:12]] == [0.0] * 12
-    torch.testing.assert_close(torch.tensor([s for s, _ in seen[12:17]]), full * torch.tensor([0.25, 0.5, 0.75, 1, 1]))
+    assert [s for s, _ in seen[:6]] == [0.0] * 6
+    rising = torch.tensor([0.2, 0.4, 0.6, 0.8, 1, 1])
+    torch.testing.assert_close(torch.tensor([s for s, _ in seen[6:12]]), full * rising)
     assert [t for _, t in seen] == [0.0] * 24 + [1.0] * 12
 
 
@@ -85,7 +86,7 @@ def test_equally_uncertain_classes_get_no_margin_at_all():
 
 
 def test_a_stage_without_its_uncertainty_is_refused():
-    with pytest.raises(InvalidStateError, match="call set_uncertainty at the end of epoch 2"):
+    with pytest.raises(InvalidStateError, match="call set_uncertainty at the end of epoch 1"):
         Curriculum(9).start_epoch(3, UncertaintyMarginLoss(4, 3))
 
 

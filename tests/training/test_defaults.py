@@ -1,14 +1,17 @@
 """What is chosen from the size of the data, and which samples are held out."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
+from equipoise.training import defaults
 from equipoise.training.defaults import (
     choose_batch_size,
-    choose_epochs,
+    choose_length,
     choose_width,
     hold_out,
     suitable_threads,
@@ -71,10 +74,40 @@ def test_a_share_out_of_range_is_refused(share):
 def test_choices_stay_in_their_ranges(samples):
     batch_size = choose_batch_size(samples)
     assert batch_size in {32, 64, 128, 256}
-    assert 15 <= choose_epochs(samples + 1) <= choose_epochs(samples) <= 30
     assert choose_width(samples) in {128, 256, 512}
     assert choose_width(samples) <= choose_width(samples + 1)
     assert batch_size <= choose_batch_size(samples + 1)
+
+
+@given(st.integers(1, 10**9))
+def test_the_length_of_training_is_one_of_steps(samples):
+    """Small data take enough steps and large data not too many; in between, samples are visited equally often."""
+    batch_size = choose_batch_size(samples)
+    length = choose_length(samples, batch_size)
+    steps, visits = length.epochs * length.epoch_batches, defaults.VISITS * math.ceil(samples / batch_size)
+    assert defaults.LEAST_STEPS <= steps < defaults.MOST_STEPS + length.epochs
+    if defaults.LEAST_STEPS < visits < defaults.MOST_STEPS:
+        assert visits <= steps < visits + length.epochs
+
+
+@given(st.integers(1, 10**8), st.sampled_from([32, 64, 256]), st.integers(1, 100))
+def test_epochs_that_were_asked_for_visit_all_samples_so_often(samples, batch_size, epochs):
+    length = choose_length(samples, batch_size, epochs)
+    visit = math.ceil(samples / batch_size)
+    if length.epoch_batches is None:
+        assert length.epochs == epochs
+        assert epochs >= defaults.FEWEST_EPOCHS or visit < 2 * defaults.LEAST_PART
+        return
+    assert epochs < defaults.FEWEST_EPOCHS
+    assert length.epochs % epochs == 0
+    assert length.epoch_batches >= defaults.LEAST_PART
+    assert epochs * visit <= length.epochs * length.epoch_batches < epochs * visit + length.epochs
+
+
+@pytest.mark.parametrize("epochs", [0, 2.5, "3", True])
+def test_epochs_that_are_no_number_of_visits_are_refused(epochs):
+    with pytest.raises(InvalidInputError, match="epochs must be a whole number of at least 1, got"):
+        choose_length(100, 32, epochs)
 
 
 def test_small_steps_take_one_thread_and_the_number_comes_back():

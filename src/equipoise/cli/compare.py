@@ -38,7 +38,7 @@ def compare(
         typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Visits of all samples; default: by their number.")] = None,
     backbone: Annotated[str | None, typer.Option(help="For images, as in training.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Pretrained weights for the backbone.")] = None,
     freeze: Annotated[

@@ -53,7 +53,7 @@ def train(
     ] = None,
     size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
     augment: Annotated[bool, typer.Option(help="Vary images at random while training.")] = True,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Visits of all samples; default: by their number.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
     learning_rate: Annotated[float, typer.Option(help="At the start; it decays to 0.")] = 1e-3,
     dropout: Annotated[float, typer.Option(help="Share dropped; the uncertainty comes from it.")] = 0.5,

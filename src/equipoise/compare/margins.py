@@ -38,8 +38,7 @@ class LateMargins:
 class MarginWatcher:
     """Watches a training: no margin in the softmax stage, the uncertainty's in the class and sample stages.
 
-    The stages are a curriculum's own, a third of the epochs each. A sample level, where the head has one, joins in the
-    last of them.
+    The stages are a curriculum's own. A sample level, where the head has one, joins in the last of them.
     """
 
     def __init__(self, network: Network, data: ArrayData, settings: Settings, late: LateMargins) -> None:

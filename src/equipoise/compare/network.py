@@ -18,7 +18,7 @@ from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Curriculum, Network, Settings, feature_length, train
 from equipoise.training.defaults import (
     choose_batch_size,
-    choose_epochs,
+    choose_length,
     choose_width,
     rows_at_once,
     suitable_threads,
@@ -42,7 +42,8 @@ class FitOptions:
     """What all contestants have in common; None is chosen from the number of training samples, as the estimator does.
 
     Args:
-        epochs, batch_size, width: of training and of the hidden layers.
+        epochs: how often all samples are visited; None takes as many optimiser steps as their number needs.
+        batch_size, width: of training and of the hidden layers.
         learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
         dropout: share dropped between the hidden layers and in front of the class vectors.
         passes: stochastic passes for the class uncertainty, N of the paper.
@@ -70,9 +71,12 @@ class FitOptions:
 
     def settings(self, samples: int, seed: int) -> Settings:
         """Of training on so many ``samples`` with this ``seed``."""
+        batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
+        length = choose_length(samples, batch_size, self.epochs)
         return Settings(
-            epochs=choose_epochs(samples) if self.epochs is None else self.epochs,
-            batch_size=choose_batch_size(samples) if self.batch_size is None else self.batch_size,
+            epochs=length.epochs,
+            epoch_batches=length.epoch_batches,
+            batch_size=batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             seed=seed,

@@ -74,10 +74,10 @@ def _try_all(
     rows, held = hold_out(y, share, seed=seed, groups=groups)
     if len(held) == 0:
         return ()
-    # all rows decide the sizes, so that a setting is tried with the epochs it is later used with
+    # all rows decide the sizes, so that a setting is tried with the batches it is later used with, for as many steps
     sizes = options.settings(len(y), seed)
     width = choose_width(len(y)) if options.width is None else options.width
-    same = replace(options, epochs=sizes.epochs, batch_size=sizes.batch_size, width=width)
+    same = replace(options, batch_size=sizes.batch_size, width=width)
     x_rows, x_held = (x[part] if isinstance(x, np.ndarray) else x.take(part) for part in (rows, held))
     found: list[float | None] = []
     for knob in METHODS[name].grid:

@@ -27,7 +27,8 @@ class TrainOptions:
         weights: a file of pretrained weights for it.
         freeze: use the backbone as it is and train two layers on its features; None does so for VGG16 with weights.
         size: the side of the square that images are brought to.
-        epochs, batch_size: of training.
+        epochs: how often all samples are visited; None takes as many optimiser steps as their number needs.
+        batch_size: samples of a step; None chooses from their number.
         learning_rate: of AdamW, decaying to 0 along a cosine.
         dropout: share dropped between the hidden layers and in front of the class vectors.
         precision: ``bf16`` or ``fp16`` for mixed precision on a GPU.

@@ -2,6 +2,9 @@
 
 import math
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 from equipoise.data import Samples
 from equipoise.data.split_file import save_split
 from equipoise.data.summary import summarize
-from equipoise.errors import EquipoiseError
+from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimator import UncertaintyBalancedClassifier
 from equipoise.evaluation import Scores
 from equipoise.runs.division import Division, GivenSamples, divide
@@ -103,7 +106,8 @@ def train_run(
         save_split(division.split, folder / SPLIT, samples=division.total)
     rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
     begun = time.perf_counter()
-    estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
+    with _noted(told):
+        estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, estimator, train.attributes)
     answered, found, before = _tested(model, estimator, division, tested, folder, options.seed)
@@ -130,6 +134,23 @@ def train_run(
         _report(folder),
         seconds,
     )
+
+
+@contextmanager
+def _noted(told: Watcher) -> Iterator[None]:
+    """Pass on a warning about too short a training as a note, when it comes."""
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, ShortTrainingWarning):
+                told.note(str(message))
+            else:
+                before(message, category, *where, **more)
+
+        warnings.simplefilter("always", ShortTrainingWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _report(folder: Path) -> Path:

@@ -91,6 +91,8 @@ class EpochBatches(BatchSampler):
         order: ``"shuffled"`` or ``"balanced"``.
         held_back: rows that take no part before the epoch ``given_back``, (n,).
         given_back: that epoch, from 0.
+        batches: of an epoch; the next one goes on where it stopped, so that an epoch may be a part of large data, or
+            several visits of small data. None visits all rows once.
 
     >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
     >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, given_back=1)
@@ -98,6 +100,8 @@ class EpochBatches(BatchSampler):
     (2, 2)
     >>> sorted(row for batch in batches for row in batch)  # of epoch 0
     [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    >>> len(EpochBatches(y, 5, seed=0, batches=3))  # one and a half visits
+    3
     """
 
     def __init__(
@@ -109,13 +113,14 @@ class EpochBatches(BatchSampler):
         order: Order = "shuffled",
         held_back: Tensor | None = None,
         given_back: int = 0,
+        batches: int | None = None,
     ) -> None:
         if order not in ("shuffled", "balanced"):
             raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
         if order == "balanced" and y.ndim != 1:
             raise InvalidInputError("a balanced order needs one label a sample; several labels have no common balance.")
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
-        self.y, self.seed, self.order = y, seed, order
+        self.y, self.seed, self.order, self.batches = y, seed, order, batches
         self.epoch, self.start = 0, 0
         self.given_back = 0 if held_back is None else given_back
         kept = torch.ones(len(y), dtype=torch.bool)
@@ -127,17 +132,27 @@ class EpochBatches(BatchSampler):
         return self.batches_in(self.epoch)
 
     def batches_in(self, epoch: int) -> int:
-        """How many batches an ``epoch`` has; a last one of a single sample is left out."""
+        """How many batches an ``epoch`` has."""
+        return self.batches_of_all(epoch) if self.batches is None else self.batches
+
+    def batches_of_all(self, epoch: int) -> int:
+        """Batches of all rows that take part in an ``epoch``; a last one of a single sample is left out."""
         full, rest = divmod(len(self.kept if epoch < self.given_back else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
     def __iter__(self) -> Iterator[list[int]]:
-        rows = self._rows().numpy()
-        for number in range(self.start, len(self)):
-            yield rows[number * self.batch_size : (number + 1) * self.batch_size].tolist()
+        since = self.given_back if self.epoch >= self.given_back else 0  # the rows that take part change there
+        whole, done = self.batches_of_all(self.epoch), (self.epoch - since) * len(self)
+        visit, rows = -1, np.empty(0, dtype=np.int64)
+        for number in range(done + self.start, done + len(self)):
+            before, place = divmod(number, whole)
+            if before != visit:  # all rows have been visited once more
+                visit, rows = before, self._rows(since + before).numpy()
+            yield rows[place * self.batch_size : (place + 1) * self.batch_size].tolist()
 
-    def _rows(self) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+    def _rows(self, visit: int) -> Tensor:
+        """The order in which all rows of this epoch are visited for the ``visit``-th time."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
         rows = self.kept if self.epoch < self.given_back else torch.arange(len(self.y))
         if self.order == "shuffled":
             return rows[torch.randperm(len(rows), generator=generator)]

@@ -1,5 +1,7 @@
 """The paper's progressive training: softmax, then the class level, then the sample level."""
 
+import math
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -9,11 +11,16 @@ from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training.measure import count_labels
 from equipoise.training.network import head_logits
-from equipoise.training.prepare import is_number, is_whole
+from equipoise.training.prepare import is_number, is_whole, whole_number
 from equipoise.training.scaling import Scaling, fit_scaling
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
+
+SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
+"""Shares of the epochs: class margins need more steps than the estimate that they come from."""
+CLASS_STEPS = 300
+"""Optimiser steps of the class stage below which methods that have their margins from the first step on are ahead."""
 
 Stage = Literal["softmax", "class", "sample"]
 StrengthRule = Literal["uncertainty", "feedback"]
@@ -47,8 +54,9 @@ class Curriculum:
 
     Args:
         epochs: how many there are in all.
-        softmax, class_level, sample_level: share of the epochs a stage takes; a whole number (``sample_level=10``)
-            counts epochs. The softmax stage takes what rounding leaves, and at least one epoch.
+        softmax, class_level, sample_level: share of the epochs a stage takes, by default a sixth, half and a third; a
+            whole number (``sample_level=10``) counts epochs. The softmax stage takes what rounding leaves, and at least
+            one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
             ``margins_from_uncertainty``.
         strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
@@ -62,9 +70,9 @@ class Curriculum:
         self,
         epochs: int,
         *,
-        softmax: float = 1 / 3,
-        class_level: float = 1 / 3,
-        sample_level: float = 1 / 3,
+        softmax: float = SOFTMAX,
+        class_level: float = CLASS_LEVEL,
+        sample_level: float = SAMPLE_LEVEL,
         kind: UncertaintyKind = "unresolved",
         m_max: float = 3.0,
         rule: MarginRule = "log",
@@ -72,8 +80,7 @@ class Curriculum:
         feedback: float = 0.5,
         held_back: float = 0.1,
     ) -> None:
-        if not is_whole(epochs) or epochs < 1:
-            raise InvalidInputError(f"epochs must be a whole number of at least 1, got {epochs!r}.")
+        epochs = whole_number("epochs", epochs, 1)
         if kind not in get_args(UncertaintyKind):
             raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
         if strength not in get_args(StrengthRule):
@@ -114,6 +121,23 @@ class Curriculum:
         """How much of the strength an ``epoch`` has: rising over the first sixth of what follows the softmax stage."""
         rising = max(1, (self.epochs - self.class_start) // 6)
         return min(1.0, max(0, epoch - self.class_start + 1) / rising)
+
+    def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
+        """A sentence if the class stage has too few optimiser steps for the margins to act.
+
+        Args:
+            steps: of each epoch.
+            visit: of one visit of all samples, which is an epoch unless epochs are parts of the samples.
+        """
+        taken, left_out = sum(steps[self.class_start : self.sample_start]), self.class_start == self.sample_start
+        if taken >= CLASS_STEPS or (left_out and self.class_start < self.epochs):
+            return None
+        share = (self.sample_start - self.class_start) / self.epochs or CLASS_LEVEL
+        enough = math.ceil(CLASS_STEPS / share / visit)
+        return (
+            f"the class stage has {taken} optimiser steps, and margins need about {CLASS_STEPS} to act; give "
+            f"epochs={enough} or more, or leave epochs out."
+        )
 
     def wants_uncertainty(self, epoch: int) -> bool:
         """Whether the epoch that just ended is the last of the softmax stage."""
@@ -211,7 +235,7 @@ def _boundaries(epochs: int, softmax: float, class_level: float, sample_level: f
     whole = sum(shares) or 1.0
     counted = [int(stage) if _counts_epochs(stage) else int(left * stage / whole + 1e-9) for stage in stages]
     if class_level + sample_level > 0 and epochs > 1 and counted[1] + counted[2] == 0:
-        counted[1] = 1  # too few epochs for a third of them: one of the class level at least
+        counted[1] = 1  # too few epochs for their shares: one of the class level at least
     sample_start = epochs - counted[2]
     return max(1, sample_start - counted[1]), max(1, sample_start)
 

@@ -3,12 +3,23 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from equipoise.data.splits import held_rows
 from equipoise.errors import InvalidInputError
+from equipoise.training.prepare import whole_number
+
+LEAST_STEPS, MOST_STEPS = 2_000, 6_000
+"""Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
+VISITS = 15
+"""How often a sample is visited between the two."""
+EPOCHS = 30
+"""Into how many epochs these steps are divided, for records, checkpoints and stages."""
+FEWEST_EPOCHS, LEAST_PART = 6, 100
+"""Fewer visits of large data are divided into so many epochs, of so many batches at least."""
 
 SMALL_STEP = 5e8
 """Floating-point operations of a training step below which a second thread waits more than it works."""
@@ -19,10 +30,35 @@ def choose_batch_size(samples: int) -> int:
     return int(2 ** min(8, max(5, round(math.log2(max(samples, 1) / 40)))))
 
 
-def choose_epochs(samples: int) -> int:
-    """30 up to 5,000 samples, 15 from 20,000 on, and evenly in the logarithm between."""
-    between = math.log(max(samples, 1) / 5_000) / math.log(4)
-    return round(30 - 15 * min(1.0, max(0.0, between)))
+class Length(NamedTuple):
+    """How long training takes.
+
+    Args:
+        epochs: of which each has a record and a checkpoint, and of which the stages have whole numbers.
+        epoch_batches: batches of an epoch; None visits all samples once.
+    """
+
+    epochs: int
+    epoch_batches: int | None
+
+
+def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> Length:
+    """From the size of the data, or from how often, ``epochs``, all samples are to be visited.
+
+    Small data are visited again and again until enough steps are taken; of large data an epoch is a part. A few visits
+    of large data, too, are cut into parts, so that each stage has an epoch at least.
+
+    >>> choose_length(500, 32), choose_length(1_000_000, 256)
+    (Length(epochs=30, epoch_batches=67), Length(epochs=30, epoch_batches=200))
+    >>> choose_length(500, 32, epochs=40), choose_length(1_000_000, 256, epochs=2)
+    (Length(epochs=40, epoch_batches=None), Length(epochs=6, epoch_batches=1303))
+    """
+    visit = math.ceil(max(samples, 1) / whole_number("batch_size", batch_size, 1))
+    if epochs is None:
+        return Length(EPOCHS, math.ceil(min(max(LEAST_STEPS, VISITS * visit), MOST_STEPS) / EPOCHS))
+    epochs = whole_number("epochs", epochs, 1)
+    parts = min(math.ceil(FEWEST_EPOCHS / epochs), visit // LEAST_PART)
+    return Length(epochs * parts, math.ceil(visit / parts)) if parts > 1 else Length(epochs, None)
 
 
 def choose_width(samples: int) -> int:

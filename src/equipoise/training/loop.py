@@ -2,15 +2,16 @@
 
 import math
 import time
+import warnings
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
-from equipoise.training.batches import ArrayData, capped_sample
+from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.defaults import hold_out
 from equipoise.training.identity import run_identity
@@ -62,8 +63,7 @@ def train(
     torch.manual_seed(settings.seed + accelerator.process_index)
     back = _held_back(data, settings, curriculum)
     loader, batches = make_loader(data, settings, accelerator, held_back=back, given_back=_given_back(curriculum))
-    steps = sum(math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs))
-    optimizer, scheduler = make_optimizer(network, settings, steps)
+    optimizer, scheduler = make_optimizer(network, settings, sum(_steps(batches, settings, curriculum)))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
     counts = class_counts(data.y, network.head.classes)
     held_out = None if validation is None else Validation(accelerator, validation, counts)
@@ -90,7 +90,8 @@ def train(
                 position.advance(value)
                 watcher.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
-            record = {"epoch": epoch, "stage": stage, "loss": _over_processes(accelerator, position.mean_loss())}
+            record: Record = {"epoch": epoch, "stage": stage, "steps": math.ceil(position.step / settings.accumulate)}
+            record["loss"] = _over_processes(accelerator, position.mean_loss())
             if curriculum is not None and curriculum.wants_uncertainty(epoch):
                 run.keep_weights("softmax")
             record |= _correction(trainee, data, back, epoch) | _end_epoch(trainee, data, settings, held_out, epoch)
@@ -131,6 +132,15 @@ def _check_together(
         raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
     if curriculum.strength == "feedback" and validation is None:
         raise InvalidInputError("strength='feedback' is measured on held-out samples; hold some out.")
+
+
+def _steps(batches: EpochBatches, settings: Settings, curriculum: Curriculum | None) -> list[int]:
+    """Optimiser steps of each epoch, with a warning where they are too few for a stage."""
+    steps = [math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs)]
+    visit = math.ceil(batches.batches_of_all(0) / settings.accumulate)
+    if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
+        warnings.warn(short, ShortTrainingWarning, stacklevel=3)
+    return steps
 
 
 def _given_back(curriculum: Curriculum | None) -> int:

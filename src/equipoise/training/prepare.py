@@ -35,6 +35,8 @@ class Settings:
     Args:
         epochs: how many.
         batch_size: samples of a batch, over all processes.
+        epoch_batches: batches of an epoch, of which the next one goes on where it stopped: a part of large data, or
+            several visits of small data. None visits all samples once.
         learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
         seed: of the order, of dropout and of what is held out.
         order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
@@ -59,12 +61,13 @@ class Settings:
     cap: int = 200
     checkpoint_steps: int | None = None
     patience: int | None = None
+    epoch_batches: int | None = None
 
     def __post_init__(self) -> None:
         least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "cap": 1, "passes": 2, "seed": 0}
         for name, lowest in least.items():
             self._whole(name, lowest)
-        for name in ("checkpoint_steps", "patience"):
+        for name in ("checkpoint_steps", "patience", "epoch_batches"):
             if getattr(self, name) is not None:
                 self._whole(name, 1)
         for name in ("learning_rate", "weight_decay"):
@@ -77,10 +80,14 @@ class Settings:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
 
     def _whole(self, name: str, lowest: int) -> None:
-        value = getattr(self, name)
-        if not is_whole(value) or value < lowest:
-            raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
-        object.__setattr__(self, name, int(value))  # numpy's numbers become Python's
+        object.__setattr__(self, name, whole_number(name, getattr(self, name), lowest))
+
+
+def whole_number(name: str, value: Any, lowest: int) -> int:
+    """Python's number for Python's or numpy's own; others, and those below ``lowest``, are refused by ``name``."""
+    if not is_whole(value) or value < lowest:
+        raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
+    return int(value)
 
 
 def is_whole(value: object) -> bool:
@@ -150,7 +157,13 @@ def make_loader(
     processes = int(accelerator.num_processes)
     size = math.ceil(settings.batch_size / processes) * processes
     batches = EpochBatches(
-        data.y, size, seed=settings.seed, order=settings.order, held_back=held_back, given_back=given_back
+        data.y,
+        size,
+        seed=settings.seed,
+        order=settings.order,
+        held_back=held_back,
+        given_back=given_back,
+        batches=settings.epoch_batches,
     )
     # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
     workers = _workers(data, processes)
