@@ -49,6 +49,11 @@ def fuzz_section() -> list[str]:
         "A fault is anything but a file read or refused in one sentence: another error, a warning, more than 5 seconds "
         "of processor time or 300 MB for a file, a process that dies.",
         "",
+        "Small files made to break these limits are tested one by one (`tests/faults/test_limits.py`): a packed "
+        "file may unpack to 32 MB, or to 100 times its own size if that is more; a table has at most 100,000 columns, "
+        "a file of options 65,536 letters and 100 dots in a line, a file of weights 20,000 tensors, JSON a million "
+        "lists and objects.",
+        "",
         "The tests do this for a minute in all; for longer:",
         "",
         "```text",

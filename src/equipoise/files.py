@@ -164,7 +164,7 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
         raise InvalidInputError(f"{where} is damaged, or its parts contradict each other; {remedy}.") from error
 
 
-def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**31) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, NDArray[Any]]:
     """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded, by
     ``most_bytes`` or by what a file of this size holds if nothing in it was made to be small."""
     try:

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.bounded import load_tensors, parse_json
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.evaluation.calibrated import Calibrated
-from equipoise.files import DiskFullError, check_plain, read_plain, write_atomically
+from equipoise.files import DiskFullError, read_plain, write_atomically
 from equipoise.losses import ClassVectorLoss
 from equipoise.schema import MODEL, check
 from equipoise.training.checkpoint import of_prefix, with_prefix
@@ -82,9 +83,8 @@ def load_model(folder: Path) -> SavedModel:
     """Read both files, checked field by field."""
     path = folder / RECORD
     try:
-        record = json.loads(read_plain(path, most_bytes=LARGEST_RECORD))
-        check_plain(folder / TENSORS)
-        tensors = safetensors.torch.load_file(folder / TENSORS)
+        record = parse_json(read_plain(path, most_bytes=LARGEST_RECORD))
+        tensors = load_tensors(folder / TENSORS)
     except OSError as error:
         raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
     except (ValueError, RecursionError, safetensors.SafetensorError) as error:

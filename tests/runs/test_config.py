@@ -40,7 +40,12 @@ def test_a_runs_own_record_is_such_a_file(tmp_path):
         ("test-share = true", r"test-share must be a number, got True"),
         ("freeze = 1", r"options\.toml: freeze must be true or false, got 1"),
         ("target = 3", r"options\.toml: target must be text, got 3"),
-        (f"target{'.b' * 800} = 3", r"options\.toml: target must be text, got a table"),  # too deep to print
+        (f"target{'.b' * 90} = 3", r"options\.toml: target must be text, got a table"),
+        (
+            f"target{'.b' * 800} = 3",
+            r"is no valid TOML or JSON \(a line has more than 100 dots\); correct",
+        ),
+        (f"# {'a' * 2**16}", r"\(it has 65,538 letters, more than the 65,536 that are read\); correct it"),
         (f"target = [0x{'1' * 5000}]", r"options\.toml: target must be text, got a list"),  # too long to print
         ("epochs = ", r"options\.toml is no valid TOML or JSON \(.*\); correct it"),
     ],

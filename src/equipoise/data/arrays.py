@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.bounded import open_arrays
 from equipoise.data.labels import labels_of
 from equipoise.data.samples import Part, Samples
 from equipoise.errors import InvalidInputError, listed
@@ -29,7 +30,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(damaged)
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+        with open_arrays(path) as archive:
             names = set(archive.files)
             pairs = _pairs(names)
             if not pairs:

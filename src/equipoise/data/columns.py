@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.column import Column, all_text, column_from_json, encode_column, learn_column
+from equipoise.data.delimited import check_names
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 FORMAT = 1
@@ -129,7 +130,5 @@ def _table(frame: Any) -> Any:
             raise InvalidInputError(f"a table has rows and columns, got an array of shape {values.shape}.")
         frame = pd.DataFrame(values, columns=[f"x{position}" for position in range(1, values.shape[1] + 1)])
     names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"the table has more than one column named {twice!r}; give each its own name.")
+    check_names(names, "the table")
     return frame.set_axis(names, axis=1).reset_index(drop=True)

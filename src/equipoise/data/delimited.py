@@ -8,6 +8,7 @@ import lzma
 import re
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import IO, Any
 
 import pandas as pd
 
+from equipoise.bounded import check_unpacked, most_unpacked
 from equipoise.errors import InvalidInputError
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -25,6 +27,8 @@ MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>",
 """What stands for a missing value. The word None does not: it is a class in many a table."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SAMPLE_ROWS, SAMPLE_CHARACTERS = 100, 1 << 22
+MOST_COLUMNS = 100_000
+DECIMALS = re.compile(r"[+-]?\d+([.,])\d+")
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -107,9 +111,9 @@ def _unusual_delimiter(lines: Sequence[str]) -> str:
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
     """Data frames of up to ``rows`` rows, in order; the columns in ``text`` as they stand there, not as numbers."""
     header = list(layout.header)
-    with clear_errors(layout.path):
+    with clear_errors(layout.path), _open(layout.path, None) as file:
         reader = pd.read_csv(
-            layout.path,
+            file,
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
             header=0,
             names=header,
@@ -203,10 +207,30 @@ def _encoding(path: Path) -> str:
 
 
 def _open(path: Path, encoding: str | None) -> IO[Any]:
-    opener = OPENERS.get(path.suffix.lower(), open)
-    if encoding is None:
-        return opener(path, "rb")  # type: ignore[no-any-return]
-    return opener(path, "rt", encoding=encoding, newline="")  # type: ignore[no-any-return]
+    opener = OPENERS.get(path.suffix.lower())
+    file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener(path, "rb"), path))
+    return file if encoding is None else io.TextIOWrapper(file, encoding=encoding, newline="")
+
+
+class _Unpacked(io.RawIOBase):
+    """A packed table as it unpacks, up to many times its size."""
+
+    def __init__(self, packed: Any, path: Path) -> None:
+        self.packed, self.path, self.size, self.most = packed, path, 0, most_unpacked(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = int(self.packed.readinto(buffer))
+        self.size += count
+        if self.size > self.most:
+            check_unpacked(self.path, self.size, remedy="if that is right, unpack it and give the table itself")
+        return count
+
+    def close(self) -> None:
+        self.packed.close()
+        super().close()
 
 
 def _stripped(lines: Any, delimiter: str) -> Iterator[str]:
@@ -229,20 +253,29 @@ def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
             "add a first line that names the columns."
         )
     header = tuple(name or f"unnamed {position}" for position, name in enumerate(names, start=1))
-    twice = sorted({name for name in header if header.count(name) > 1}) if len(set(header)) < len(header) else []
-    if twice:
-        raise InvalidInputError(f"{path} has more than one column named {twice[0]!r}; give each its own name.")
+    check_names(header, path)
     return header
+
+
+def check_names(names: Sequence[str], where: object) -> None:
+    """Refuse a table with too many columns, or with two of one name."""
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInputError(
+            f"{where} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that are read; check the "
+            "delimiter, or exchange rows and columns."
+        )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidInputError(f"{where} has more than one column named {twice[0]!r}; give each its own name.")
 
 
 def _decimal(lines: Sequence[str], delimiter: str) -> str:
     """A comma where fields look like 1,5 and none like 1.5."""
     if delimiter == ",":
         return "."
-    edge = re.escape(delimiter)
-    start, end = rf"(?:^|{edge})[\s\"]*[+-]?\d+", rf"\d+[\s\"]*(?:{edge}|$)"
-    commas, points = (re.compile(f"{start}{sign}{end}") for sign in (",", r"\."))
-    return "," if any(map(commas.search, lines)) and not any(map(points.search, lines)) else "."
+    fields = (field.strip(' "\t\r\n') for line in lines for field in line.split(delimiter))
+    signs = {found[1] for field in fields if (found := DECIMALS.fullmatch(field))}
+    return "," if signs == {","} else "."
 
 
 def _is_number(text: str) -> bool:

@@ -25,6 +25,8 @@ SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
+LONGEST_FORM = 60
+"""Letters of a number or date that a person has written; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\b(?:{MONTHS})[a-z]*\b.*\d{{2}}.*")
 
@@ -34,6 +36,8 @@ def plain(value: Any, form: str) -> Any:
     if form == PLAIN or not isinstance(value, str):
         return value
     text = value.strip()
+    if len(text) > LONGEST_FORM:
+        return None
     if form in DATES:
         found = DATES[form].fullmatch(text)
         return None if found is None else _iso(found)
@@ -49,4 +53,4 @@ def _iso(found: re.Match[str]) -> str:
 
 def may_be_a_form(word: str) -> bool:
     """Whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
-    return SOME_FORM.fullmatch(word) is not None
+    return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None

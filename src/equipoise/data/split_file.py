@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError
 from equipoise.files import write_atomically
 
@@ -73,7 +74,7 @@ def load_split(path: Path, *, samples: int) -> Split:
         samples: how many there are.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,6 @@
 """Tables: CSV, Parquet, ``.npz``, data frames and arrays, with the column that is to be learnt."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data.arrays import read_arrays, read_npz
-from equipoise.data.delimited import Layout, clear_errors, find_layout, read_parts
+from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
 from equipoise.data.labels import choose_target, labels_of, multilabel_of
+from equipoise.data.parquet import SUFFIXES as PARQUET
+from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.samples import Samples
 from equipoise.data.values import fits_float32, without_blanks
 from equipoise.errors import InvalidInputError
-from equipoise.files import DAMAGE
 
-PARQUET = (".parquet", ".pq")
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
 
@@ -46,9 +45,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
     if path.suffix.lower() in PARQUET:
-        with _parquet(path) as file:
-            frame = _frame(file.read())
-        return _with_target(frame, target, str(path))
+        return _with_target(read_parquet(path), target, str(path))
     layout = find_layout(path)
     _check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
@@ -72,9 +69,7 @@ def iterate_table(source: str | Path, *, rows: int = PART_ROWS, text: Collection
     if path.suffix.lower() not in PARQUET:
         yield from read_parts(find_layout(path), rows=rows, text=text)
         return
-    with _parquet(path) as file:
-        for batch in file.iter_batches(batch_size=rows):
-            yield _frame(batch)
+    yield from parquet_parts(path, rows=rows)
 
 
 def _file(source: object) -> Path:
@@ -90,37 +85,15 @@ def _file(source: object) -> Path:
     return path
 
 
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise InvalidInputError(
-            f"reading {path} needs pyarrow; install it by `pip install 'equipoise[parquet]'`."
-        ) from None
-    try:
-        with clear_errors(path), pyarrow.parquet.ParquetFile(path) as file:
-            yield file
-    except InvalidInputError:
-        raise
-    except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas keeps notes of its own in the file
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
-
-
-def _frame(part: Any) -> Any:
-    """A part of a Parquet file as pandas has it, once its texts are known to be UTF-8: pandas finds out much later."""
-    part.validate(full=True)
-    return part.to_pandas()
-
-
 def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
     """Every row, column by column: floats take half the room where a network would not use the rest."""
-    parts = [_smaller(part) for part in read_parts(layout, rows=PART_ROWS, text=text)]
-    if not parts or not any(map(len, parts)):
+    parts, rows = [], 0
+    for part in read_parts(layout, rows=PART_ROWS, text=text):
+        rows += len(part)
+        parts.append({name: _smaller(column) for name, column in part.items()})  # to take a frame apart is quadratic
+    if not rows:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
-    mixed = [name for name in layout.header if len({_kind(part[name]) for part in parts} - {""}) > 1]
+    mixed = [name for name in layout.header if len(parts) > 1 and len({_kind(part[name]) for part in parts} - {""}) > 1]
     if mixed:  # numbers here and words there: all of it as it stands in the file
         again = list(read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed))
     columns = {}
@@ -130,12 +103,12 @@ def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
     return pd.DataFrame(columns, copy=False)
 
 
-def _smaller(part: Any) -> Any:
-    for name in part.columns[[kind == np.float64 for kind in part.dtypes]]:
-        values = part[name].to_numpy()
-        if not np.nanmax(np.abs(values), initial=0) >= EXACT_IN_FLOAT32 and fits_float32(values):
-            part[name] = values.astype(np.float32)
-    return part
+def _smaller(column: Any) -> Any:
+    if column.dtype != np.float64:
+        return column
+    values = column.to_numpy()
+    exact = not np.nanmax(np.abs(values), initial=0) >= EXACT_IN_FLOAT32 and fits_float32(values)
+    return column.astype(np.float32) if exact else column
 
 
 def _kind(column: Any) -> str:
@@ -161,9 +134,7 @@ def _check_columns(names: Sequence[object], where: str) -> None:
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:
     """The columns named as text, divided into x and y."""
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidInputError(f"{where} has more than one column named {twice[0]!r}; give each its own name.")
+    check_names(names, where)
     _check_columns(names, where)
     chosen = choose_target(names, target, where)
     if len(frame) == 0:

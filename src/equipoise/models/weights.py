@@ -2,14 +2,15 @@
 
 import pickle
 import re
+import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from equipoise.bounded import check_unpacked, load_tensors
 from equipoise.errors import InvalidInputError
 
 PICKLED = (".pth", ".pt", ".bin", ".ckpt")
@@ -64,8 +65,14 @@ def _read(path: Path) -> Any:
         raise InvalidInputError(f"there is no file of weights at {path}; check the path.")
     try:
         if path.suffix == ".safetensors":
-            return safetensors.torch.load_file(path)
+            return load_tensors(path)
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                size = sum(info.file_size for info in archive.infolist())
+            check_unpacked(path, size, remedy="save it by torch.save, which packs nothing")
         return torch.load(path, map_location="cpu", weights_only=True)
+    except InvalidInputError:
+        raise
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); check its permissions.") from error
     except pickle.UnpicklingError as error:

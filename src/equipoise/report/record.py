@@ -1,6 +1,5 @@
 """What a run's folder holds, read and checked; files of a stranger are data only, nothing in them is executed."""
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.bounded import parse_json
 from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.files import foreign_files, load_arrays, read_plain
@@ -182,7 +182,7 @@ def _is_number(value: Any) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(read_plain(path, most_bytes=LARGEST_FILE))
+        value = parse_json(read_plain(path, most_bytes=LARGEST_FILE))
     except (OSError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{path} cannot be read ({reason}); train anew.") from error
@@ -201,7 +201,7 @@ def _epochs(path: Path) -> list[dict[str, Any]]:
     lines = content.decode(errors="replace").splitlines()
     for line in lines:
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except (ValueError, RecursionError):
             continue
         if fits(record, EPOCH):

@@ -1,6 +1,5 @@
 """The class mix where a run is used: named, read from a file, or estimated from the samples themselves."""
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import estimate_prior
 from equipoise.files import read_plain
@@ -105,7 +105,7 @@ def _pairs(text: str) -> dict[str, Any]:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_plain(path, most_bytes=LARGEST_FILE))
+        found = parse_json(read_plain(path, most_bytes=LARGEST_FILE))
     except OSError as error:
         raise InvalidInputError(f"the class mix {path} cannot be read ({error.strerror}); check the path.") from error
     except (ValueError, RecursionError) as error:

@@ -1,13 +1,13 @@
 """Options from a file: TOML, or the ``run.json`` of another run."""
 
 import difflib
-import json
 import sys
 import types
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError
 from equipoise.files import read_plain
 from equipoise.runs.folder import LARGEST_RECORD
@@ -16,6 +16,8 @@ from equipoise.runs.options import TrainOptions
 OUT = "out"
 """The one key beside the options: the run's folder."""
 MOST = 10**300
+LONGEST_TOML, MOST_DOTS = 2**16, 100
+"""Letters of a file of options, and dots in a line of it: a key's parts take memory by the square of their number."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -45,7 +47,7 @@ def _content(path: Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
     try:
-        content = json.loads(text) if path.suffix.lower() == ".json" else _toml(text)
+        content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{path} is no valid TOML or JSON ({reason}); correct it.") from error
@@ -59,6 +61,10 @@ def _toml(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    if len(text) > LONGEST_TOML:
+        raise ValueError(f"it has {len(text):,} letters, more than the {LONGEST_TOML:,} that are read")
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line has more than {MOST_DOTS} dots")
     return tomllib.loads(text)
 
 

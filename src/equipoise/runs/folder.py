@@ -11,6 +11,7 @@ import sklearn
 import torch
 
 from equipoise import __version__
+from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.files import DiskFullError, read_plain, remove_abandoned, write_atomically
 from equipoise.runs.options import TrainOptions
@@ -72,7 +73,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InvalidInputError(f"{folder} holds no run; give a folder that `equipoise train` has written.")
     try:
-        record = json.loads(read_plain(path, most_bytes=LARGEST_RECORD))
+        record = parse_json(read_plain(path, most_bytes=LARGEST_RECORD))
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({error.strerror}); check the folder.") from error
     except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ import safetensors
 import safetensors.torch
 from numpy.typing import NDArray
 
+from equipoise.bounded import load_tensors
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores
 from equipoise.files import write_atomically
@@ -115,7 +116,7 @@ def network_before(network: Network, weights: Path) -> Network:
     """The same network with the weights of an earlier moment."""
     earlier = copy.deepcopy(network)
     try:
-        earlier.load_state_dict(safetensors.torch.load_file(weights))
+        earlier.load_state_dict(load_tensors(weights))
     except (safetensors.SafetensorError, RuntimeError, OSError) as error:
         raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
     return earlier

@@ -11,10 +11,11 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
+from equipoise.bounded import load_tensors, open_tensors
 from equipoise.data.columns import TableEncoder
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.files import check_plain, write_atomically
+from equipoise.files import write_atomically
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.runs.folder import MODEL
 from equipoise.runs.options import TrainOptions
@@ -152,8 +153,7 @@ def load_backbone(
     known = _checked_description(described, folder)
     path, prefix = (folder / EXTRACTOR, "") if frozen else (folder / MODEL, "network/backbone.")
     try:
-        check_plain(path)
-        with safetensors.safe_open(path, framework="pt") as file:
+        with open_tensors(path) as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
@@ -166,7 +166,7 @@ def load_backbone(
     backbone = image_backbone(known["name"], dropout=dropout, frozen=frozen)
     if frozen:
         try:
-            backbone.load_state_dict(safetensors.torch.load_file(path))
+            backbone.load_state_dict(load_tensors(path))
         except (RuntimeError, safetensors.SafetensorError) as error:
             raise InvalidInputError(f"the weights in {path} do not fit {known['name']}: {error}.") from error
     return backbone.eval(), known

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.bounded import open_arrays
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.open import open_data
@@ -106,7 +107,7 @@ def _table(model: RunModel, path: Path) -> Iterator[Part]:
 def _array_parts(model: RunModel, path: Path) -> Iterator[Part]:
     """The array X of a ``.npz`` file."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+        with open_arrays(path) as archive:
             names = [name for name in ARRAYS if name in archive.files] or archive.files
             if len(names) == 0:
                 raise InvalidInputError(f"{path} must hold an array X, got none.")

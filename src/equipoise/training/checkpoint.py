@@ -10,8 +10,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from equipoise.bounded import open_tensors, parse_json
 from equipoise.errors import InvalidInputError
-from equipoise.files import check_plain, remove_abandoned, write_atomically
+from equipoise.files import remove_abandoned, write_atomically
 
 State = dict[str, Any]
 
@@ -40,9 +41,8 @@ class Checkpoints:
         """The newest checkpoint that can be read, or None; one that cannot is passed over with a warning."""
         for path in reversed(self._paths()):
             try:
-                check_plain(path)
-                with safetensors.safe_open(path, framework="pt") as file:
-                    state = json.loads((file.metadata() or {})["state"])
+                with open_tensors(path) as file:
+                    state = parse_json((file.metadata() or {})["state"])
                     if not isinstance(state, dict):
                         raise ValueError("its state is no object")
                     return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118

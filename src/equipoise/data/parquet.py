@@ -1,0 +1,111 @@
+"""Parquet files, a part at a time, within bounds: a few bytes of them can stand for gigabytes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from equipoise.bounded import check_unpacked
+from equipoise.data.delimited import clear_errors
+from equipoise.errors import InvalidInputError
+from equipoise.files import DAMAGE
+
+SUFFIXES = (".parquet", ".pq")
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+TEXT = "BYTE_ARRAY"
+REMEDY = "leave out columns of long text, or save the table as CSV"
+
+
+def read_parquet(path: Path) -> Any:
+    """The whole table as a data frame."""
+    with _parquet(path) as (arrow, file):
+        metadata = file.metadata
+        fixed = sum(_width(metadata.schema.column(place)) for place in range(metadata.num_columns))
+        check_unpacked(path, fixed * metadata.num_rows, remedy=REMEDY)
+        batches, size = [], 0
+        for batch in _batches(path, file, rows=2**14):
+            size += batch.nbytes
+            check_unpacked(path, size, remedy=REMEDY)
+            batches.append(batch)
+        return _frame(arrow.Table.from_batches(batches, schema=file.schema_arrow))
+
+
+def parquet_parts(path: Path, *, rows: int) -> Iterator[Any]:
+    """Data frames of up to ``rows`` rows."""
+    with _parquet(path) as (_, file):
+        for batch in _batches(path, file, rows=rows):
+            yield _frame(batch)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InvalidInputError(
+            f"reading {path} needs pyarrow; install it by `pip install 'equipoise[parquet]'`."
+        ) from None
+    try:
+        with clear_errors(path), pyarrow.parquet.ParquetFile(path) as file:
+            yield pyarrow, file
+    except InvalidInputError:
+        raise
+    except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas keeps notes of its own in the file
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
+
+
+def _width(column: Any) -> int:
+    """Bytes of a cell; of text none, for its length differs."""
+    return int(column.length) if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else WIDTHS.get(column.physical_type, 0)
+
+
+def _batches(path: Path, file: Any, *, rows: int) -> Iterator[Any]:
+    """Record batches; repeated text is kept once until its size in full is known to be within the bounds."""
+    import pyarrow.parquet
+
+    once = _repeated_text(path, file.metadata, rows=rows)
+    kept = {field.name for field in file.schema_arrow if str(field.type).startswith("dictionary")}
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=once) as opened:
+        for batch in opened.iter_batches(batch_size=rows):
+            check_unpacked(
+                path, sum(_full_size(batch.column(name)) for name in once if name not in kept), remedy=REMEDY
+            )
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, file.schema_arrow, strict=True)]
+            yield pyarrow.RecordBatch.from_arrays(columns, schema=file.schema_arrow)
+
+
+def _repeated_text(path: Path, metadata: Any, *, rows: int) -> list[str]:
+    """The columns whose texts stand in the file once, however many cells have them, by name."""
+    size, found = 0, set()
+    for group in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(place)
+            size += chunk.total_uncompressed_size
+            if chunk.physical_type != TEXT or not any("DICTIONARY" in encoding for encoding in chunk.encodings):
+                continue
+            if metadata.schema.column(place).max_repetition_level or "." in chunk.path_in_schema:  # within lists
+                full = min(rows, chunk.num_values) * chunk.total_uncompressed_size
+                column = chunk.path_in_schema.split(".")[0]
+                check_unpacked(path, full, remedy=f"leave out the column {column!r}, whose cells hold several values")
+            else:
+                found.add(chunk.path_in_schema)
+    check_unpacked(path, size, remedy=REMEDY)
+    return sorted(found)
+
+
+def _full_size(column: Any) -> int:
+    """Bytes of a dictionary's texts once they stand in every cell."""
+    import pyarrow.compute
+
+    if not hasattr(column, "dictionary"):
+        return int(column.nbytes)
+    lengths = pyarrow.compute.binary_length(column.dictionary)
+    return int(pyarrow.compute.sum(lengths.take(column.indices).cast("int64")).as_py() or 0)
+
+
+def _frame(part: Any) -> Any:
+    """A part as pandas has it, once its texts are known to be UTF-8: pandas finds out much later."""
+    part.validate(full=True)
+    return part.to_pandas()

@@ -1,0 +1,70 @@
+"""Read files in processes of their own, and print what came of each, the processor time and the memory it took."""
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+
+from torch import nn
+
+from equipoise.data.columns import TableEncoder
+from equipoise.data.tables import iterate_table, read_table
+from equipoise.errors import EquipoiseError
+from equipoise.models.weights import load_weights
+from equipoise.runs.config import read_config
+from equipoise.runs.folder import read_record
+
+MOST_SECONDS, MOST_BYTES = 30, 3 * 2**30
+
+
+def read(path: Path) -> None:
+    """By the name of the file's folder."""
+    kind = path.parent.name
+    if kind == "options":
+        read_config(path)
+    elif kind == "weights":
+        load_weights(nn.Linear(2, 2), path)
+    elif kind == "run":
+        read_record(path.parent)
+    elif kind == "parts":
+        for _ in iterate_table(path, rows=20_000):
+            pass
+    else:
+        TableEncoder().fit(read_table(path, target="y").x)
+
+
+def megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def in_a_child(path: Path, out: int) -> None:
+    """Fork, read, and tell; a child that takes far too much is ended by the system."""
+    if os.fork():
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    before = megabytes()
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        read(path)
+        said = "read"
+    except EquipoiseError as error:
+        said = str(error)
+    except BaseException as error:
+        said = f"{type(error).__name__}: {error}"
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    os.write(out, json.dumps({"said": said, "seconds": seconds, "megabytes": megabytes() - before}).encode())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        source, sink = os.pipe()
+        in_a_child(Path(name), sink)
+        os.close(sink)
+        with os.fdopen(source, "rb") as answer:
+            told = answer.read()
+        os.wait()
+        print(told.decode() or json.dumps({"said": "the process was ended", "seconds": 1e9, "megabytes": 1e9}))
