@@ -35,11 +35,14 @@ def text_of(page):
 
 
 def python_blocks():
+    seen = set()  # the first page of the site shows the README's
     for page in PAGES:
         if page.name in IN_ORDER:
             continue
         for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text_of(page), re.S | re.M)):
-            yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+            if block not in seen:
+                yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+            seen.add(block)
 
 
 @pytest.mark.parametrize("block", list(python_blocks()))

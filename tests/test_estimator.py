@@ -369,6 +369,7 @@ def test_classes_with_one_or_two_samples():
     assert quick(strength="feedback").fit(x[kept], y[kept]).predict(x).shape == y.shape
 
 
+@pytest.mark.slow
 def test_a_thousand_classes():
     x, y = blobs(classes=1000, per_class=3, columns=32)
     model = quick(epochs=4, width=128).fit(x, y)

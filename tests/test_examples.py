@@ -9,6 +9,7 @@ from PIL import Image
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUICK = {"plot_comparison": {"seeds": 1, "folds": 3, "methods": ("cross_entropy", "uncertainty_margin")}}
 """Fewer fits than a reader would run, for the examples that have many."""
+SLOW = {"plot_abstention", "plot_comparison", "plot_toy_boundary"}
 BETTER = {
     "plot_toy_boundary": ("softmax", "equipoise", 0.3),
     "plot_digits": ("softmax", "equipoise", 0.1),
@@ -28,7 +29,9 @@ def test_the_list_of_examples_is_that_of_the_folder():
     assert [name for name in [*(f"{name}.py" for name in names), *recipes] if f"({name})" not in page] == []
 
 
-@pytest.mark.parametrize("name", sorted(BETTER))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in sorted(BETTER)]
+)
 def test_an_example_writes_its_picture_and_shows_what_it_says(name, tmp_path):
     figures = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"](tmp_path, **QUICK.get(name, {}))
     without, with_margins, least = BETTER[name]

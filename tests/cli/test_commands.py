@@ -152,21 +152,22 @@ def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
 
 
 def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
-    before = (table_run / "report.html").read_bytes()
-    done = equipoise("report", table_run)
-    assert (done.code, done.out, done.err) == (0, "", f"Open {table_run / 'report.html'} in a browser.\n")
-    found = json.loads(equipoise("report", table_run, "--json", "--quiet").out)
-    assert found == {"runs": [str(table_run)], "report": str(table_run / "report.html")}
-    assert (table_run / "report.html").read_bytes()[:200] == before[:200]
-    assert equipoise("report", table_run, "--out", "page.html", "--quiet") == (0, "", "")
-    again = equipoise("report", table_run, "--out", "page.html")
+    run = shutil.copytree(table_run, tmp_path / "run")
+    before = (run / "report.html").read_bytes()
+    done = equipoise("report", run)
+    assert (done.code, done.out, done.err) == (0, "", f"Open {run / 'report.html'} in a browser.\n")
+    found = json.loads(equipoise("report", run, "--json", "--quiet").out)
+    assert found == {"runs": [str(run)], "report": str(run / "report.html")}
+    assert (run / "report.html").read_bytes()[:200] == before[:200]
+    assert equipoise("report", run, "--out", "page.html", "--quiet") == (0, "", "")
+    again = equipoise("report", run, "--out", "page.html")
     assert (again.code, again.err) == (
         1,
         "error: page.html exists; pass --force to replace it, or name another file.\n",
     )
-    assert equipoise("report", table_run, "--out", "page.html", "--force", "--quiet").code == 0
+    assert equipoise("report", run, "--out", "page.html", "--force", "--quiet").code == 0
     assert (tmp_path / "page.html").is_file()
-    assert "which is a folder; name a file in it" in equipoise("report", table_run, "--out", tmp_path).err
+    assert "which is a folder; name a file in it" in equipoise("report", run, "--out", tmp_path).err
     done = equipoise("report", tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
 

@@ -182,7 +182,12 @@ def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
-    ("plain", "command"), [(True, "train --epochs 2 --out run"), (True, "data summary"), (False, "data summary")]
+    ("plain", "command"),
+    [
+        (True, "train --epochs 2 --out run"),
+        pytest.param(True, "data summary", marks=pytest.mark.slow),
+        (False, "data summary"),
+    ],
 )
 def test_no_colour_on_a_terminal_that_wants_none(weather, plain, command):
     import pty

@@ -72,6 +72,7 @@ def test_each_picture_is_one(found):
     assert draw_pictures(found) == pictures
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_with_its_pictures(tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "illustration", "--smoke", "--out", str(tmp_path), "--seed", "3"])
     assert result.exit_code == 0, result.output

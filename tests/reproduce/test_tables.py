@@ -1,7 +1,6 @@
 """The paper's tables on a handful of real samples: every piece in place, no figure to quote."""
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +89,8 @@ def test_attributes_of_digits_are_several_labels(tmp_path):
 
 
 @needs_data
-def test_all_tables_run_in_two_minutes(tmp_path):
-    started = time.process_time()  # others may be at work as well
+@pytest.mark.slow
+def test_all_tables_run(tmp_path):
     for table in TABLES:
         result = run_table(table, Path(DATA), tmp_path, seeds=1, smoke=True)
         assert all(("scores" in record) != ("cannot_run" in record) for record in result.records)
@@ -100,7 +99,6 @@ def test_all_tables_run_in_two_minutes(tmp_path):
         ran = {record["method"] for record in result.records if "scores" in record}
         assert {"cross_entropy", "uncertainty_margin"} <= ran
         assert table != "cifar10" or {"svm_linear", "random_over", "random_under", "neighbourhood_cleaning"} <= ran
-    assert time.process_time() - started < 120
 
 
 def _record(method, seed, each):

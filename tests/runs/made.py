@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 
 from equipoise.data.imbalance import step
 from equipoise.runs import TrainOptions, train_run
+from tests.training.processes import shared_once
 
 EPOCHS = 6
-_MADE: dict[str, Path] = {}
 
 
 def digits_frame() -> pd.DataFrame:
@@ -61,11 +61,11 @@ def image_run(folder: Path) -> Path:
 
 
 def once(make: Callable[[Path], Path], factory: pytest.TempPathFactory) -> Path:
-    """A finished run, trained once a process for all tests; they must leave it as it is."""
-    name = make.__name__
-    if name not in _MADE:
-        folder = factory.mktemp(name)
+    """A finished run, trained once for all tests and all their processes; they must leave it as it is."""
+
+    def trained(folder: Path) -> str:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("EQUIPOISE_CACHE", str(folder / "cache"))
-            _MADE[name] = make(folder)
-    return _MADE[name]
+            return str(make(folder))
+
+    return Path(shared_once(factory, make.__name__, trained))
