@@ -119,6 +119,8 @@ def test_a_good_model_is_called_good(ranked):
 
 
 def test_a_fair_model_is_called_fair(ranked):
+    missing = ranked(2.7, share=0.1, balanced=False).headline  # ranked well, two thirds found
+    assert missing.startswith("Fair: the model separates the rare class True well from the rest (AUC 0.97")
     assert ranked(1.0, share=0.36).headline.startswith("Fair: the model separates the rare class True fairly")
 
 

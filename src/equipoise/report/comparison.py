@@ -21,7 +21,7 @@ from equipoise.report.record import REMEDY, Record, read_record
 from equipoise.report.verdict import verdict
 
 DRAWS = 2000
-SCORES = ("accuracy", "balanced_accuracy", "macro F1", "G-mean")
+SCORES = ("balanced_accuracy", "accuracy", "macro F1", "G-mean")
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def _score(record: Record, name: str) -> float:
 def _run_row(record: Record, name: str, groups: list[Any]) -> dict[str, Any]:
     about = origin(record)
     values = {
-        "accuracy": record.scores["accuracy"],
         "balanced_accuracy": record.scores["balanced_accuracy"],
+        "accuracy": record.scores["accuracy"],
         "macro F1": record.scores["f1"]["mean"],
         "G-mean": record.scores["g_mean"]["mean"],
     }

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.ticker import FuncFormatter
 
 from equipoise.data.summary import GROUPS
 from equipoise.report.abstention import Abstention, Sending, own_class
-from equipoise.report.axes import new_axes, percent_axis, whole_percent
+from equipoise.report.axes import new_axes, percent_axis, share_axis
 from equipoise.report.record import Record
 from equipoise.report.reliability import Reliability
 from equipoise.report.svg import COLOURS, drawing, inline_svg
@@ -51,7 +50,7 @@ def reliability_figure(found: Reliability, number: int) -> Markup:
 def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
     """Accuracies of the rest over the share sent; and where on the picture each share's two marks lie."""
     with drawing():
-        axes = new_axes(330)
+        axes = new_axes(300)
         share = np.array([step.share for step in found])
         plain, balanced = (
             np.array([getattr(step, name) for step in found]) for name in ("accuracy", "balanced_accuracy")
@@ -67,8 +66,8 @@ def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]
         axes.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
         axes.set_xlim(0, 1)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(whole_percent))
-        axes.set_xlabel("share of the samples sent to a human, the most uncertain first")
+            share_axis(axis)
+        axes.set_xlabel("share sent to a human, the most uncertain first")
         axes.set_ylabel("on the rest")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2)
         picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
@@ -79,20 +78,20 @@ def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]
 def class_coverage_figure(record: Record, found: Sending) -> Markup:
     """Share of each class answered, and its error there, over the share of all samples answered."""
     with drawing():
-        panels = list(new_axes(520, rows=2))
+        panels = list(new_axes(460, rows=2))
         answered, error = own_class(found.curve.class_answered), own_class(found.curve.class_error)
         tested = np.flatnonzero(np.array(found.shares.samples) > 0)
         for axes, values in zip(panels, (answered, error), strict=True):
             _class_lines(axes, record, found, values, tested)
             axes.set_xlim(0, 1)
             for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_formatter(FuncFormatter(whole_percent))
+                share_axis(axis)
         panels[0].plot([0, 1], [0, 1], color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
         panels[0].set_ylim(-0.02, 1.02)
         panels[0].set_ylabel(f"of the {record.noun}, answered")
         panels[1].set_ylim(bottom=-0.005)
-        panels[1].set_ylabel(f"of the {record.noun}'s answered, wrong")
-        panels[1].set_xlabel("share of all samples answered, the most certain first")
+        panels[1].set_ylabel("of these, wrong")
+        panels[1].set_xlabel("share answered, the most certain first")
         handles, labels = panels[0].get_legend_handles_labels()
         panels[0].legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
         said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
@@ -125,7 +124,7 @@ def training_figure(record: Record) -> Markup | None:
     stronger = any(_number(epoch.get("strength")) for epoch in epochs)
     with drawing():
         rows = 1 + bool(checked) + stronger
-        drawn = new_axes(110 + 150 * rows, rows=rows, width=600)
+        drawn = new_axes(90 + 125 * rows, rows=rows)
         panels = list(np.atleast_1d(np.array(drawn, dtype=object)))
         _curve(panels[0], epochs, "loss", "accent", "")
         panels[0].set_ylabel("training loss")
@@ -133,7 +132,7 @@ def training_figure(record: Record) -> Markup | None:
             for name in checked:
                 _curve(panels[1], epochs, name, VALIDATION_COLOURS[name], VALIDATION[name])
             panels[1].set_ylabel("validation")
-            panels[1].yaxis.set_major_formatter(FuncFormatter(whole_percent))
+            share_axis(panels[1].yaxis)
             panels[1].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
         if stronger:
             _curve(panels[-1], epochs, "strength", "warn", "")

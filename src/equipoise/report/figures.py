@@ -8,7 +8,7 @@ from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from equipoise.data.summary import Group
-from equipoise.report.axes import counts_axis, new_axes, percent_axis, whole_percent
+from equipoise.report.axes import counts_axis, new_axes, percent_axis, share_axis
 from equipoise.report.formats import percent
 from equipoise.report.hardness import Hardness
 from equipoise.report.labels import label_points, short
@@ -25,7 +25,7 @@ def uncertainty_figure(record: Record) -> Markup | None:
     if record.uncertainty is None or np.isnan(record.uncertainty).all():
         return None
     with drawing():
-        axes = new_axes(360)
+        axes = new_axes(320)
         tips = [
             f"{name}: uncertainty {value:.3g}, {count:,} training samples"
             for name, value, count in zip(record.classes, record.uncertainty, record.counts.tolist(), strict=True)
@@ -73,7 +73,7 @@ def before_after_figure(record: Record) -> Markup | None:
             text.set_color(COLOURS[record.groups[which]])
         axes.set_ylim(len(order) - 0.4, -0.6)
         percent_axis(axes.xaxis, axes.set_xlim)
-        axes.set_xlabel(f"recall: share of the {record.noun}'s held-out samples found")
+        axes.set_xlabel("recall, the share found")
         axes.grid(False, axis="y")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.3)
         said = f"Recall of each {record.noun} before and after"
@@ -85,14 +85,14 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
     if np.isnan(found.missed).all():
         return None
     with drawing():
-        axes = new_axes(420)
+        axes = new_axes(380)
         tips = [_hardness_tip(record, found, which) for which in range(len(record.classes))]
         drawn = _group_scatter(axes, record, found.missed, tips, sizes=_areas(record), hollow=_unclear(found))
         counts_axis(axes, record)
         axes.margins(x=0.14)
         top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
         axes.set_ylim(-0.12 * top, 1.12 * top)
-        axes.yaxis.set_major_formatter(FuncFormatter(whole_percent))
+        share_axis(axes.yaxis)
         axes.set_ylabel("share missed (1 − recall)")
         axes.axhline(found.often_above, color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
         corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
@@ -119,7 +119,7 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
 
 
 def _before_after_scatter(record: Record, before: Floats, after: Floats, order: Any) -> Markup:
-    axes = new_axes(460)
+    axes = new_axes(420)
     axes.plot([0, 1], [0, 1], color=COLOURS["muted"], lw=1, ls=(0, (4, 3)))
     tips = [_moved(record, which, before, after) for which in range(len(record.classes))]
     shown = np.full(len(record.classes), np.nan)
@@ -221,7 +221,7 @@ def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
                 marks.set_gid(group)
                 marks.set_label(group)
                 drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
-        axes.set_yticks(rows, [short(name, 28) for name in names])
+        axes.set_yticks(rows, [short(name, 20) for name in names])
         axes.set_ylim(len(records) - 0.4, -0.6)
         percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel("mean recall of the group's classes")

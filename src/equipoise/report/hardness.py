@@ -17,7 +17,7 @@ KINDS: dict[Kind, str] = {
     "middling": "Missed more often than a tenth, but no more than the mean",
     "distinct": "Few samples, seldom missed: rare but distinct",
     "learnt": "Many samples, seldom missed",
-    "unclear": f"Fewer than {LEAST_TESTED} held-out samples: cannot be told",
+    "unclear": f"Fewer than {LEAST_TESTED} held-out samples: too few to say",
 }
 
 

@@ -14,7 +14,9 @@ from equipoise.report.formats import percent, plural
 Grade = Literal["unknown", "guessing", "unclear", "weak", "silent", "false alarms", "misses", "fair", "good"]
 FAIR, GOOD = 0.7, 0.8
 """AUC from which a ranking is called fair, and good."""
-HALF, CHANCE, FEW, NAMED = 0.5, 0.05, 10, 5
+MOST, HALF = 0.7, 0.5
+"""Recall and precision of a good model, and those of one whose answers are called wrong."""
+CHANCE, FEW, NAMED = 0.05, 10, 5
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ def _grade(focus: Focus) -> Grade:
         return "unclear"
     if focus.area < FAIR:
         return "weak"
-    good: Grade = "good" if focus.area >= GOOD else "fair"
+    answers = min(focus.mean(focus.skill.precision), focus.mean(focus.skill.recall))
+    good: Grade = "good" if focus.area >= GOOD and answers >= MOST else "fair"
     return _flaw(focus) or good
 
 

@@ -144,8 +144,21 @@
     show();
   }
 
+  function hints() {
+    for (const box of document.querySelectorAll(".scroll")) {
+      const hint = document.createElement("p");
+      hint.className = "more screen";
+      hint.textContent = "More columns: scroll sideways \u2192";
+      box.before(hint);
+      const show = () => { hint.hidden = box.scrollWidth <= box.clientWidth + 1; };
+      new ResizeObserver(show).observe(box);
+      show();
+    }
+  }
+
   theme();
   tables();
+  hints();
   confusion();
   slider();
 })();
