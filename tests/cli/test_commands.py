@@ -258,7 +258,7 @@ def test_an_error_that_nobody_foresaw_is_one_sentence(equipoise, table_run, monk
         raise RuntimeError("a tensor\nof the wrong size")
 
     monkeypatch.setattr("equipoise.runs.model.finished_record", broken)
-    done = equipoise("predict", table_run, "x.csv")
+    done = equipoise("predict", table_run, table_run.parent / "digits.csv")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         "error: something went wrong that equipoise did not foresee (RuntimeError: a tensor of the wrong size); "
@@ -285,7 +285,11 @@ def test_control_c_is_one_sentence_and_a_code_of_its_own(equipoise, table_run, m
         raise KeyboardInterrupt
 
     monkeypatch.setattr("equipoise.runs.model.finished_record", interrupted)
-    assert equipoise("predict", table_run, "x.csv") == (130, "", "stopped before it was finished.\n")
+    assert equipoise("predict", table_run, table_run.parent / "digits.csv") == (
+        130,
+        "",
+        "stopped before it was finished.\n",
+    )
     (tmp_path / "t.csv").write_text("a,y\n1,no\n2,yes\n")
     monkeypatch.setattr("equipoise.compare.compare", interrupted)
     done = equipoise("compare", "t.csv", "--out", "fits.jsonl")
@@ -297,7 +301,7 @@ def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monke
         raise PermissionError(13, "Permission denied", "/secret")
 
     monkeypatch.setattr("equipoise.runs.model.finished_record", refused)
-    done = equipoise("predict", table_run, "x.csv")
+    done = equipoise("predict", table_run, table_run.parent / "digits.csv")
     assert (done.code, done.err) == (1, "error: /secret: Permission denied; check the path and its rights.\n")
 
 

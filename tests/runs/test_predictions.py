@@ -10,7 +10,8 @@ import pytest
 
 from equipoise.errors import InvalidInputError
 from equipoise.runs import RunModel, sources
-from equipoise.runs.predictions import format_of, human_threshold, predict_to
+from equipoise.runs.output import format_of
+from equipoise.runs.predictions import human_threshold, predict_to
 from tests.runs.made import digits_frame, pictures
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equipoise.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.cli.options import AsJson, Labels, Quiet, Target, check_weights
 from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json
 from equipoise.wording import counted
 
@@ -59,14 +59,21 @@ def compare(
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
     """
     started = time.monotonic()  # what is imported and read counts too
-    from equipoise.compare import METHODS, FitOptions
-    from equipoise.compare import compare as run_comparison
-    from equipoise.data import open_data
-    from equipoise.runs.inputs import make_input
+    from equipoise.data.open import check_source, open_data
+    from equipoise.names import check_methods
     from equipoise.runs.options import TrainOptions
 
     file = None if weights is None else str(weights)
     images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
+    chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    if chosen is not None:
+        check_methods(chosen)
+    check_source(data, target=target, labels=labels, group=group)
+    check_weights(weights)
+    from equipoise.compare import METHODS, FitOptions  # torch
+    from equipoise.compare import compare as run_comparison
+    from equipoise.runs.inputs import make_input
+
     with ConsoleWatcher(quiet=quiet) as watcher:
         read = partial(open_data, data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
         samples = read() if budget is None else _in_time(read, started, budget, data)
@@ -75,7 +82,7 @@ def compare(
         try:
             found = run_comparison(
                 samples,
-                methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
+                methods=chosen,
                 seeds=seeds,
                 folds=folds,
                 budget_seconds=None if budget is None else 60 * budget,

@@ -30,8 +30,10 @@ def summary(
         equipoise data summary photos/
         equipoise data summary patients.csv --target diagnosis --json
     """
-    from equipoise.data import open_data
-    from equipoise.data.summary import summarize
+    from equipoise.data.open import check_source, open_data
+
+    check_source(source, target=target, labels=labels)
+    from equipoise.data.summary import summarize  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         samples = open_data(source, target=target, labels=labels, progress=watcher.progress)

@@ -1,6 +1,7 @@
 """``equipoise evaluate``."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -35,8 +36,11 @@ def evaluate(
         equipoise evaluate runs/patients second-hospital.csv --prior estimate --abstain 0.1
         equipoise evaluate runs/photos new-photos/ --json
     """
-    from equipoise.runs import RunModel
-    from equipoise.runs.evaluate import evaluate_run
+    from equipoise.runs.folder import finished_record
+
+    _check_source(finished_record(run), data, target, labels)
+    from equipoise.runs.evaluate import evaluate_run  # torch
+    from equipoise.runs.model import RunModel
 
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
@@ -60,6 +64,17 @@ def evaluate(
     if sets is not None:
         print_sets(Console(), sets)
     print_verdict(Console(), judged.headline, judged.sentences)
+
+
+def _check_source(record: dict[str, Any], data: str, target: str | None, labels: Path | None) -> None:
+    """Refuse data that are not there, and a table without the column that the run, or the user, names."""
+    from equipoise.data.open import check_source
+    from equipoise.data.unpacking import is_archive
+
+    if not Path(data).exists():
+        check_source(data)
+    elif record.get("input", {}).get("kind") == "table" and Path(data).is_file() and not is_archive(data):
+        check_source(data, target=target or record["options"].get("target"), labels=labels)
 
 
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":

@@ -7,6 +7,7 @@ import typer
 
 from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
 from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.errors import InvalidInputError
 
 
 def export(
@@ -24,8 +25,15 @@ def export(
     Example:
         equipoise export runs/patients patients.onnx
     """
-    from equipoise.runs import RunModel
-    from equipoise.runs.export import export_run
+    from equipoise.runs.folder import finished_record
+    from equipoise.runs.output import check_free
+
+    finished_record(run)
+    check_free(out, force)
+    if not out.parent.is_dir():
+        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
+    from equipoise.runs.export import export_run  # torch
+    from equipoise.runs.model import RunModel
 
     model = RunModel.load(run)
     difference = export_run(model, out, force=force)

@@ -8,6 +8,7 @@ import typer
 
 from equipoise.cli.options import AsJson, Quiet
 from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.errors import InvalidInputError
 
 faces = typer.Typer(help="Find and align faces.", no_args_is_help=True)
 
@@ -58,9 +59,10 @@ def align(
         equipoise faces align photos/ aligned/ --weights mtcnn/
         equipoise faces align lfw.tgz lfw-aligned/ --workers 8
     """
+    if not Path(source).expanduser().exists():
+        raise InvalidInputError(f"{source!r} is no folder or archive; give the folder that holds the images.")
     from equipoise.data.images.machine import cores
-    from equipoise.errors import InvalidInputError
-    from equipoise.faces import align_folder
+    from equipoise.faces import align_folder  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         done = align_folder(

@@ -38,10 +38,16 @@ def inspect(
         equipoise inspect runs/patients
         equipoise inspect runs/photos --top 100 --out relabel.csv
     """
-    from equipoise.runs.inspection import inspect_run
-    from equipoise.runs.predictions import format_of, write_rows
+    from equipoise.runs.folder import finished_record
+    from equipoise.runs.output import check_free, format_of
 
     kind = None if out is None else format_of(out, None)
+    finished_record(run)
+    if out is not None:
+        check_free(out, force)
+    from equipoise.runs.inspection import inspect_run  # torch
+    from equipoise.runs.predictions import write_rows
+
     found = inspect_run(run)
     if out is not None and kind is not None:
         write_rows(found.ranking if top is None else found.ranking.head(top), out, kind=kind, force=force)

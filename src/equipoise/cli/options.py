@@ -5,6 +5,29 @@ from typing import Annotated
 
 import typer
 
+from equipoise.errors import InvalidInputError
+
+
+def _check_abstain(share: float | None) -> float | None:
+    if share is not None and not 0 < share < 1:
+        raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {share}.")
+    return share
+
+
+def check_weights(weights: str | Path | None) -> None:
+    """Refuse a file of weights that is not there."""
+    if weights is not None and not Path(weights).exists():
+        raise InvalidInputError(f"there is no file {str(weights)!r}; give the weights for the backbone.")
+
+
+def check_data(source: str) -> None:
+    """Refuse unlabelled data that are not there."""
+    from equipoise.data.sets import DATASETS
+
+    if source != "-" and not Path(source).expanduser().exists() and source not in DATASETS:
+        raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
+
+
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
@@ -23,5 +46,7 @@ Prior = Annotated[
 ]
 Abstain = Annotated[
     float | None,
-    typer.Option(help="Share of each class whose set of possible classes may lack it, such as 0.1."),
+    typer.Option(
+        callback=_check_abstain, help="Share of each class whose set of possible classes may lack it, such as 0.1."
+    ),
 ]

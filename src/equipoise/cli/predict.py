@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Abstain, AsJson, Force, Prior, Quiet, RunFolder
+from equipoise.cli.options import Abstain, AsJson, Force, Prior, Quiet, RunFolder, check_data
 from equipoise.cli.printing import ConsoleWatcher, print_json, shares_sentence
 
 
@@ -44,9 +44,8 @@ def predict(
         cat new.csv | equipoise predict runs/patients - --format jsonl
         equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
     """
-    from equipoise.runs import RunModel
-    from equipoise.runs.class_mix import ESTIMATE, class_mix, estimated_mix, named_shares
-    from equipoise.runs.predictions import format_of, human_threshold, predict_to
+    from equipoise.runs.folder import finished_record
+    from equipoise.runs.output import check_free, format_of
 
     file = None if out is None or str(out) == "-" else out
     if as_json and file is None:
@@ -55,6 +54,14 @@ def predict(
             param_hint="'--json'",
         )
     chosen = format_of(file, kind)
+    finished_record(run)
+    check_data(data)
+    if file is not None:
+        check_free(file, force)
+    from equipoise.runs.class_mix import ESTIMATE, class_mix, estimated_mix, named_shares  # torch
+    from equipoise.runs.model import RunModel
+    from equipoise.runs.predictions import human_threshold, predict_to
+
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
         threshold = human_threshold(run, human)

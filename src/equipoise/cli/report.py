@@ -28,11 +28,14 @@ def report(
         equipoise report runs/patients
         equipoise report runs/patients runs/patients-2 --out comparison.html
     """
-    from equipoise.report import write_comparison, write_report
-
+    for run in runs:
+        if not run.exists():
+            raise InvalidInputError(f"there is no folder {str(run)!r}; give the folder of a finished run.")
     file = Path("comparison.html") if out is None and len(runs) > 1 else out
     if file is not None and file.exists() and not file.is_dir() and not force:
         raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")
+    from equipoise.report import write_comparison, write_report  # they draw
+
     path = write_report(runs[0], file) if file is None or len(runs) == 1 else write_comparison(runs, file)
     if as_json:
         print_json({"runs": [str(run) for run in runs], "report": str(path)})

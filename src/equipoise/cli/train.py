@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.cli.options import AsJson, Labels, Quiet, Target, check_weights
 from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
 
 if TYPE_CHECKING:
@@ -74,13 +74,22 @@ def train(
         equipoise train --config options.toml --seed 3
         equipoise train --resume --out runs/photos
     """
-    from equipoise.runs import new_folder, train_run
-    from equipoise.runs.processes import is_main
+    from equipoise.data.open import check_source
+    from equipoise.runs.folder import check_folder, new_folder
+    from equipoise.runs.processes import are_several, is_main
 
     values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}
     values |= {name: str(values[name]) for name in ("labels", "test_labels", "weights") if values[name] is not None}
     options, configured = _options(context, values, config, out if resume else None)
     folder = out or (Path(configured) if configured else new_folder(options.data))
+    check_source(options.data, target=options.target, labels=options.labels, group=options.group)
+    if options.test is not None:
+        check_source(options.test, target=options.target, labels=options.test_labels or options.labels)
+    check_weights(options.weights)
+    if not are_several():  # else another process may have begun the folder
+        check_folder(folder, options, resume=resume)
+    from equipoise.runs.train import train_run  # torch, after everything that can be refused without it
+
     quiet = quiet or not is_main()
     watcher = ConsoleWatcher(quiet=quiet)
     command = shlex.join(["equipoise", *sys.argv[1:]])
@@ -112,9 +121,9 @@ def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple["TrainOptions", str | None]:
     """What was typed, then what the file says, then the defaults; and the folder that the file names."""
-    from equipoise.runs import TrainOptions
     from equipoise.runs.config import OUT, read_config
     from equipoise.runs.folder import RECORD, read_record
+    from equipoise.runs.options import TrainOptions
 
     told: dict[str, Any] = {}
     if config is not None:

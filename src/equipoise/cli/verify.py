@@ -10,6 +10,7 @@ from rich.table import Table
 
 from equipoise.cli.options import AsJson, Quiet, RunFolder
 from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from equipoise.faces.verify import Verified
@@ -69,8 +70,12 @@ def verify(
         equipoise verify runs/faces --pairs splits.txt --images ytf-aligned/ --frames 100
         equipoise verify runs/faces --pairs my-pairs.txt --images people/ --protocol folder
     """
-    from equipoise.faces.verify import PairOptions, roc_file, verify_run, write_roc
-    from equipoise.runs import RunModel
+    from equipoise.runs.folder import finished_record
+
+    finished_record(run)
+    _check_paths(pairs, images, made=protocol is Protocol.folder)
+    from equipoise.faces.verify import PairOptions, roc_file, verify_run, write_roc  # torch
+    from equipoise.runs.model import RunModel
 
     if roc is not None:
         roc_file(roc, force=force)
@@ -97,6 +102,16 @@ def verify(
         watcher.note(f"The pairs are in {pairs}; --protocol list uses them again.")
     if roc is not None:
         watcher.note(f"The ROC is in {roc}.")
+
+
+def _check_paths(pairs: Path, images: Path | None, *, made: bool) -> None:
+    """Refuse what is not there before anything takes time; the list of pairs may be one that is to be made."""
+    if not made and not pairs.expanduser().is_file():
+        raise InvalidInputError(
+            f"{pairs} cannot be read: no such file; check --pairs, or pass --protocol folder to make it."
+        )
+    if images is not None and not images.expanduser().exists():
+        raise InvalidInputError(f"there is no folder or archive {str(images)!r}; check --images.")
 
 
 def _print(verified: "Verified") -> None:

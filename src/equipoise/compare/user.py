@@ -22,6 +22,7 @@ from equipoise.compare.running import Progress, run_cells, run_schedule
 from equipoise.compare.schedule import Schedule
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
+from equipoise.names import check_methods
 from equipoise.runs.inputs import make_input
 from equipoise.runs.options import TrainOptions
 from equipoise.wording import counted, plural
@@ -152,10 +153,7 @@ def compare(
 
 def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     names = DEFAULT_METHODS if methods is None else tuple(dict.fromkeys(methods))
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        got = ", ".join(map(repr, unknown)) or "none"
-        raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {got}.")
+    check_methods(names)
     return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import pandas as pd
-
 from equipoise.bounded import check_unpacked, most_unpacked
 from equipoise.errors import InvalidInputError
 
@@ -110,8 +108,10 @@ def _unusual_delimiter(lines: Sequence[str]) -> str:
 
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
     """Data frames of up to ``rows`` rows, in order; the columns in ``text`` as they stand there, not as numbers."""
+    import pandas as pd
+
     header = list(layout.header)
-    with clear_errors(layout.path), _open(layout.path, None) as file:
+    with clear_errors(layout.path), _parser_errors(layout.path), _open(layout.path, None) as file:
         reader = pd.read_csv(
             file,
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
@@ -135,14 +135,16 @@ def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: S
 def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
     """The parts; rows with too few fields are found where the last column is missing, rows with too many where pandas
     warns that it drops something, which empty fields at the end of every row make it do too."""
+    from pandas.errors import ParserWarning
+
     looked_for_short = looked_for_long = False
     while True:
         with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", pd.errors.ParserWarning)
+            warnings.simplefilter("always", ParserWarning)
             part = next(reader, None)
         if part is None:
             return
-        if not looked_for_long and any(issubclass(each.category, pd.errors.ParserWarning) for each in told):
+        if not looked_for_long and any(issubclass(each.category, ParserWarning) for each in told):
             _refuse_rows(layout, long=True)
             looked_for_long = True
         if not looked_for_short and layout.header[-1] in part and part[layout.header[-1]].isna().any():
@@ -175,13 +177,24 @@ def clear_errors(path: Path) -> Iterator[None]:
             f"{path} is not {error.encoding.upper()} text (byte 0x{error.object[error.start]:02x}); save it as UTF-8, "
             "for example by `iconv -f latin1 -t utf-8`."
         ) from None
-    except (pd.errors.ParserError, csv.Error) as error:
+    except csv.Error as error:
         raise InvalidInputError(_ragged(path, str(error))) from None
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split()).rstrip(".")  # pyarrow's have several lines
         raise InvalidInputError(f"{path} cannot be read ({reason}); check the path.") from None
+
+
+@contextmanager
+def _parser_errors(path: Path) -> Iterator[None]:
+    """What pandas' parser refuses, as one sentence; the header is found without pandas, whose import takes time."""
+    from pandas.errors import ParserError
+
+    try:
+        yield
+    except ParserError as error:
+        raise InvalidInputError(_ragged(path, str(error))) from None
 
 
 def _ragged(path: Path, message: str) -> str:

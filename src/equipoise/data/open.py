@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 
+NOT_TEXT = (".npz", ".parquet", ".pq")
+"""Tables whose column names are not in their first line."""
+
 
 def open_data(
     source: str | Path,
@@ -34,20 +37,15 @@ def open_data(
         progress: told how many images of how many have been looked at.
     """
     from equipoise.data.images import read_images
-    from equipoise.data.sets import DATASETS, find_set
+    from equipoise.data.sets import find_set
     from equipoise.data.tables import read_table
     from equipoise.data.unpacking import is_archive
 
     path = Path(source)
     size = (size, size) if isinstance(size, int) else size
     if not path.exists():
-        if str(source) in DATASETS:
-            _refuse(f"{source} is a known set with labels of its own", target=target, labels=labels, group=group)
-            return find_set(str(source), size=size, check=True, progress=progress)
-        raise InvalidInputError(
-            f"there is no file or folder {str(source)!r}; give a table, a folder of images, or one of "
-            f"{', '.join(DATASETS)}."
-        )
+        _refuse_unknown(source, target=target, labels=labels, group=group)
+        return find_set(str(source), size=size, check=True, progress=progress)
     if path.is_dir() or is_archive(path):
         return read_images(
             path,
@@ -63,6 +61,53 @@ def open_data(
     return samples if group is None else grouped(samples, group)
 
 
+def check_source(
+    source: str | Path, *, target: str | None = None, labels: str | Path | None = None, group: str | None = None
+) -> None:
+    """Refuse at once what :func:`open_data` would refuse after long imports: a wrong path, or a name of no column.
+
+    Args:
+        source, target, labels, group: as for :func:`open_data`.
+    """
+    from equipoise.data.delimited import find_layout
+    from equipoise.data.target import check_columns, choose_target
+    from equipoise.data.unpacking import is_archive
+
+    path = Path(source)
+    if not path.exists():
+        _refuse_unknown(source, target=target, labels=labels, group=group)
+    elif path.is_dir() or is_archive(path):
+        if labels is not None and not Path(labels).expanduser().exists():
+            raise InvalidInputError(f"{labels} does not exist; check the path.")
+    else:
+        _refuse(f"{path.name} is a file, not a folder of images", labels=labels)
+        if path.suffix.lower() in NOT_TEXT or not path.is_file():  # nothing is taken out of a pipe beforehand
+            return
+        header = find_layout(path).header
+        check_columns(header, str(path))
+        chosen = choose_target(header, target, str(path))
+        if group is not None:
+            check_group(group, [name for name in header if name not in chosen])
+
+
+def _refuse_unknown(source: str | Path, **options: object) -> None:
+    """Refuse a name that is neither a file nor a known set, and options that a known set does not take."""
+    from equipoise.data.sets import DATASETS
+
+    if str(source) not in DATASETS:
+        raise InvalidInputError(
+            f"there is no file or folder {str(source)!r}; give a table, a folder of images, or one of "
+            f"{', '.join(DATASETS)}."
+        )
+    _refuse(f"{source} is a known set with labels of its own", **options)
+
+
+def check_group(group: str, columns: list[str]) -> None:
+    """Refuse a group that is not among the columns."""
+    if group not in columns:
+        raise InvalidInputError(f"group must be a column of the table, got {group!r}; there are {', '.join(columns)}.")
+
+
 def _refuse(why: str, **options: object) -> None:
     """An option that would have no effect is a mistake of which the user must hear."""
     for name, value in options.items():
@@ -76,9 +121,7 @@ def grouped(samples: Samples, group: str) -> Samples:
         raise InvalidInputError(
             f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."
         )
-    columns = [str(name) for name in samples.x.columns]
-    if group not in columns:
-        raise InvalidInputError(f"group must be a column of the table, got {group!r}; there are {', '.join(columns)}.")
+    check_group(group, [str(name) for name in samples.x.columns])
     groups, missing = _group_names(samples.x[group])
     note = f"{missing} of {len(groups)} rows have no value in the group column {group!r}: each is a group of its own."
     return replace(

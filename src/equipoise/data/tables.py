@@ -9,10 +9,11 @@ import pandas as pd
 
 from equipoise.data.arrays import read_arrays, read_npz
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
-from equipoise.data.labels import choose_target, labels_of, multilabel_of
+from equipoise.data.labels import labels_of, multilabel_of
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.samples import Samples
+from equipoise.data.target import check_columns, choose_target
 from equipoise.data.values import fits_float32, without_blanks
 from equipoise.errors import InvalidInputError
 
@@ -47,7 +48,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     if path.suffix.lower() in PARQUET:
         return _with_target(read_parquet(path), target, str(path))
     layout = find_layout(path)
-    _check_columns(layout.header, str(path))
+    check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
     return _with_target(_read_all(layout, text=chosen), chosen, str(path))
 
@@ -123,19 +124,11 @@ def _joined(pieces: list[Any]) -> Any:
     return pd.concat([piece.astype(known) if piece.isna().all() else piece for piece in pieces], ignore_index=True)
 
 
-def _check_columns(names: Sequence[object], where: str) -> None:
-    if len(names) == 0:
-        raise InvalidInputError(f"{where} has no column; a table has a target and at least one other.")
-    if len(names) == 1:
-        name = " ".join(str(names[0]).split())
-        raise InvalidInputError(f"{where} has one column only ({name}); a table has a target and at least one other.")
-
-
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:
     """The columns named as text, divided into x and y."""
     names = [str(name) for name in frame.columns]
     check_names(names, where)
-    _check_columns(names, where)
+    check_columns(names, where)
     chosen = choose_target(names, target, where)
     if len(frame) == 0:
         raise InvalidInputError(f"{where} has column names but no rows; add the rows.")

@@ -14,6 +14,7 @@ from equipoise.models.resnet import resnet18, resnet50
 from equipoise.models.se_resnet import se_resnet50
 from equipoise.models.vgg import VGG16
 from equipoise.models.weights import load_weights
+from equipoise.names import TIMM
 
 BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "lenet": LeNet,
@@ -29,7 +30,6 @@ BACKBONES: dict[str, Callable[[], nn.Module]] = {
 than half the time.
 """
 
-TIMM = "timm:"
 log = logging.getLogger(__name__)
 
 

@@ -6,10 +6,6 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import sklearn
-import torch
-
 from equipoise import __version__
 from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError, InvalidStateError
@@ -42,11 +38,16 @@ def new_folder(data: str) -> Path:
 
 def open_folder(folder: Path, options: TrainOptions, *, resume: bool) -> dict[str, Any]:
     """The start of ``run.json``: of a new run, or of the one to go on with."""
-    record: dict[str, Any] = {"options": options.as_dict(), "versions": versions()}
     if folder.is_dir():
         remove_abandoned(folder)  # of an attempt that was killed while it wrote
+    known = check_folder(folder, options, resume=resume)
+    return {"options": options.as_dict(), "versions": versions()} if known is None else known
+
+
+def check_folder(folder: Path, options: TrainOptions, *, resume: bool) -> dict[str, Any] | None:
+    """The record of the run to go on with, None for a new one; a folder that can be neither is refused."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return record
+        return None
     if not (folder / RECORD).is_file():
         raise InvalidInputError(f"{folder} exists and holds no run; choose another folder with --out.")
     if (folder / FINISHED).exists():
@@ -58,7 +59,7 @@ def open_folder(folder: Path, options: TrainOptions, *, resume: bool) -> dict[st
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to go on, or another --out.")
     known = read_record(folder)
     before = known["options"]
-    for name, value in record["options"].items():
+    for name, value in options.as_dict().items():
         if before.get(name) != value:
             raise InvalidStateError(
                 f"{folder} was started with {name} = {before.get(name)!r}, and now it is {value!r}; give it as it was, "
@@ -108,6 +109,10 @@ def write_json(path: Path, content: Any) -> None:
 
 def versions() -> dict[str, str]:
     """Of what the figures depend on."""
+    import numpy as np
+    import sklearn
+    import torch
+
     return {
         "equipoise": __version__,
         "python": platform.python_version(),

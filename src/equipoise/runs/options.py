@@ -1,11 +1,10 @@
 """What a training command can be told; plain values, so that ``run.json`` holds them as they are."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses import LOSSES
-from equipoise.training.prepare import Precision
+from equipoise.names import PRECISIONS, TIMM, backbone_names, loss_names
 
 LARGEST_SEED = 2**32 - 1
 
@@ -67,10 +66,13 @@ class TrainOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidInputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}.")
-        if self.method not in LOSSES:
-            raise InvalidInputError(f"--method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
-        if self.precision not in get_args(Precision):
-            raise InvalidInputError(f"--precision must be {', '.join(get_args(Precision))}, got {self.precision!r}.")
+        if self.method not in loss_names():
+            raise InvalidInputError(f"--method must be one of {', '.join(loss_names())}, got {self.method!r}.")
+        if self.backbone is not None and not self.backbone.startswith(TIMM) and self.backbone not in backbone_names():
+            names = ", ".join(backbone_names())
+            raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
+        if self.precision not in PRECISIONS:
+            raise InvalidInputError(f"--precision must be {', '.join(PRECISIONS)}, got {self.precision!r}.")
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
         if not 0 <= self.seed <= LARGEST_SEED:

@@ -18,9 +18,9 @@ from equipoise.runs.abstaining import Abstained, set_columns
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
+from equipoise.runs.output import check_free
 from equipoise.runs.sources import Part, open_parts
 
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FIGURES, DECIMALS = 7, 9  # a float32 has no more
 
 Write = Callable[[pd.DataFrame], None]
@@ -173,21 +173,6 @@ def human_threshold(folder: Path, share: float) -> float:
     return float(np.quantile(known, 1 - share, method="inverted_cdf"))
 
 
-def format_of(out: Path | None, asked: str | None) -> str:
-    """By what was asked for, else by the file's ending, else CSV."""
-    kinds = sorted(set(FORMATS.values()))
-    if asked is not None and asked not in kinds:
-        raise InvalidInputError(f"--format must be one of {', '.join(kinds)}, got {asked!r}.")
-    if out is None:
-        if asked == "parquet":
-            raise InvalidInputError("Parquet cannot be printed; name a file with --out.")
-        return asked or "csv"
-    known = FORMATS.get(out.suffix.lower())
-    if asked is None and known is None:
-        raise InvalidInputError(f"{out.name} must end in {', '.join(FORMATS)}, or say --format.")
-    return asked or str(known)
-
-
 @contextmanager
 def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
     """Standard output, or a file beside the wanted one that gets its name once it is whole."""
@@ -195,22 +180,15 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    _check_free(out, force)
+    check_free(out, force)
     try:
         remove_abandoned(out.parent, out.name)
         with written_beside(out) as file:
             yield file
-            _check_free(out, force)  # it may have come into being meanwhile
+            check_free(out, force)  # it may have come into being meanwhile
     except OSError as error:
         raise_if_full(error, out, 0)
         raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
-
-
-def _check_free(out: Path, force: bool) -> None:
-    if out.is_dir():
-        raise InvalidInputError(f"{out} is a folder; name a file.")
-    if out.exists() and not force:
-        raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
 
 
 def _writer(kind: str, file: BinaryIO) -> AbstractContextManager[Write]:

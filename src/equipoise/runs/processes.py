@@ -5,12 +5,12 @@ import os
 
 def is_main() -> bool:
     """Whether this process writes the run's folder and speaks for all of them; one that is alone does."""
-    return not _are_several() or os.environ.get("RANK", "0") == "0"
+    return not are_several() or os.environ.get("RANK", "0") == "0"
 
 
 def wait_for_all() -> None:
     """Go on when every process has come so far; one that is alone does not wait."""
-    if not _are_several():
+    if not are_several():
         return
     from equipoise.training import Settings
     from equipoise.training.prepare import make_accelerator
@@ -18,6 +18,6 @@ def wait_for_all() -> None:
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
 
 
-def _are_several() -> bool:
+def are_several() -> bool:
     """A variable alone may be another program's; both launchers set these two."""
     return "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
