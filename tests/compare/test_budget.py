@@ -1,13 +1,18 @@
 """What is planned, and handed out fit by fit, stays within the time."""
 
+from itertools import count
+
+import numpy as np
 import pytest
 
-from equipoise.compare import Cell, CellStore
+from equipoise.compare import Cell, CellStore, FitOptions
 from equipoise.compare.budget import choose
-from equipoise.compare.costs import FirstSteps, _Measured
+from equipoise.compare.costs import FirstSteps, _Measured, estimate_costs
 from equipoise.compare.deadline import Deadline
+from equipoise.compare.folds import FoldRun
 from equipoise.compare.running import run_schedule
 from equipoise.compare.schedule import Schedule
+from equipoise.data.samples import Samples
 from tests.compare.clocks import HandClock
 
 COST = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 30.0}
@@ -94,3 +99,20 @@ def test_first_steps_end_after_enough_of_them():
     with pytest.raises(_Measured):
         watcher.step(0, "train", 25)  # 12 s are more than a hundredth of the time
     assert (watcher.seconds_a_step, watcher.in_an_epoch) == (4.0, 25)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "undersampled"),
+    [(None, 2_010, 2_010), (40, 40 * 5, 40 * 2)],  # 160 rows in batches of 32, of which 60 are left
+)
+def test_the_cost_of_a_fit_is_that_of_all_its_steps(epochs, steps, undersampled):
+    """On a clock that moves by a second whenever it is read, which is equally often at each step."""
+    y = np.array([0] * 195 + [1] * 45)
+    x = np.random.default_rng(0).normal(size=(240, 3)).astype(np.float32)
+    run = FoldRun(Samples(x, y), 3, FitOptions(epochs=epochs, width=8), False, lambda x: x)
+    ticks = count()
+    found: dict[str, float] = {}
+    deadline = Deadline(0.0, 1e9, lambda: float(next(ticks)))
+    estimate_costs(["cross_entropy", "random_under"], run, deadline, found)
+    assert found["cross_entropy"] == pytest.approx(2 * steps, rel=0.02)
+    assert found["random_under"] == pytest.approx(2 * undersampled, rel=0.1)

@@ -59,8 +59,8 @@ def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found
     """Put the seconds of one fit of each method into ``found``, one by one.
 
     All networks have the same size, rows and steps, so the first steps of one tell of all; a resampler changes the
-    number of steps, and takes time itself, as a support vector machine does. That time is measured on samples of the
-    rows, and taken to grow with the square of their number.
+    number of steps where epochs are asked for, and takes time itself, as a support vector machine does. That time is
+    measured on samples of the rows, and taken to grow with the square of their number.
     """
     train = run.split(0)[0][0]
     sizes = run.options.settings(len(train), 0)
@@ -70,7 +70,7 @@ def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found
     for name in names:
         if METHODS[name].family in ("resampling", "svm"):
             before, steps = _growing(run, name, train, deadline, setup)
-            found[name] = before + steps * sizes.epochs * watcher.seconds_a_step
+            found[name] = before + steps * watcher.seconds_a_step
         else:
             found[name] = network
         if run.tune and len(METHODS[name].grid) > 1:
@@ -78,7 +78,7 @@ def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found
 
 
 def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, setup: float) -> tuple[float, float]:
-    """Seconds before the first step, and steps in an epoch, on all rows; (0, 0) where the sample does not allow it."""
+    """Seconds before the first step, and steps of a fit, on all rows; (0, 0) where the sample does not allow it."""
     number = min(SMALL, len(rows))
     while True:
         watcher = FirstSteps(deadline, 0)
@@ -90,7 +90,9 @@ def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline
         if number >= ENOUGH * len(rows) or taken > patience:
             ratio = len(rows) / number
             own = max(0.0, taken - setup) * ratio**2 if watcher.times else taken * ratio**2
-            return own + (setup if watcher.times else 0.0), watcher.in_an_epoch * ratio
+            visits, epochs = run.options.epochs, run.options.settings(len(rows), 0).epochs
+            steps = watcher.in_an_epoch * (epochs if visits is None else visits * ratio)
+            return own + (setup if watcher.times else 0.0), steps
         number = min(2 * number, len(rows))
 
 
@@ -100,7 +102,6 @@ def _small_fit(run: FoldRun, name: str, rows: NDArray[np.intp], watcher: FirstSt
     sizes = run.options.settings(all_rows, 0)
     options = replace(
         run.options,
-        epochs=sizes.epochs,
         batch_size=sizes.batch_size,
         width=run.options.width_for(all_rows),
         watcher=watcher,

@@ -96,8 +96,8 @@ def _before(result: TableResult) -> str:
 def _exceptions(result: TableResult) -> str:
     families = {METHODS[method].family for case in result.cases.values() for method in case.methods}
     said = {
-        "resampling": "resamplers, which work on standardised columns, change the rows, and those that leave fewer "
-        "rows make fewer steps in as many epochs; cluster centroids are found by mini-batch k-means",
+        "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
+        "mini-batch k-means",
         "svm": "support vector machines are no networks",
         "margin": "margin losses have a softmax stage, as ours, before their margin rises",
     }
