@@ -72,9 +72,9 @@ def fit(rows: tuple[Rows, Rows], seed: int) -> dict[str, Any]:
     (x, y), (x_new, y_new) = rows
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def kept(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
+    def kept(logits: Tensor, target: Tensor, odds: Tensor, **options: Any) -> Scaling:
         seen.append((logits.double(), target, odds.double()))
-        return fit_scaling(logits, target, odds)
+        return fit_scaling(logits, target, odds, **options)
 
     curriculum.fit_scaling = kept  # the estimator's own curriculum calls it
     model = UncertaintyBalancedClassifier(random_state=seed).fit(x, y)

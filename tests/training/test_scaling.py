@@ -98,6 +98,16 @@ def test_a_scaling_that_helps_is_taken_however_few_classes_it_has() -> None:
         assert float(fit_scaling(z, y, numbers(1, 1)).scale[0]) < 0.5
 
 
+def test_a_network_that_is_trained_further_is_not_made_surer() -> None:
+    """Labels that want twice the logits: sharpened only if that is allowed; overconfident logits are lowered anyway."""
+    z, y = drawn(Scaling(numbers(2, 2, 2), numbers(0, 0, 0)), torch.ones(3), rows=1000, seed=3)
+    assert float(fit_scaling(z, y, torch.ones(3)).scale[0]) > 1.5
+    assert fit_scaling(z, y, torch.ones(3), sharpen=False).scale.tolist() == [1, 1, 1]
+    z, y = drawn(Scaling(numbers(0.4, 0.4, 0.4), numbers(0, 0, 0)), torch.ones(3), rows=1000, seed=3)
+    for sharpen in (True, False):
+        assert float(fit_scaling(z, y, torch.ones(3), sharpen=sharpen).scale[0]) == pytest.approx(0.4, rel=0.15)
+
+
 def test_too_few_samples_scale_nothing() -> None:
     z, y = drawn(Scaling(numbers(0.2, 0.2), numbers(0, 0)), numbers(1, 1), rows=scaling.FEWEST_SAMPLES, seed=0)
     assert float(fit_scaling(z, y, numbers(1, 1)).scale[0]) < 0.5

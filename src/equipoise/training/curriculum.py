@@ -175,7 +175,8 @@ class Curriculum:
             logits = head_logits(loss, features) - loss.shift
         lacking = sure_shift(logits, target, direction)
         loss.shift = lacking * direction
-        self.scaling = fit_scaling(logits + loss.shift, target, count_labels(target, logits.shape[-1]))
+        counts = count_labels(target, logits.shape[-1])
+        self.scaling = fit_scaling(logits + loss.shift, target, counts, sharpen=False)  # the last stage does that
         return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:

@@ -55,13 +55,14 @@ class Scaling:
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
 
-def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
+def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool = True) -> Scaling:
     """The scaling with the least log loss on samples that the network was not trained on; none where none helps.
 
     Args:
         logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
         target: (batch,), or (batch, attributes).
         odds: the class mix of these samples over the one which the logits are aimed at, (classes,) or (attributes, 2).
+        sharpen: whether scales above 1 are allowed. A network that is trained further becomes surer by itself.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
@@ -77,14 +78,14 @@ def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor) -> Scaling:
     odds = odds.double().cpu().clamp_min(SMALLEST_SHARE)  # of a class without samples here nothing is learnt
     if len(z) < FEWEST_SAMPLES:
         return Scaling.none(tuple(z.shape[1:]))
-    forms = FORMS if len(z) >= fewest else FORMS[:2]
-    return _fit(z, y, odds, _best_form(z, y, odds, forms))
+    forms, widest = FORMS if len(z) >= fewest else FORMS[:2], WIDEST if sharpen else 0.0
+    return _fit(z, y, odds, _best_form(z, y, odds, forms, widest), widest)
 
 
-def _best_form(z: Tensor, y: Tensor, odds: Tensor, forms: tuple[str, ...]) -> str:
+def _best_form(z: Tensor, y: Tensor, odds: Tensor, forms: tuple[str, ...], widest: float) -> str:
     """By the log loss on folds that were left out; more numbers must earn a standard error."""
     fold, best = _folds(y), forms[0]
-    losses = {form: _left_out_losses(z, y, odds, fold, form) for form in forms}
+    losses = {form: _left_out_losses(z, y, odds, fold, form, widest) for form in forms}
     for form in forms[1:]:
         gain = losses[best] - losses[form]
         if float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5:
@@ -92,12 +93,12 @@ def _best_form(z: Tensor, y: Tensor, odds: Tensor, forms: tuple[str, ...]) -> st
     return best
 
 
-def _left_out_losses(z: Tensor, y: Tensor, odds: Tensor, fold: Tensor, form: str) -> Tensor:
+def _left_out_losses(z: Tensor, y: Tensor, odds: Tensor, fold: Tensor, form: str, widest: float) -> Tensor:
     """The log loss of each sample under a scaling which it had no part in: (batch,)."""
     found = torch.empty(len(z), dtype=torch.float64)
     for number in range(FOLDS):
         out = fold == number
-        found[out] = _losses(_fit(z[~out], y[~out], odds, form), z[out], y[out], odds)
+        found[out] = _losses(_fit(z[~out], y[~out], odds, form, widest), z[out], y[out], odds)
     return found
 
 
@@ -117,8 +118,10 @@ def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str) -> Scaling:
-    """The numbers of a form with the least log loss; offsets and logarithms of scales are normal beforehand."""
+def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str, widest: float = WIDEST) -> Scaling:
+    """The numbers of a form with the least log loss, scales up to e^``widest``; offsets and logarithms of scales are
+    normal beforehand.
+    """
     if form == "none":
         return Scaling.none(tuple(z.shape[1:]))
     common = torch.zeros((), dtype=torch.float64, requires_grad=True)
@@ -130,7 +133,7 @@ def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str) -> Scaling:
 
     def scaling() -> Scaling:
         log_scale, bias = own * free
-        return Scaling((common + log_scale).clamp(-WIDEST, WIDEST).exp(), bias)
+        return Scaling((common + log_scale).clamp(-WIDEST, widest).exp(), bias)
 
     def loss() -> Tensor:
         optimizer.zero_grad()
