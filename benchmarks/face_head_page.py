@@ -16,7 +16,7 @@ def lines() -> list[str]:
         f"{head['memory_ratio']:.2f} |"
         for name, head in heads.items()
     ]
-    full, papers = heads["full method, sample level"], heads["paper's form, sample level"]
+    full, papers = heads["Equipoise"], heads["Equipoise, angular form, complement"]
     within = "within" if full["memory_ratio"] <= 2 else "**not** within"
     papers_within = "too" if papers["memory_ratio"] <= 2 else "not"
     fewest, most = settings["images_an_identity"]
@@ -35,7 +35,7 @@ def lines() -> list[str]:
         "|---|---|---|---|---|---|",
         *rows,
         "",
-        f"The full method's memory is {within} twice that of a plain softmax head; the paper's own form is "
+        f"Equipoise's memory is {within} twice that of a plain softmax head; the paper's own form is "
         f"{papers_within}. Margins are those of a long tail of {fewest} to {most} images an identity. Times are "
         f"medians of {settings['steps']} steps in which the heads take turns; other work ran on the machine, which "
         "process CPU time leaves out mostly, not wholly. Memory is how far resident memory rises above its state "

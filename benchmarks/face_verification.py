@@ -1,4 +1,4 @@
-"""Faces of people who were not trained on, told apart by the full method, softmax and ArcFace; writes JSON.
+"""Faces of people who were not trained on, told apart by Equipoise, softmax and ArcFace; writes JSON.
 
     python benchmarks/face_verification.py --data DIR     DIR holds lfw and orl; goes on where it stopped
 
@@ -38,11 +38,11 @@ WIDTHS = (16, 32, 64, 128)
 METHODS = {
     "softmax": "cross_entropy",
     "ArcFace": "arcface",
-    "full method": "uncertainty_margin",
+    "Equipoise": "uncertainty_margin",
     "ArcFace behind dropout": "arcface",
 }
 NOISY = "ArcFace behind dropout"
-DROPOUT = {"softmax": 0.5, "ArcFace": 0.0, "full method": 0.5, NOISY: 0.5}
+DROPOUT = {"softmax": 0.5, "ArcFace": 0.0, "Equipoise": 0.5, NOISY: 0.5}
 """In front of the class vectors. ArcFace has none, as published; what it costs it is shown by one seed."""
 
 

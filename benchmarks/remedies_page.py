@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 
 from equipoise.compare import METHODS, Place, rank
 from equipoise.reproduce.cases import FOLDS, TEST_SHARE
+from equipoise.wording import EQUIPOISE
 
 ROOT = Path(__file__).parent.parent
 TABLES, RULE = ROOT / "docs/results/tables", ROOT / "benchmarks/results/strength_rule.json"
 PAGE, PICTURE, README = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.png", ROOT / "README.md"
-BASELINE, OURS = "cross-entropy", "Equipoise"
+BASELINE, OURS = "cross-entropy", EQUIPOISE
 MARKS = ("<!-- results: benchmarks/remedies_page.py writes this -->", "<!-- end of results -->")
 TITLES = {
     "cifar10": "JPEG CIFAR-10, step 1:10",
@@ -77,28 +78,15 @@ class Case:
         return next((place for place in self.places if place.method not in (BASELINE, OURS)), None)
 
 
-VARIANTS = {method.label for name, method in METHODS.items() if method.family == "uncertainty"} | {
-    "class level",
-    "class + sample level, expected",
-    "class + sample level, complement",
-    "angular, class level",
-    "angular, class + sample level, complement",
-    "relative variance",
-    "relative variance, fed back",
-}
-
-
 def called(method: str) -> str:
     """A method's name in the tables of this page."""
-    if method in ("uncertainty_margin", "default: corrected"):
-        return OURS
     return METHODS[method].label if method in METHODS else method
 
 
 def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: float = 0.0, table: bool = True) -> Case:
     """A case from the records of its fits; the method's own variants are left to the pages of the tables."""
     named = [{**record, "method": called(record["method"])} for record in records]
-    named = [record for record in named if record["method"] not in VARIANTS]
+    named = [record for record in named if not record["method"].startswith(f"{OURS}, ")]
     found = rank(named, baseline=BASELINE, test_to_train=shared)
     accuracy: dict[str, list[float]] = {}
     for record in named:

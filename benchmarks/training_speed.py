@@ -1,4 +1,4 @@
-"""How long a fit takes: the full method against cross-entropy, and an epoch against skorch and scikit-learn.
+"""How long a fit takes: Equipoise against cross-entropy, and an epoch against skorch and scikit-learn.
 
     python benchmarks/training_speed.py                  # writes benchmarks/results/training_speed.json
 
@@ -167,7 +167,7 @@ def main() -> None:
     taken = result["seconds"]
     assert isinstance(taken, dict)
     result["ratios"] = {
-        "full method / cross_entropy": round(taken["uncertainty_margin"] / taken["cross_entropy"], 3),
+        "Equipoise / cross_entropy": round(taken["uncertainty_margin"] / taken["cross_entropy"], 3),
         **{
             f"cross_entropy / {name}": round(taken["cross_entropy"] / taken[name], 3)
             for name in ("sklearn_mlp", "skorch")

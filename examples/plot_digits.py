@@ -40,7 +40,7 @@ def main(folder: Path) -> dict[str, float]:
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     place = np.arange(10)
     left.bar(place - 0.2, before[order], 0.38, color=PALE, label="softmax")
-    left.bar(place + 0.2, after[order], 0.38, color=np.where(rare, RARE, COMMON)[order], label="equipoise")
+    left.bar(place + 0.2, after[order], 0.38, color=np.where(rare, RARE, COMMON)[order], label="Equipoise")
     left.set_xticks(place, [f"{digit}\n{counts[digit]}" for digit in order])
     left.set(
         xlabel="digit, and below it how many there were to learn from (red: rare)", ylabel="share found", ylim=(0, 1.15)
@@ -57,7 +57,7 @@ def main(folder: Path) -> dict[str, float]:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(folder / "digits.png", dpi=110)
-    return {"softmax": float(before[rare].mean()), "equipoise": float(after[rare].mean())}
+    return {"softmax": float(before[rare].mean()), "Equipoise": float(after[rare].mean())}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main(folder: Path) -> dict[str, float]:
     models = {
         "softmax network": UncertaintyBalancedClassifier("cross_entropy", random_state=0),
         "random forest,\nbalanced weights": RandomForestClassifier(class_weight="balanced", random_state=0),
-        "equipoise": UncertaintyBalancedClassifier(random_state=0),
+        "Equipoise": UncertaintyBalancedClassifier(random_state=0),
     }
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     says_fast = {name: cross_val_predict(clone(model), x, labels, cv=folds) == "fast" for name, model in models.items()}

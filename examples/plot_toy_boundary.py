@@ -51,7 +51,7 @@ def main(folder: Path) -> dict[str, float]:
     panels = figure.subplots(1, 3)
     recall = {}
     for axes, name, method in zip(
-        panels, ("softmax", "equipoise"), ("cross_entropy", "uncertainty_margin"), strict=False
+        panels, ("softmax", "Equipoise"), ("cross_entropy", "uncertainty_margin"), strict=False
     ):
         model = UncertaintyBalancedClassifier(method, random_state=0).fit(x, y)
         right = model.predict(x_test) == y_test

@@ -11,9 +11,9 @@ QUICK = {"plot_comparison": {"seeds": 1, "folds": 3, "methods": ("cross_entropy"
 """Fewer fits than a reader would run, for the examples that have many."""
 SLOW = {"plot_abstention", "plot_comparison", "plot_toy_boundary"}
 BETTER = {
-    "plot_toy_boundary": ("softmax", "equipoise", 0.3),
-    "plot_digits": ("softmax", "equipoise", 0.1),
-    "plot_table": ("softmax network", "equipoise", 0.2),
+    "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
+    "plot_digits": ("softmax", "Equipoise", 0.1),
+    "plot_table": ("softmax network", "Equipoise", 0.2),
     "plot_custom_loop": ("softmax", "sample", 0.3),
     "plot_comparison": ("cross_entropy", "uncertainty_margin", 0.03),
     "plot_abstention": ("one threshold", "one for each class", 0.3),

@@ -15,6 +15,7 @@ from equipoise.data.imbalance import step
 from equipoise.data.samples import Samples
 from equipoise.estimator import UncertaintyBalancedClassifier
 from equipoise.training.measure import rare_classes
+from equipoise.wording import EQUIPOISE
 
 SIDE, LARGEST = 8, 16
 """Pixels a side of a digit, and the value of a black one."""
@@ -67,22 +68,22 @@ def run_demo(
     seed: int = 0,
     announce: Callable[[str], None] = lambda _: None,
 ) -> DemoResult:
-    """Train softmax and equipoise on the same imbalanced digits, and score both on an untouched balanced test set.
+    """Train softmax and Equipoise on the same imbalanced digits, and score both on an untouched balanced test set.
 
     Args:
-        fit: trains equipoise, and gives the model and its recall a class.
+        fit: trains Equipoise, and gives the model and its recall a class.
     """
     samples = demo_samples(seed)
     counts = np.bincount(samples.train.y)
     announce("softmax")
     softmax = fit_softmax(samples, seed=seed)
-    announce("equipoise")
+    announce(EQUIPOISE)
     model, recall = fit(samples)
     return DemoResult(
         names=[str(label) for label in model.classes_],
         counts=counts,
         rare=rare_classes(torch.as_tensor(counts)).numpy(),
-        recall={"softmax": softmax, "equipoise": recall},
+        recall={"softmax": softmax, EQUIPOISE: recall},
         uncertainty=model.class_uncertainty_,
         margins=model.margins_,
     )

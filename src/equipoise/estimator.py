@@ -65,7 +65,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     Parameters
     ----------
-    method : a name of ``equipoise.losses.LOSSES``; the default is the paper's full method.
+    method : a name of ``equipoise.losses.LOSSES``; the default, ``uncertainty_margin``, is Equipoise.
     backbone : any ``nn.Module`` from X to features of shape (batch, D), of which a copy is trained. None takes the
         paper's network: standardised columns, two hidden layers, dropout.
     form, sample_level : of ``UncertaintyMarginLoss``.

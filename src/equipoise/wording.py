@@ -1,24 +1,34 @@
-"""Numbers with their nouns, as people read them."""
+"""Names and numbers as people read them."""
 
-IRREGULAR = {"class": "classes"}
+EQUIPOISE = "Equipoise"
+"""The display name of the method whose identifier is ``uncertainty_margin``."""
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun in the singular or plural.
+def method_name(identifier: str) -> str:
+    """The name under which a loss is shown; others than the default go by their identifier.
+
+    >>> method_name("uncertainty_margin"), method_name("logit_adjustment")
+    ('Equipoise', 'logit_adjustment')
+    """
+    return EQUIPOISE if identifier == "uncertainty_margin" else identifier
+
+
+def plural(count: int, noun: str) -> str:
+    """A noun in the form that a count asks for.
+
+    >>> plural(1, "class"), plural(2, "class"), plural(0, "sample")
+    ('class', 'classes', 'samples')
+    """
+    return noun if count == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun.
 
     >>> counted(1, "class"), counted(2, "class"), counted(1200, "seed")
     ('1 class', '2 classes', '1,200 seeds')
     """
-    return f"{number:,} {noun if number == 1 else plural(noun)}"
-
-
-def plural(noun: str) -> str:
-    """The plural of a noun that is used here.
-
-    >>> plural("class"), plural("attribute")
-    ('classes', 'attributes')
-    """
-    return IRREGULAR.get(noun, f"{noun}s")
+    return f"{count:,} {plural(count, noun)}"
 
 
 def duration(seconds: float) -> str:

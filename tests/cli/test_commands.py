@@ -193,7 +193,7 @@ def test_compare_ranks_and_recommends(equipoise, tmp_path):
 def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path):
     done = equipoise("demo", "--seed", 1)
     assert done.code == 0, done.err
-    for part in ("Recall on an untouched, balanced test set", "softmax", "equipoise", "rare, mean", "all, mean"):
+    for part in ("Recall on an untouched, balanced test set", "softmax", "Equipoise", "rare, mean", "all, mean"):
         assert part in done.out
     table, _, verdict = done.out.partition("\n\n")
     assert table.count("rare") == 5 + 1  # five classes, one mean

@@ -77,7 +77,7 @@ def test_the_full_methods_head_stays_within_twice_the_memory_of_softmax():
 
     softmax = peak("softmax")
     assert softmax > 25  # MB: the gradient of the weights and the logits twice
-    assert peak("full method, sample level") < 2 * softmax
+    assert peak("Equipoise") < 2 * softmax
 
 
 class SmallFaces(nn.Module):

@@ -35,7 +35,7 @@ def test_a_difference_has_the_sign_of_the_first_and_students_interval():
     assert orders(records) == [
         "| claimed | balanced accuracy | G-mean | geometric mean of recalls |",
         "|---|---|---|---|",
-        f"| class + sample level against cross-entropy | {found} | {found} | {found} |",
+        f"| Equipoise against cross-entropy | {found} | {found} | {found} |",
     ]
 
 
@@ -79,7 +79,7 @@ def test_the_best_of_the_rivals_stands_beside_ours():
     ours = cells("uncertainty_margin", 0.8, 0.7, 0.75, deviation=0.1)
     weak, weaker = cells("smote", 0.7, 0.5, 0.6, deviation=0.2), cells("svm_linear", 0.1, 0.1, 0.1, deviation=0.3)
     head, _, *said = against_resampling(ours + weak + weaker)
-    assert head == "| score | class + sample level | the best of 2, picked afterwards | difference |"
+    assert head == "| score | Equipoise | the best of 2, picked afterwards | difference |"
     assert said[0].startswith("| accuracy | 75.0 | 60.0 (SMOTE) | +15.00 (")
     assert "| deviation of IBA over the classes | 10.0 | 20.0 (SMOTE) | -10.00 (-10.00 to -10.00), better |" in said
     assert len(said) == 4 + 5  # the scores, and the deviations

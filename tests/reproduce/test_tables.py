@@ -62,10 +62,13 @@ def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
     assert again.records == first.records
     assert len(told) == 12  # nothing ran twice
     page = table_page(again)
-    assert "| class + sample level |" in page
-    assert "| 98.7 |" in page
-    assert "First or tied for first" in page
-    assert "2 seeds" in page
+    assert "| Equipoise |" in page
+    assert "over 2 seeds" in page
+    assert "A trial with few samples and epochs" in page
+    assert "| 98.7 |" not in page  # the paper's figure is of all samples and epochs
+    assert "difference" not in page.partition("## ")[2].lower().replace("differences between methods are judged", "")
+    assert "Differences between methods are judged from 3 runs of each on." in page
+    assert "--seeds 2 --smoke" in page
     fewer = run_table("mnist", Path(DATA), tmp_path, **some | {"seeds": 1, "methods": ("cross_entropy",)})
     assert table_page(fewer) == page  # nothing that is stored is left out
 
@@ -108,9 +111,21 @@ def _record(method, seed, each):
     return {"case": "made", "method": method, "seed": seed, "fold": 0, "scores": scores}
 
 
-def _page(case, records):
+def _page(case, records, seeds=2):
     header = {"versions": {"torch": "2"}}
-    return table_page(TableResult("cifar10", {"made": case}, records, header, 2, tune=False, hours=0.1))
+    return table_page(TableResult("cifar10", {"made": case}, records, header, seeds, tune=False, hours=0.1))
+
+
+@pytest.mark.parametrize(("seeds", "shown"), [(1, "75.0"), (2, "75.0 ± 0.0"), (3, "75.0 ± 0.0")])
+def test_a_single_run_has_no_deviation_and_fewer_than_three_decide_nothing(seeds, shown):
+    samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
+    case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "weighted"))
+    page = _page(case, [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in range(seeds)], seeds)
+    assert f"| class weights | {shown} |" in page
+    assert "nan" not in page
+    assert ("one seed, of the last epoch" in page) == (seeds == 1)
+    assert ("First or tied for first" in page) == (seeds == 3)
+    assert "It took 6.0 min of one core" in page
 
 
 def test_each_attribute_stands_in_the_order_of_its_imbalance():
@@ -139,9 +154,9 @@ def test_every_score_which_the_paper_prints_has_its_difference():
     case = Case(
         "made", Material(samples, "", "columns"), "official", ("cross_entropy", "uncertainty_margin"), paper=printed
     )
-    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1)]
+    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1, 2)]
     page = _page(case, records)
-    row = "| class + sample level | 80.6, 75.0, -5.6 | 80.8 (6.1), 75.0 (5.0), -5.8 | 80.6 (9.3), 75.0 (5.0), -5.6 |"
+    row = "| Equipoise | 80.6, 75.0, -5.6 | 80.8 (6.1), 75.0 (5.0), -5.8 | 80.6 (9.3), 75.0 (5.0), -5.6 |"
     row += " 80.4 (6.3), 75.0 (5.0), -5.4 | 88.7 (5.2), 75.0 (5.0), -13.7 | 77.6 (9.6), 75.0 (5.0), -2.6 |"
     assert row in page
     assert "| cross-entropy | 75.0 ± 0.0 |" in page
@@ -154,7 +169,7 @@ def test_every_score_which_the_paper_prints_has_its_difference():
 def test_a_row_that_lacks_a_seed_is_not_run():
     samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
     case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "focal", "vs", "weighted"))
-    records = [_record(name, seed, [0.7, 0.8]) for name in ("cross_entropy", "weighted") for seed in (0, 1)]
+    records = [_record(name, seed, [0.7, 0.8]) for name in ("cross_entropy", "weighted") for seed in (0, 1, 2)]
     page = _page(case, [*records, _record("focal", 0, [0.9, 0.9])])
     assert "| focal | not run |" in page
     assert "| VS | not run |" in page
@@ -164,7 +179,7 @@ def test_a_row_that_lacks_a_seed_is_not_run():
 def test_a_mean_that_is_nought_for_most_tells_nothing():
     samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
     case = Case("made", Material(samples, "", "columns"), "official", ("cross_entropy", "focal", "vs"))
-    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1)]
+    records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1, 2)]
     for record in records[:-1]:
         record["scores"]["recall_product"] = 0.0
     assert "- By geometric mean of recalls nothing can be told: it is 0 where a class is never found" in _page(

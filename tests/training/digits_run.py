@@ -1,4 +1,4 @@
-"""The full method on imbalanced digits in a run folder: ``python -m tests.training.digits_run FOLDER --epochs 9``.
+"""Equipoise on imbalanced digits in a run folder: ``python -m tests.training.digits_run FOLDER --epochs 9``.
 
 Writes ``started`` and one line a step to standard output, and at the end the sha256 of the weights and the history.
 With ``--steps`` it waits after so many of them for a byte on standard input, so that it can be stopped before its end

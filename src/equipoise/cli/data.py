@@ -9,6 +9,7 @@ from rich.console import Console
 
 from equipoise.cli.options import AsJson, Labels, Quiet, Target
 from equipoise.cli.printing import ConsoleWatcher, print_json, print_summary
+from equipoise.wording import counted
 
 data = typer.Typer(help="Look at data, or fetch a public set.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def summary(
     if as_json:
         print_json(found.as_dict() | {"notes": [*samples.notes, *found.notes]})
         return
-    print_summary(Console(), found, title=f"{len(samples):,} samples")
+    print_summary(Console(), found, title=counted(len(samples), "sample"))
 
 
 @data.command()

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
 from equipoise.cli.printing import MOST_CLASSES, ConsoleWatcher, print_json, shown
+from equipoise.wording import counted
 
 if TYPE_CHECKING:
     from equipoise.runs.inspection import Inspection
@@ -59,7 +60,7 @@ def inspect(
         _print_samples(Console(), found, most)
     if out is not None:
         written = len(found.ranking) if top is None else min(top, len(found.ranking))
-        ConsoleWatcher(quiet=quiet).note(f"{written:,} samples are in {out}, the most doubtful first.")
+        ConsoleWatcher(quiet=quiet).note(f"{counted(written, 'sample')} written to {out}, the most doubtful first.")
 
 
 def _print_classes(console: Console, found: "Inspection") -> None:

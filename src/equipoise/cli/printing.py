@@ -1,5 +1,6 @@
 """How the command line shows classes, scores and progress."""
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from equipoise.wording import counted
 
 if TYPE_CHECKING:
     from equipoise.data.summary import ClassSummary
@@ -61,7 +64,7 @@ class ConsoleWatcher:
         """The class table."""
         for sentence in classes.notes:
             self.note(sentence)
-        print_summary(self.console, classes, title=f"{train:,} samples to train on, {test:,} to score on")
+        print_summary(self.console, classes, title=f"{counted(train, 'sample')} to train on, {test:,} to score on")
 
     def bytes_of(self, name: str, done: int, total: int) -> None:
         """A bar while a file arrives."""
@@ -105,7 +108,7 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
         table.add_row(shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked)
     console.print(table)
     balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
-    console.print(f"{len(rows):,} {what}{'es' if what == 'class' else 's'}, imbalance {classes.ratio:,.1f} ({balance})")
+    console.print(f"{counted(len(rows), what)}, imbalance {classes.ratio:,.1f} ({balance})", highlight=False)
 
 
 def print_scores(
@@ -182,6 +185,32 @@ def shares_sentence(what: str, shares: dict[str, float]) -> str:
     order = sorted(shares.items(), key=lambda pair: -pair[1])
     named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
     return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."
+
+
+def rows_as_lists(page: str, width: int) -> str:
+    """Markdown in which a table that is wider than a terminal is a list, a row a line, with every word of it.
+
+    >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
+    >>> print(rows_as_lists("\\n".join(table), width=20))
+    - **VS**: recall 78.5, F1 70.1
+    - **focal**: not run
+    """
+    found: list[str] = []
+    for is_table, lines in itertools.groupby(page.split("\n"), key=lambda line: line.startswith("|")):
+        block = list(lines)
+        if not is_table or len(block) < 2:
+            found += block
+            continue
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in block)
+        columns = zip(head, *rows, strict=True)
+        if sum(max(len(cell) for cell in column) + 2 for column in columns) < width:
+            found += block
+            continue
+        for name, *cells in rows:
+            said = [f"{heading} {cell}" for heading, cell in zip(head[1:], cells, strict=True) if cell]
+            only = next(filter(None, cells), "")  # a reason in place of the figures
+            found.append(f"- **{name}**: {', '.join(said) if len(said) > 1 or len(cells) == 1 else only}")
+    return "\n".join(found)
 
 
 def print_json(content: Any) -> None:

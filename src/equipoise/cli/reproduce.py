@@ -1,14 +1,18 @@
 """``equipoise reproduce``."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
 from equipoise.cli.options import Quiet
-from equipoise.cli.printing import ConsoleWatcher
+from equipoise.cli.printing import ConsoleWatcher, rows_as_lists
+
+if TYPE_CHECKING:
+    from equipoise.compare import Cell
 
 
 def reproduce(
@@ -52,14 +56,23 @@ def reproduce(
             smoke=smoke,
             methods=None if methods is None else tuple(name.strip() for name in methods.split(",") if name.strip()),
             reading=watcher.progress,
-            progress=lambda cell, done, total: watcher.progress(done, total, f"{cell.case}, {cell.method}"),
+            progress=partial(_show, watcher),
         )
     page = table_page(result)
     path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
     remove_abandoned(out, path.name)
     write_atomically(path, page.encode())
-    Console().print(Markdown(page))
+    console = Console()
+    console.print(Markdown(rows_as_lists(page, console.width)))
     watcher.note(f"The page is {path}.")
+
+
+def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
+    """A finished fit."""
+    from equipoise.compare import METHODS
+
+    place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
+    watcher.progress(done, total, f"{cell.case}, {METHODS[cell.method].label}, {place}", lines=total)
 
 
 def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:

@@ -64,7 +64,7 @@ def neural(head: Heads, *, late: Callable[[FitOptions, Knob], LateMargins] | Non
 
 
 def uncertainty(form: Form, sample_level: SampleLevel, *, held_back: float = 0.1) -> Fit:
-    """The paper's method under our rule."""
+    """Equipoise: the paper's method under the rule of this package."""
 
     def fit(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: FitOptions, knob: Knob) -> Predicted:
         classes, target = encode_labels(y_train)

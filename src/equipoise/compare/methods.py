@@ -28,6 +28,7 @@ from equipoise.compare.margins import LateMargins
 from equipoise.compare.network import FitOptions
 from equipoise.losses import L_SOFTMAX_STRENGTH, LOSSES
 from equipoise.losses.criteria import focal, logit_adjustment, vector_scaling
+from equipoise.wording import EQUIPOISE
 
 Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm"]
 GRID = 4
@@ -99,7 +100,7 @@ def _grid(name: str, *values: Any) -> tuple[Knob, ...]:
 
 METHODS: dict[str, Method] = {
     "cross_entropy": Method("cross-entropy", "baseline", neural(by_name("cross_entropy"))),
-    "uncertainty_margin": Method("class + sample level", "uncertainty", uncertainty("additive", "expected")),
+    "uncertainty_margin": Method(EQUIPOISE, "uncertainty", uncertainty("additive", "expected")),
     "logit_adjustment": Method(
         "logit adjustment",
         "loss",
@@ -150,23 +151,25 @@ METHODS: dict[str, Method] = {
     "arcface_uncertainty": _cosine("ArcFace", "arcface", uncertain=True),
     "l_softmax_uncertainty": _angle("L-Softmax", "l_softmax", uncertain=True),
     "sphereface_uncertainty": _angle("SphereFace", "sphereface", uncertain=True),
-    "uncertainty_class_level": Method("class level", "uncertainty", uncertainty("additive", "none"), variant=True),
+    "uncertainty_class_level": Method(
+        f"{EQUIPOISE}, class level only", "uncertainty", uncertainty("additive", "none"), variant=True
+    ),
     "uncertainty_uncorrected": Method(
-        "class + sample level, uncorrected",
+        f"{EQUIPOISE}, uncorrected",
         "uncertainty",
         uncertainty("additive", "expected", held_back=0.0),
         variant=True,
     ),
     "uncertainty_angular": Method(
-        "angular form, our rule", "uncertainty", uncertainty("angular", "expected"), variant=True
+        f"{EQUIPOISE}, angular form", "uncertainty", uncertainty("angular", "expected"), variant=True
     ),
     "uncertainty_angular_complement": Method(
-        "angular form, our rule, complement", "uncertainty", uncertainty("angular", "complement"), variant=True
+        f"{EQUIPOISE}, angular form, complement", "uncertainty", uncertainty("angular", "complement"), variant=True
     ),
     "uncertainty_angular_class_level": Method(
-        "angular form, our rule, class level", "uncertainty", uncertainty("angular", "none"), variant=True
+        f"{EQUIPOISE}, angular form, class level only", "uncertainty", uncertainty("angular", "none"), variant=True
     ),
-    "paper_as_printed": Method("the paper as printed", "uncertainty", printed, variant=True),
+    "paper_as_printed": Method(f"{EQUIPOISE}, paper as printed", "uncertainty", printed, variant=True),
 }
 """Every contestant, in the order in which ``compare`` tries them: the baseline, the paper's method, then what has most
 often come near it, then the rest, what is slow last. A new one is one line here."""

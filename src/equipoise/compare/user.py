@@ -181,7 +181,7 @@ def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tupl
     if fewest < chosen:
         few = int((counts < chosen).sum())
         those = "1 class has" if few == 1 else f"{few} classes have"
-        notes.append(f"{those} fewer {plural(what)} than there are folds; some test parts have none of them.")
+        notes.append(f"{those} fewer {plural(2, what)} than there are folds; some test parts have none of them.")
     return chosen, tuple(notes)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.report.confusion import by_count
-from equipoise.report.formats import plural
 from equipoise.report.record import Record
+from equipoise.wording import plural
 
 MOST_ROWS = 2000
 

@@ -32,11 +32,3 @@ def number(value: float | None, decimals: int = 2) -> str:
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
-
-
-def plural(count: int, noun: str) -> str:
-    """
-    >>> plural(1, "class"), plural(2, "class"), plural(0, "sample")
-    ('class', 'classes', 'samples')
-    """
-    return noun if count == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"

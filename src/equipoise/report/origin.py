@@ -3,6 +3,7 @@
 from typing import Any
 
 from equipoise.report.record import Record, shown
+from equipoise.wording import method_name
 
 TELLING = (
     "data",
@@ -34,7 +35,7 @@ def origin(record: Record) -> dict[str, Any]:
         "versions": {shown(name): shown(value) for name, value in _mapping(about.get("versions")).items()},
         "options": {shown(name).replace("_", " "): shown(value) for name, value in told.items()},
         "notes": [shown(note, 600) for note in notes] if isinstance(notes, list) else [],
-        "method": shown(options.get("method", "")),
+        "method": method_name(shown(options.get("method", ""))),
         "data": shown(options.get("data", "")),
     }
 

@@ -40,6 +40,7 @@ from equipoise.report.trust import (
     set_sentence,
 )
 from equipoise.report.verdict import verdict
+from equipoise.wording import counted
 
 REPORT = "report.html"
 MOST_NAMED = 12
@@ -75,7 +76,7 @@ def render(template: str, content: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "points": points, "number": number}
+    environment.filters |= {"percent": percent, "points": points, "number": number, "counted": counted}
     style, script = _asset("report.css"), _asset("report.js")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "

@@ -12,6 +12,7 @@ from equipoise.evaluation.conformal import LEVEL, unanswered_rows
 from equipoise.evaluation.prior import move_prior
 from equipoise.report.record import Floats, HeldOut, Record, Trust
 from equipoise.schema import CALIBRATION, fits
+from equipoise.wording import plural
 
 FIGURES = {
     "ece": "calibration error (ECE)",
@@ -114,7 +115,7 @@ def few_sentence(record: Record) -> str:
     name = record.classes[int(np.flatnonzero(record.support == least)[0])]
     return (
         f"At a balanced mix {name} counts as much as the largest {record.noun} and has {least:,} held-out "
-        f"sample{'' if least == 1 else 's'}: such figures come out too high by chance."
+        f"{plural(least, 'sample')}: such figures come out too high by chance."
     )
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from equipoise.evaluation.skill import Skill, skill, skill_of_counts
 from equipoise.report.change import Change, group_changes
-from equipoise.report.formats import SAME, percent, plural, points
+from equipoise.report.formats import SAME, percent, points
 from equipoise.report.origin import origin
 from equipoise.report.record import Record
 from equipoise.report.worth import worth
+from equipoise.wording import plural
 
 NAMED, FEW_SAMPLES = 5, 100
 NOTHING = ": it made no difference"

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from equipoise.evaluation.intervals import combined, wilson
 from equipoise.evaluation.skill import Skill
-from equipoise.report.formats import percent, plural
+from equipoise.report.formats import percent
+from equipoise.wording import plural
 
 Grade = Literal["unknown", "guessing", "unclear", "weak", "silent", "false alarms", "misses", "fair", "good"]
 FAIR, GOOD = 0.7, 0.8

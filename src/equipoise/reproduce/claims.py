@@ -16,7 +16,7 @@ BETTER_THAN = (
     (OURS, "uncertainty_uncorrected"),
     *((f"{head}_uncertainty", head) for head in ("am_softmax", "arcface", "l_softmax", "sphereface")),
 )
-"""The full method over softmax, each of its levels over the one before, each margin head with uncertainty over its
+"""Equipoise over softmax, each of its levels over the one before, each margin head with uncertainty over its
 fixed margin."""
 EQUAL_CLASSES = {
     "balanced_accuracy": "balanced accuracy",
@@ -69,7 +69,7 @@ def _difference(records: Records, one: str, other: str, metric: str, test_to_tra
 
 
 def against_resampling(records: Records) -> list[str]:
-    """A table of ours beside the best of all resamplers and support vector machines, score by score."""
+    """A table of Equipoise beside the best of all resamplers and support vector machines, score by score."""
     there = completed(records)
     names = [name for name in METHODS if name in there and METHODS[name].family in ("resampling", "svm")]
     if not names or OURS not in there:

@@ -1,4 +1,4 @@
-"""A finished table as Markdown: the paper's figure, ours, the difference, and who is tied for first."""
+"""A finished table as Markdown: the paper's figure, the one measured, the difference, and who is tied for first."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from equipoise.compare import METHODS, rank
-from equipoise.compare.ranking import score_of
+from equipoise.compare.ranking import FEWEST_PAIRS, score_of
 from equipoise.reproduce.cases import FOLDS, Case
 from equipoise.reproduce.claims import EQUAL_CLASSES, OURS, against_resampling, completed, orders, percent
 from equipoise.reproduce.paper import Figures
 from equipoise.reproduce.run import TableResult
+from equipoise.wording import EQUIPOISE, counted, duration
 
 SCORES = {
     "accuracy": "accuracy",
@@ -31,6 +32,8 @@ HEADINGS = {
     "attributes": "Attributes, several labels a sample",
     "expressions": "Expressions of faces",
 }
+FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
+SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
 Records = Sequence[dict[str, Any]]
 
 
@@ -39,18 +42,21 @@ def table_page(result: TableResult) -> str:
     lines = [
         f"# {HEADINGS[result.name]}",
         "",
-        f"Percent, mean ± standard deviation over {_repeats(result)}, of the last epoch, on test samples by which no "
+        f"Percent, {_repeats(result)}, of the last epoch, on test samples by which no "
         "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far "
         f"the classes lie apart, the standard deviation over them, as the paper gives it. **{METHODS[OURS].label}** is "
-        "Equipoise's default; [words and scores](../../words.md) are explained. Repeat it with",
+        "the method as it comes; [words and scores](../../words.md) are explained. Repeat it with",
         "",
         "```text",
-        f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}{' --tune' if result.tune else ''}",
+        f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}"
+        + " --tune" * result.tune
+        + " --smoke" * result.smoke,
         "```",
+        *(["", SMOKE] if result.smoke else []),
         "",
         f"Every method has the same network, epochs, batches and rows{_exceptions(result)}. {_tuning(result)}",
         "",
-        f"It took {result.hours:.1f} hours of one core{_before(result)}. Versions: "
+        f"It took {duration(3600 * result.hours)} of one core{_before(result)}. Versions: "
         + ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
         + ".",
     ]
@@ -72,20 +78,28 @@ def _section(case: Case, records: Records) -> list[str]:
     lines = [_network(case), "", *_scores_table(case, records)]
     if not completed(records):
         return lines
-    lines += ["", *_first(case, records)]
-    for heading, found in (
-        ("What is claimed, in points with 95 % intervals of the paired differences:", _claimed(case, records)),
-        ("Ours beside resampling and support vector machines:", [] if several else against_resampling(records)),
-        ("BCA of each attribute, the most imbalanced first:", _each_attribute(case, records) if several else []),
-        ("The paper's figure, ours and the difference:", _beside_the_paper(case, records)),
-    ):
+    few = len({(record["seed"], record["fold"]) for record in records}) < FEWEST_PAIRS
+    lines += ["", *([FEW] if few else _first(case, records))]
+    sections = {
+        "What is claimed, in points with 95 % intervals of the paired differences:": (
+            [] if few else _claimed(case, records)
+        ),
+        f"{EQUIPOISE} beside resampling and support vector machines:": (
+            [] if several or few else against_resampling(records)
+        ),
+        "BCA of each attribute, the most imbalanced first:": _each_attribute(case, records) if several else [],
+        "The paper's figure, the one measured and the difference:": _beside_the_paper(case, records),
+    }
+    for heading, found in sections.items():
         lines += ["", heading, "", *found] if found else []
     return lines
 
 
 def _repeats(result: TableResult) -> str:
     grouped = any(case.protocol == "grouped" for case in result.cases.values())
-    return f"{result.seeds} seeds" + f" and {FOLDS} folds" * grouped
+    if result.seeds == 1 and not grouped:
+        return "one seed"
+    return "mean ± standard deviation over " + counted(result.seeds, "seed") + f" and {FOLDS} folds" * grouped
 
 
 def _before(result: TableResult) -> str:
@@ -99,22 +113,22 @@ def _exceptions(result: TableResult) -> str:
         "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
         "mini-batch k-means",
         "svm": "support vector machines are no networks",
-        "margin": "margin losses have a softmax stage, as ours, before their margin rises",
+        "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
     }
     found = [text for family, text in said.items() if family in families]
     return f", but: {'; '.join(found)}" if found else ""
 
 
 def _tuning(result: TableResult) -> str:
-    ours = (
-        "Ours has nothing to choose; in its first two stages it holds back a tenth of its training rows, by whose "
-        "labels it corrects its predictions, and in the third it trains on all of them."
+    own = (
+        f"{EQUIPOISE} has nothing to choose; in its first two stages it holds back a tenth of its training rows, by "
+        "whose labels it corrects its predictions, and in the third it trains on all of them."
     )
     if result.tune:
-        return f"A method with a knob chose among 4 settings on a fifth of the training rows. {ours}"
+        return f"A method with a knob chose among 4 settings on a fifth of the training rows. {own}"
     margins = any(METHODS[m].family == "margin" for case in result.cases.values() for m in case.methods)
     settings = "the paper prints" if margins else "its authors published"
-    return f"No method was tuned: each has the settings which {settings}. {ours}"
+    return f"No method was tuned: each has the settings which {settings}. {own}"
 
 
 def _network(case: Case) -> str:
@@ -158,8 +172,7 @@ def _scores_row(name: str, method: str, records: Records, shown: Mapping[str, st
 
 def _cell(records: Records, method: str, name: str) -> str:
     values = [100 * score_of(record, name) for record in records]
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    text = f"{percent(records, method, name):.1f} ± {spread:.1f}"
+    text = f"{percent(records, method, name):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
     return text if name == "accuracy" else f"{text} ({percent(records, method, f'{name}.deviation'):.1f})"
 
 

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from equipoise.reproduce.illustration import Illustration
+from equipoise.wording import EQUIPOISE
 
 COMMON, RARE, OURS, INK = "#4477aa", "#cc6677", "#117733", "#333333"
 
@@ -20,7 +21,7 @@ def boundaries_picture(found: Illustration, axes: Any) -> None:
     axes.axvline(0, color=INK, linestyle=":", label="best for the true distributions")
     for values, colour, style, label in (
         (case.biased, RARE, "--", "cross-entropy"),
-        (case.balanced, OURS, "-", "class + sample level"),
+        (case.balanced, OURS, "-", EQUIPOISE),
     ):
         axes.contour(*case.grid, values, levels=[0.0], colors=colour, linestyles=style, linewidths=2)
         axes.plot([], [], color=colour, linestyle=style, linewidth=2, label=label)
