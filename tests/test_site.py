@@ -1,6 +1,8 @@
 """The site builds strictly, needs nothing from elsewhere, and every page of it is whole in a real browser."""
 
+import base64
 import fcntl
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from PIL import Image
 
 from tests.report.browser import Browser, programs
 
@@ -119,6 +122,27 @@ def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages):
         faults += [f"{path.name}: {entry['message']}" for entry in browser.log("browser")]
         faults += [f"{path.name}: asks for {url}" for url in browser.requests() if url.startswith(("http", "ws"))]
     assert faults == []
+
+
+def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(browser, site):
+    """Seen in the pixels at the right edge, before and after all of the table has been scrolled by."""
+    browser.open(site / "results/tables/mnist.html")
+    browser.protocol("Emulation.setDeviceMetricsOverride", **PHONE)
+    lightest = []
+    for script in ("box.scrollLeft = 0", "box.scrollLeft = box.scrollWidth"):
+        edge = browser.run(
+            "const box = document.querySelector('.md-typeset__scrollwrap'); box.scrollIntoView({block: 'center'});"
+            f"{script}; const at = box.getBoundingClientRect();"
+            "return [at.right + scrollX - 3, at.top + scrollY + 30, box.scrollWidth - box.clientWidth]"
+        )
+        assert edge[2] > 0
+        clip = {"x": edge[0], "y": edge[1], "width": 2, "height": 20, "scale": 1}
+        shot = browser.protocol("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as picture:
+            lightest.append(picture.convert("L").getextrema()[1])
+    browser.protocol("Emulation.clearDeviceMetricsOverride")
+    assert lightest[0] < 230
+    assert lightest[1] > 240
 
 
 def test_search_works_without_a_server(browser, site):

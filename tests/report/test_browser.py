@@ -33,7 +33,7 @@ def test_nothing_is_logged_and_nothing_requested(page, seven):
 
 def test_the_page_of_a_real_run_works(browser, digits):
     browser.open(digits / "report.html")
-    assert "the model separates the rare classes well from the rest" in browser.text(".headline")
+    assert "model separates the rare classes well from the rest" in browser.text(".headline")
     assert len(column(browser, "#classes", 0)) == 10
     assert wrong_entries(browser) == []
 
