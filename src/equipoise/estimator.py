@@ -37,6 +37,7 @@ from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
+Probabilities = Literal["natural", "balanced"]
 
 
 def _plain(value: Any) -> Any:
@@ -85,6 +86,11 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         two stages leave out, at no cost (methods without stages stay as they are); ``"validation"``: a share of
         ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together with
         ``early_stopping`` or ``strength="feedback"``); ``"none"``.
+    probabilities : which class mix ``predict_proba`` holds at. ``"natural"``: that of the training samples; for
+        probabilities to act on, as they are. ``predict`` may then name another class than the most probable one.
+        ``"balanced"``: all classes equally common, and ``predict`` is the argmax, whatever the method; for compositions
+        that decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``, stacking or
+        ``cross_val_predict(method="predict_proba").argmax(1)``, which would lose a rare class otherwise.
     validation_fraction : share of the training samples held out, stratified, for ``strength="feedback"``, for
         ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
     early_stopping, patience : stop when balanced accuracy on the held-out samples has not improved for ``patience``
@@ -131,6 +137,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         strength: StrengthRule = "uncertainty",
         held_back: float = 0.1,
         calibration: CalibrationRule = "held_back",
+        probabilities: Probabilities = "natural",
         validation_fraction: float = 0.1,
         early_stopping: bool = False,
         patience: int = 10,
@@ -155,6 +162,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.strength = strength
         self.held_back = held_back
         self.calibration = calibration
+        self.probabilities = probabilities
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.patience = patience
@@ -225,25 +233,28 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     ) -> Array:
         """The label of each row; for several labels a 0/1 matrix.
 
-        By default it is the most probable one if all classes were equally common, which is what margins are for: a rare
-        class is named where the sample speaks for it, though a common one may be more probable.
+        It is the most probable one, by the calibrated probabilities, at the class mix which the method aims at: for the
+        default method if all classes were equally common, which is what margins are for. A rare class is named where
+        the sample speaks for it, though a common one may be more probable. Plain cross-entropy aims at the training
+        samples' mix.
 
         Args:
             target_prior: the class mix where the model is used: the most probable label there.
-            abstain: the share of each class that may get a wrong label. Rows for which more than one class, or none,
-                remains possible at that level are masked in the answer, a ``numpy.ma.MaskedArray``.
+            abstain: the share of each class that may get a wrong label. Rows for which more than one class remains
+                possible at that level are masked in the answer, a ``numpy.ma.MaskedArray``.
         """
         fitted, x = self._ready(X)
-        logits = fitted.logits(x)
+        logits, prior = fitted.logits(x), self._decision_prior(target_prior)
         if abstain is None:
-            return fitted.predict(logits, target_prior)
-        answer: Array = fitted.predict_or_abstain(logits, target_prior, abstain)
+            return fitted.predict(logits, prior)
+        answer: Array = fitted.predict_or_abstain(logits, prior, abstain)
         return answer
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: ArrayLike | None = None, *, passes: int = 0) -> Array:
         """Probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
-        They are calibrated, and hold where the classes are as common as among the training samples.
+        They are calibrated, and hold where the classes are as common as among the training samples, or with
+        ``probabilities="balanced"`` if all were equally common.
 
         Args:
             target_prior: the class mix where the model is used, in the order of ``classes_``, if it is another; Bayes'
@@ -251,17 +262,18 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             passes: average that many stochastic passes instead of one deterministic pass.
         """
         fitted, x = self._ready(X)
-        found = fitted.probabilities(x, target_prior, passes=passes)
+        found = fitted.probabilities(x, self._decision_prior(target_prior), passes=passes)
         return found[..., 1] if fitted.multilabel else found
 
     def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
         """Which labels cannot be ruled out, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
 
-        Of the samples of each class, however rare, at least a share of ``level`` has it among them. A class that was
-        calibrated on fewer than level / (1 - level) samples is never ruled out.
+        Of the samples of each class, however rare, at least a share of ``level`` has it among them. The class that
+        :meth:`predict` names is always among them, so no row is without one. A class that was calibrated on fewer than
+        level / (1 - level) samples is never ruled out.
         """
         fitted, x = self._ready(X)
-        return fitted.calibrated.sets(fitted.logits(x), level)
+        return fitted.calibrated.sets(fitted.logits(x), level, self._decision_prior(None))
 
     def estimate_prior(self, X: ArrayLike | Images) -> Array:
         """The class mix of samples without labels, for ``target_prior``: by EM (Saerens et al. 2002).
@@ -281,19 +293,32 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         return self
 
     def uncertainty(
-        self, X: ArrayLike | Images, *, kind: Literal["total", "passes"] = "total", passes: int | None = None
+        self,
+        X: ArrayLike | Images,
+        *,
+        target_prior: ArrayLike | None = None,
+        kind: Literal["total", "passes"] = "total",
+        passes: int | None = None,
     ) -> Array:
         """How uncertain each prediction is, (rows,), summed over the attributes where there are several.
 
         Args:
-            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c) with p averaged over the passes;
-                ``"passes"`` the part of it by which the passes differ, the trace of the paper's covariance.
-            passes: how many; None takes the estimator's own.
+            target_prior: the class mix where the model is used, as for :meth:`predict`.
+            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
+                that decide it, averaged over dropout on the last features in closed form; it is what ``equipoise
+                predict``, reports and exported models say as well. ``"passes"`` is what stochastic passes differ by,
+                the trace of the paper's covariance.
+            passes: how many, for ``"passes"``; None takes the estimator's own.
         """
         if kind not in ("total", "passes"):
             raise InvalidInputError(f"kind must be 'total' or 'passes', got {kind!r}.")
+        if passes is not None and kind == "total":
+            raise InvalidInputError(f"kind='total' needs no passes, got passes={passes!r}; leave it out.")
         fitted, x = self._ready(X)
-        return fitted.spread(x, passes=passes or self.passes, total=kind == "total")
+        prior = self._decision_prior(target_prior)
+        if kind == "total":
+            return fitted.uncertainty(x, prior)
+        return fitted.disagreement(x, prior, passes=self.passes if passes is None else passes)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model into a ``folder`` as ``model.safetensors`` and ``model.json``; nothing in them can run
@@ -397,6 +422,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
             raise InvalidInputError(
                 f"calibration must be one of {', '.join(get_args(CalibrationRule))}, got {self.calibration!r}."
             )
+        self._check_probabilities()
         for name, asked in (
             ("early_stopping", self.early_stopping),
             ("strength", self.strength == "feedback"),
@@ -455,6 +481,19 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         head = network.head
         self.class_uncertainty_: Any = None if uncertainty is None else uncertainty.numpy()
         self.margins_: Any = head.margins.numpy() if isinstance(head, UncertaintyMarginLoss) else None
+
+    def _decision_prior(self, target_prior: ArrayLike | None) -> ArrayLike | None:
+        """The class mix of the decision; None is the one which the method aims at."""
+        self._check_probabilities()
+        if target_prior is None and self.probabilities == "balanced":
+            return self.calibrated_.balanced()
+        return target_prior
+
+    def _check_probabilities(self) -> None:
+        if self.probabilities not in get_args(Probabilities):
+            raise InvalidInputError(
+                f"probabilities must be one of {', '.join(get_args(Probabilities))}, got {self.probabilities!r}."
+            )
 
     def _ready(self, X: ArrayLike | Images) -> tuple[Fitted, Any]:
         """What answers, and rows checked against what was fitted."""

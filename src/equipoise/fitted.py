@@ -12,9 +12,10 @@ from torch import Tensor
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.answers import Answers
 from equipoise.evaluation.calibrated import Calibrated
 from equipoise.evaluation.conformal import unanswered
-from equipoise.tensors import new_tensor
+from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network
 from equipoise.training.defaults import rows_at_once
 from equipoise.uncertainty import mc_dropout
@@ -58,30 +59,31 @@ class Fitted:
         return found
 
     def predict(self, logits: Tensor, target_prior: ArrayLike | None) -> NDArray[Any]:
-        """The label with the largest logit, or the most probable one at a class mix; for several labels 0 and 1."""
-        aimed = logits if target_prior is None else self.calibrated.probabilities(logits, target_prior)
-        return self._labels(aimed.argmax(-1).numpy())
+        """The most probable label at a class mix, by default the one which the loss aims at; for several labels 0/1."""
+        return self._labels(self.calibrated.decided(logits, target_prior).numpy())
 
     def predict_or_abstain(self, logits: Tensor, target_prior: ArrayLike | None, abstain: float) -> Any:
-        """The only label that remains possible, masked where there is not exactly one."""
+        """What :meth:`predict` names, masked where another label remains possible."""
         if not 0 < abstain < 1:
             raise InvalidInputError(
                 f"abstain is the share of each class that may be missed, from 0 to 1, got {abstain}."
             )
-        possible = self.calibrated.sets(logits, 1 - abstain)
+        possible = self.calibrated.sets(logits, 1 - abstain, target_prior)
         self._tell_of_never_ruled_out(abstain)
-        certain = ~unanswered(possible)
-        told = np.where(certain, self._labels(possible.argmax(-1)), self.predict(logits, target_prior))
-        return np.ma.masked_array(told, mask=~certain)
+        return np.ma.masked_array(self.predict(logits, target_prior), mask=unanswered(possible))
 
-    def spread(self, x: Rows, *, passes: int, total: bool) -> NDArray[np.float64]:
-        """The variance of the predicted label, Σ_c p_c(1 − p_c), or its part by which the passes differ: (rows,)."""
+    def uncertainty(self, x: Rows, target_prior: ArrayLike | None) -> NDArray[np.float64]:
+        """The variance of the decided label in closed form, see :mod:`equipoise.evaluation.answers`: (rows,)."""
+        answers = Answers(self.network, self.calibrated, target_prior=target_prior)
+        found: NDArray[np.float64] = self._each_batch(x, lambda part: answers.judged(part)[1].double()).numpy()
+        return found
+
+    def disagreement(self, x: Rows, target_prior: ArrayLike | None, *, passes: int) -> NDArray[np.float64]:
+        """The trace of the covariance of the stochastic passes' decision probabilities: (rows,)."""
 
         def traces(part: Tensor) -> Tensor:
-            drawn = self._drawn(part, passes).softmax(-1).double()
-            mean = drawn.mean(0)
-            found = mean * (1 - mean) if total else drawn.var(0, correction=0)
-            return found.flatten(1).sum(-1)
+            drawn = self.calibrated.decision(self._drawn(part, passes), target_prior).softmax(-1)
+            return drawn.var(0, correction=0).flatten(1).sum(-1)
 
         found: NDArray[np.float64] = self._each_batch(x, traces, passes=passes).numpy()
         return found
@@ -90,14 +92,16 @@ class Fitted:
         return places if self.multilabel else self.classes[places]
 
     def _drawn(self, x: Tensor, passes: int) -> Tensor:
-        """Logits of stochastic passes, (passes, batch, ...), the same for the same rows."""
+        """Logits of stochastic passes, (passes, batch, ...), by the same sub-networks for all rows."""
         return mc_dropout(self.network, x, passes, torch.Generator().manual_seed(self.seed))
 
     def _each_batch(self, x: Rows, answer: Callable[[Tensor], Tensor], *, passes: int = 1) -> Tensor:
         step = rows_at_once(x[0].size + passes * self.calibrated.prior.numel())
         parts = (new_tensor(x[start : start + step]) for start in range(0, len(x), step))
         with torch.no_grad():
-            return torch.cat([answer(part) for part in parts])
+            found = torch.cat([answer(part) for part in parts])
+        check_finite(found.isfinite().flatten(1).all(1).numpy() if found.ndim > 1 else found.isfinite().numpy())
+        return found
 
     def _tell_of_never_ruled_out(self, abstain: float) -> None:
         """A class that is possible everywhere leaves every row open, which must not come as a surprise."""

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.bounded import load_tensors, parse_json
-from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.evaluation.calibrated import Calibrated
 from equipoise.files import DiskFullError, read_plain, write_atomically
 from equipoise.losses import ClassVectorLoss
 from equipoise.schema import MODEL, check
+from equipoise.tensors import not_finite
 from equipoise.training.checkpoint import of_prefix, with_prefix
 from equipoise.training.recipe import Recipe
 from equipoise.training.scaling import Scaling
@@ -52,6 +53,11 @@ class SavedModel:
 
 def save_model(folder: Path, model: SavedModel) -> None:
     """Write both files, each whole or not at all."""
+    wrong = not_finite(model.network)
+    if wrong is not None:
+        raise InvalidStateError(
+            f"the network has NaN or infinity in {wrong!r}, so it was not saved; train with a smaller learning rate."
+        )
     tensors = with_prefix("network", model.network) | with_prefix("calibrated", model.calibrated.tensors())
     if model.uncertainty is not None:
         tensors["uncertainty"] = model.uncertainty
@@ -105,6 +111,9 @@ def load_model(folder: Path) -> SavedModel:
     except EquipoiseError as error:
         raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
     _check_sizes(folder, record, recipe, of_prefix("network", tensors))
+    wrong = not_finite(of_prefix("network", tensors))
+    if wrong is not None:
+        raise InvalidInputError(f"{folder / TENSORS} holds NaN or infinity in {wrong!r}; train the model again.")
     return SavedModel(
         parameters=record["parameters"],
         custom_backbone=record["custom_backbone"],

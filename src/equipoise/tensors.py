@@ -1,5 +1,6 @@
 """Whether a value is the tensor it should be: the checks that losses and uncertainty share."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -70,3 +71,26 @@ def binary_labels(target: Tensor) -> Tensor:
             f"a multi-label target must hold 0 and 1 only, got values from {low} to {high}; check the labels."
         )
     return values.long()
+
+
+def check_finite(rows: NDArray[np.bool_]) -> None:
+    """Refuse answers that are not finite, naming the rows; ``rows`` says which are."""
+    wrong = np.flatnonzero(~rows).tolist()
+    if wrong:
+        named = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
+        raise InvalidInputError(
+            f"the network gave numbers that are not finite for {len(wrong)} of {len(rows)} rows (counted from 0: "
+            f"{named}); look for values far outside the training data's, or train again with a smaller learning rate."
+        )
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of the first tensor with NaN or infinity in it; None where all are finite.
+
+    >>> not_finite({"weight": torch.zeros(2), "bias": torch.tensor([0.0, torch.nan])})
+    'bias'
+    """
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            return name
+    return None

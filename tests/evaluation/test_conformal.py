@@ -84,6 +84,8 @@ def test_sets_are_what_counting_gives(seed, rows, classes, percent, equal):
     fitted = ClassThresholds.fit(p[:rows], labels)
     own = [[p[row, place] for row in range(rows) if labels[row] == place] for place in range(classes)]
     expected = [reference.conformal_set(own, row.tolist(), percent) for row in p]
+    for row, probabilities in zip(expected, p.tolist(), strict=True):
+        row[probabilities.index(max(probabilities))] = True  # never empty
     assert fitted.sets(p, percent / 100).tolist() == expected
     assert fitted.counts.tolist() == [len(mine) for mine in own]
 
@@ -138,7 +140,8 @@ def test_probabilities_next_to_nothing_and_to_all_are_told_apart():
     high = 1 - np.geomspace(1e-12, 1e-9, 99)
     fitted = ClassThresholds.fit(np.column_stack([high, 1 - high]), np.zeros(99, dtype=int))
     new = 1 - np.geomspace(1e-12, 1e-9, 1000)
-    assert fitted.sets(np.column_stack([new, 1 - new]), 0.9)[:, 0].mean() == pytest.approx(0.9, abs=0.01)
+    sets = fitted.sets(np.column_stack([new, 1 - new]), 0.9, named=np.ones(1000, dtype=int))
+    assert sets[:, 0].mean() == pytest.approx(0.9, abs=0.01)
     zero = ClassThresholds.fit(np.tile([0.0, 1.0], (99, 1)), np.zeros(99, dtype=int))
     assert np.isfinite(zero.thresholds(0.9)[0])
     assert zero.sets([[0.0, 1.0]], 0.9).all()
@@ -221,12 +224,36 @@ def test_what_cannot_be_calibrated_on_is_refused(p, labels, sentence):
         ClassThresholds.fit(p, labels)
 
 
-def test_no_class_left_is_no_answer_either():
-    sets = np.array([[False, False], [True, False], [True, True]])
+def test_a_row_is_unanswered_where_more_than_one_class_is_left():
+    sets = np.array([[False, True], [True, False], [True, True]])
     several = np.stack((sets, sets[[1, 1, 1]]), axis=1)
-    assert unanswered(sets).tolist() == unanswered_rows(sets).tolist() == [True, False, True]
-    assert unanswered(several).tolist() == [[True, False], [False, False], [True, False]]
-    assert unanswered_rows(several).tolist() == [True, False, True]
+    assert unanswered(sets).tolist() == unanswered_rows(sets).tolist() == [False, False, True]
+    assert unanswered(several).tolist() == [[False, False], [False, False], [True, False]]
+    assert unanswered_rows(several).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_sets_have_the_named_class_and_grow_with_the_level(several):
+    """A good model asked for little: most samples have no class within the thresholds."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 2, (600, 3)) if several else rng.integers(0, 4, 600)
+    right = np.eye(2 if several else 4)[labels]
+    p = 0.97 * right + 0.03 * rng.dirichlet(np.ones(right.shape[-1]), labels.shape)
+    fitted = ClassThresholds.fit(p[:300], labels[:300])
+    named = rng.integers(0, right.shape[-1], labels[300:].shape)
+    levels = (0.05, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
+    found = [fitted.sets(p[300:], level) for level in levels]
+    chosen = [fitted.sets(p[300:], level, named=named) for level in levels]
+    for sets in (found, chosen):
+        assert all((smaller <= larger).all() for smaller, larger in pairwise(sets))
+        shares = [unanswered_rows(each).mean() for each in sets]
+        assert shares == sorted(shares), "asking for less certainty never leaves more unanswered"
+    best = p[300:].argmax(-1)
+    for level, one, other in zip(levels, found, chosen, strict=True):
+        assert np.take_along_axis(one, best[..., None], -1).all()
+        assert np.take_along_axis(other, named[..., None], -1).all()
+        assert np.take_along_axis(one, labels[300:][..., None], -1).mean() >= level - 0.05
+    assert unanswered_rows(found[0]).mean() == 0
 
 
 def test_a_class_is_never_ruled_out_by_fewer_samples_than_the_level_needs():

@@ -106,7 +106,7 @@ def test_sets_are_what_counting_gives(seven_record):
         assert row["sent"] == pytest.approx(sum(size != 1 for size in sizes) / len(own))
         assert row["size"] == pytest.approx(sum(sizes) / len(own))
     share = np.mean([kept.sum() != 1 for kept in held.trust.sets])
-    assert set_sentence(seven_record, rows).startswith(f"For {share:.1%} of the held-out samples not exactly one class")
+    assert set_sentence(seven_record, rows).startswith(f"For {share:.1%} of the held-out samples more than one class")
 
 
 def test_sets_of_attributes_are_what_counting_gives(several):

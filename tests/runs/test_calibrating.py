@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from equipoise.evaluation.answers import Answers
 from equipoise.evaluation.calibrated import Calibrated
 from equipoise.runs import calibrating
-from equipoise.runs.answers import Answers
 from equipoise.runs.calibrating import FEWEST, calibrate_held_out
 from equipoise.schema import RUN, check
 from equipoise.training.scaling import Scaling
-from tests.runs.test_answers import features, network
+from tests.evaluation.test_answers import features, network
 
 PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 
@@ -159,7 +159,7 @@ def test_the_module_for_onnx_rules_out_a_class_without_a_share():
     prior = torch.tensor([0.5, 0.0, 0.3, 0.2], dtype=torch.float64)
     scaling = Scaling(torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
     calibrated = Calibrated(prior, torch.full((4,), 0.25, dtype=torch.float64), scaling)
-    found = Answers(network(multilabel=False), calibrated=calibrated)(features()).probabilities
+    found = Answers(network(multilabel=False), calibrated)(features()).probabilities
     assert bool(found.isfinite().all())
     torch.testing.assert_close(found.sum(1), torch.ones(len(found), dtype=found.dtype))
     assert float(found[:, 1].max()) == 0
@@ -175,8 +175,8 @@ def test_the_module_for_onnx_calibrates_as_the_library_does(multilabel):
     prior /= prior.sum(-1, keepdim=True)
     scaling = Scaling(*(torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2)))
     calibrated = uncalibrated(scaling, prior=prior)
-    answer = Answers(trained, calibrated=calibrated)(features())
+    answer = Answers(trained, calibrated)(features())
     logits = trained.head.logits(features())
     expected = calibrated.probabilities(logits)
     torch.testing.assert_close(answer.probabilities, expected[..., 1] if multilabel else expected)
-    torch.testing.assert_close(answer.predicted, logits.argmax(-1))
+    torch.testing.assert_close(answer.predicted, calibrated.decided(logits))

@@ -142,8 +142,8 @@ def test_several_labels_keep_one_number_an_attribute(several_run):
     assert len(record["train_counts"]) == len(record["class_uncertainty"]) == len(record["margins"]) == 2
     frame = pd.read_csv(several_run.parent / "several.csv")
     np.testing.assert_array_equal(stored["labels"], frame[["up", "right"]].to_numpy()[stored["rows"]])
-    odds = stored["uncalibrated"] / (1 - stored["uncalibrated"]) * stored["prior"][:, 0] / stored["prior"][:, 1]
-    np.testing.assert_array_equal(stored["predicted"], odds > 1)
+    p, prior = stored["probabilities"].astype(float), stored["prior"]
+    np.testing.assert_array_equal(stored["predicted"], p * prior[:, 0] > (1 - p) * prior[:, 1])
     assert stored["before"].shape == stored["predicted"].shape
     estimator = UncertaintyBalancedClassifier.load(several_run)
     assert record["margins"] == estimator.margins_[:, 1].tolist()

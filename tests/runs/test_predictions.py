@@ -2,16 +2,23 @@
 
 import io
 import json
+import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
+import torch
 
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.calibrated import Calibrated
 from equipoise.runs import RunModel, sources
 from equipoise.runs.output import format_of
 from equipoise.runs.predictions import human_threshold, predict_to
+from equipoise.runs.rules import rule_column, rule_of
+from equipoise.training.scaling import Scaling
 from tests.runs.made import digits_frame, pictures
 
 
@@ -34,14 +41,103 @@ def test_every_format_holds_the_same(table_run, tmp_path, monkeypatch, kind):
     found = read[kind](out)
     model = RunModel.load(table_run)
     names = [f"p_{name}" for name in model.classes]
-    assert list(found.columns) == ["row", "class", *names, "uncertainty", "human"]
+    assert list(found.columns) == ["row", "class", "rule", *names, "uncertainty", "human"]
     assert found["row"].tolist() == list(range(len(frame)))
-    probabilities, uncertainty, *_ = model.answer(frame)
+    answered = model.answer(frame)
+    probabilities, uncertainty = answered.probabilities, answered.uncertainty
     np.testing.assert_allclose(found[names].to_numpy(), probabilities, atol=2e-6)
     np.testing.assert_allclose(found["uncertainty"], uncertainty, atol=2e-6)
     assert found["class"].tolist() == model.predict(frame)
     assert found["human"].tolist() == (uncertainty > 0.3).tolist()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_every_row_says_by_which_rule_it_was_decided_and_why_another_class_may_be_more_probable(table_run, tmp_path):
+    digits_frame().to_csv(tmp_path / "new.csv", index=False)
+    model = RunModel.load(table_run)
+    predict(table_run, tmp_path / "new.csv", tmp_path / "a.jsonl", kind="jsonl")
+    found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    for row in found:
+        likeliest = max(model.classes, key=lambda name: row[f"p_{name}"])
+        why = "balanced" if likeliest == row["class"] else "balanced: most probable if all classes were equally common"
+        assert row["rule"] == why
+    assert {row["rule"] for row in found} == {"balanced", "balanced: most probable if all classes were equally common"}
+    predict_to(
+        model,
+        str(tmp_path / "new.csv"),
+        tmp_path / "b.csv",
+        kind="csv",
+        threshold=0.3,
+        tell=print,
+        prior=model.calibrated.prior.numpy(),
+    )
+    natural = pd.read_csv(tmp_path / "b.csv")
+    assert set(natural["rule"]) == {"prior"}
+    largest = natural[[f"p_{name}" for name in model.classes]].to_numpy().argmax(1)
+    assert natural["class"].tolist() == [model.classes[place] for place in largest]
+
+
+@pytest.mark.parametrize(
+    ("prior", "aimed", "rule"),
+    [
+        ((0.9, 0.1), (0.5, 0.5), "balanced"),
+        ((0.9, 0.1), (0.9, 0.1), "natural"),
+        ((0.9, 0.1), (0.7, 0.3), "method"),
+        ((0.5, 0.5), (0.5, 0.5), "balanced"),
+    ],
+)
+def test_the_rule_is_that_of_the_class_mix_aimed_at(prior, aimed, rule):
+    shares = (torch.tensor(part, dtype=torch.float64) for part in (prior, aimed))
+    model = SimpleNamespace(calibrated=Calibrated(*shares, Scaling.none((2,))))
+    assert rule_of(model, None) == rule
+    assert rule_of(model, np.array(prior)) == "prior"
+
+
+def test_rules_of_several_labels_tell_where_any_is_decided_against_its_probability():
+    p = np.array([[0.9, 0.2], [0.4, 0.2], [0.5, 0.7]], dtype=np.float32)
+    found = np.array([[1, 0], [1, 0], [1, 1]])
+    column = rule_column("balanced", p, found, np.array([True, True, True]))
+    assert column.tolist() == ["balanced", "balanced: most probable if all classes were equally common", "balanced"]
+
+
+@pytest.mark.parametrize("abstain", [None, 0.2])
+def test_a_row_without_finite_probabilities_has_no_class_and_goes_to_a_human(table_run, tmp_path, abstain):
+    digits_frame().iloc[:6].to_csv(tmp_path / "new.csv", index=False)
+    model = RunModel.load(table_run)
+
+    def overflows(_module, inputs, output):
+        output = output.clone()
+        output[2:4] = torch.inf if len(inputs[0]) == 6 else 0
+        return output
+
+    model.network.backbone.register_forward_hook(overflows)
+    found = predict_to(
+        model, str(tmp_path / "new.csv"), tmp_path / "a.csv", kind="csv", threshold=9.0, tell=print, abstain=abstain
+    )
+    rows = pd.read_csv(tmp_path / "a.csv")
+    assert rows["human"].tolist() == [False, False, True, True, False, False]
+    assert rows["class"].isna().tolist() == rows["human"].tolist()
+    assert set(rows["rule"][2:4]) == {"none: the network gave no finite probabilities"}
+    assert rows[["p_<digit> 0", "uncertainty"]].isna().any(axis=1).tolist() == rows["human"].tolist()
+    assert found.human == 2
+    with pytest.raises(InvalidInputError, match=r"not finite for 2 of 6 rows \(counted from 0: 2, 3\)"):
+        model.predict(digits_frame().iloc[:6])
+    if abstain is not None:
+        assert rows["abstain"][2:4].all()
+        assert found.abstained == int(rows["abstain"].sum())
+
+
+def test_weights_that_are_not_finite_are_refused_before_anything_is_answered(table_run, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(table_run, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    tensors = safetensors.torch.load_file(copy / "model.safetensors")
+    name = next(name for name in tensors if name.endswith("layers.0.weight"))
+    tensors[name][0, 0] = torch.nan
+    safetensors.torch.save_file(tensors, copy / "model.safetensors")
+    with pytest.raises(
+        InvalidInputError, match=r"model.safetensors holds NaN or infinity in 'backbone.1.layers.0.weight'"
+    ):
+        RunModel.load(copy)
 
 
 def test_parts_do_not_change_the_answers(table_run, tmp_path, monkeypatch):
@@ -72,7 +168,7 @@ def test_parquet_and_npz_come_in_too(table_run, several_run, tmp_path):
 def test_several_labels_have_a_column_each(several_run, tmp_path):
     predict(several_run, several_run.parent / "several.csv", tmp_path / "a.csv")
     found = pd.read_csv(tmp_path / "a.csv")
-    assert list(found.columns) == ["row", "is_up", "is_right", "p_up", "p_right", "uncertainty", "human"]
+    assert list(found.columns) == ["row", "is_up", "is_right", "rule", "p_up", "p_right", "uncertainty", "human"]
     frame = pd.read_csv(several_run.parent / "several.csv")
     np.testing.assert_array_equal(found[["is_up", "is_right"]], RunModel.load(several_run).predict(frame))
 

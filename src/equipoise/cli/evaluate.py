@@ -27,8 +27,8 @@ def evaluate(
 ) -> None:
     """Score a finished run on other labelled data.
 
-    --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it is not
-    exactly one class.
+    --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it has
+    more than one class.
 
     \b
     Examples:

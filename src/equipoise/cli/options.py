@@ -41,7 +41,7 @@ Prior = Annotated[
     typer.Option(
         help="The class mix where the model is used: natural (as in training), balanced, estimate (from these data), "
         "'a=0.2,b=0.8' or a .json file. Probabilities and classes are then the most probable there; without it "
-        "probabilities are natural, and the class is the most probable if all were equally common."
+        "probabilities are natural, and the class is decided as the method aims at, all equally common by default."
     ),
 ]
 Abstain = Annotated[

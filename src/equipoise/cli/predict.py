@@ -31,11 +31,12 @@ def predict(
 ) -> None:
     """Predict for new data.
 
-    Gives the class, the probability of each, the uncertainty, and whether a human should look: at uncertain samples,
-    and at all of which something could not be read. Such an image has a row without a class; such a value of a table
-    counts as missing. Tables are read in parts, so that their length does not matter. --json sums up, and needs --out.
+    Gives the class, by which rule it was decided, the probability of each, the uncertainty of that decision, and
+    whether a human should look: at uncertain samples, and at all of which something could not be read. Such an image
+    has a row without a class; such a value of a table counts as missing. Tables are read in parts, so that their
+    length does not matter. --json sums up, and needs --out.
 
-    --abstain adds the set of classes that cannot be ruled out, and flags rows where that is not exactly one.
+    --abstain adds the set of classes that cannot be ruled out, and flags rows where more than one is left.
 
     \b
     Examples:

@@ -158,10 +158,10 @@ def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> 
 
 
 def print_sets(console: Console, sets: dict[str, Any]) -> None:
-    """Per class how often the set of possible classes held the true one, and how often it was not one class."""
+    """Per class how often the set of possible classes held the true one, and how often it had more than one class."""
     console.print(
         f"Sets of possible classes at {sets['level']:.4g}: {sets['mean_size']:.2f} classes on average, "
-        f"{sets['abstained']:.1%} of the samples without exactly one",
+        f"{sets['abstained']:.1%} of the samples with more than one",
         highlight=False,
     )
     table = Table()

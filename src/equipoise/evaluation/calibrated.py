@@ -71,6 +71,25 @@ class Calibrated:
         odds = self.odds(target_prior)
         return self.scaling(logits.double(), odds).softmax(-1)
 
+    def decision(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
+        """Logits, shaped alike, whose softmax are the probabilities by which a class is decided.
+
+        Args:
+            target_prior: the class mix where the model is used; None is the one which the loss aims at, all classes
+                equally common for the default method.
+        """
+        odds = torch.ones_like(self.aimed) if target_prior is None else self.odds(target_prior)
+        return self.scaling(logits.double(), odds)
+
+    def decided(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
+        """The most probable class's place, (rows,), or 0 and 1, (rows, attributes), by :meth:`decision`."""
+        return self.decision(logits, target_prior).argmax(-1)
+
+    def balanced(self) -> NDArray[np.float64]:
+        """The class mix of equally common classes, (classes,) or (attributes, 2)."""
+        shape = tuple(self.prior.shape)
+        return np.full(shape, 1 / shape[-1])
+
     def odds(self, target_prior: ArrayLike | None = None) -> Tensor:
         """The wanted class mix over the one which the logits are aimed at."""
         wanted = self.prior if target_prior is None else torch.from_numpy(self.checked(target_prior))
@@ -83,16 +102,21 @@ class Calibrated:
             wanted = np.stack((1 - wanted, wanted), axis=-1)
         return class_shares(wanted, tuple(self.prior.shape))
 
-    def sets(self, logits: Tensor, level: float) -> NDArray[np.bool_]:
+    def sets(self, logits: Tensor, level: float, target_prior: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Which classes cannot be ruled out: each sample's own is among them with at least this probability, whatever
-        its class. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
+        its class, and so is the class that is decided on. Needs samples that no epoch has seen; see
+        :class:`ClassThresholds`.
+
+        Args:
+            target_prior: of the decision, as in :meth:`decided`.
         """
         if self.thresholds is None:
             raise InvalidInputError(
                 "classes can be ruled out only by samples that no epoch has seen; fit with calibration='validation', "
                 "or call calibrate(X, y) with labelled samples that were not trained on."
             )
-        return self.thresholds.sets(self._balanced(logits), level)
+        named = self.decided(logits, target_prior).numpy()
+        return self.thresholds.sets(self._balanced(logits), level, named=named)
 
     def _balanced(self, logits: Tensor) -> NDArray[np.float64]:
         """At a balanced mix and without the scaling, which has seen the samples that thresholds are taken from."""

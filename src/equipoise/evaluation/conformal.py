@@ -60,7 +60,7 @@ class ClassThresholds:
         >>> fitted = ClassThresholds.fit([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
         >>> fitted.sets([[0.7, 0.3], [0.5, 0.5]], level=0.5)
         array([[ True, False],
-               [False, False]])
+               [ True, False]])
         """
         y = np.asarray(labels)
         given = _given(probabilities, y.ndim == 2)
@@ -104,21 +104,28 @@ class ClassThresholds:
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
-    def sets(self, probabilities: ArrayLike, level: float) -> NDArray[np.bool_]:
+    def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
+
+        A set is never empty, as it always has the class that is named. Without it a set would be empty where the
+        thresholds alone rule every class out, which happens most where the model is better than the level. Sets only
+        grow by this, so coverage is still at least the level, and they still grow with the level.
 
         Args:
             probabilities: as for :meth:`fit`, at the same class mix.
             level: share of each class's samples whose set is to hold their class; below 1.
-
-        A set may be empty: the sample looks like none of the classes does.
+            named: the class that is predicted for each sample, a place, (rows,), or 0 and 1, (rows, attributes); None
+                takes the most probable one.
         """
         given = _given(probabilities, self.counts.ndim == 2)
         if given.shape[1:] != self.counts.shape:
             raise InvalidInputError(
                 f"probabilities must be of the {self.counts.shape} classes calibrated, got {given.shape[1:]}."
             )
-        return np.asarray(_scores(given) <= self.thresholds(level))
+        found = np.asarray(_scores(given) <= self.thresholds(level))
+        places = given.argmax(-1) if named is None else np.asarray(named)
+        np.put_along_axis(found, places[..., None], True, -1)
+        return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What to keep in a file, by name."""
@@ -141,12 +148,12 @@ class ClassThresholds:
 
 
 def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where not exactly one class remains possible: (rows,), or of each attribute, (rows, attributes).
+    """Where more than one class remains possible: (rows,), or of each attribute, (rows, attributes).
 
-    >>> unanswered(np.array([[False, False], [True, False], [True, True]]))
-    array([ True, False,  True])
+    >>> unanswered(np.array([[True, False], [True, True]]))
+    array([False,  True])
     """
-    return np.asarray(sets.sum(-1) != 1)
+    return np.asarray(sets.sum(-1) > 1)
 
 
 def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:

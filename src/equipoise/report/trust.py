@@ -154,7 +154,7 @@ def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
     if held is None or held.trust is None:
         return ""
     share = float(unanswered_rows(held.trust.sets).mean())
-    settled = "an attribute is not settled" if record.multilabel else "not exactly one class remains"
+    settled = "an attribute is not settled" if record.multilabel else "more than one class remains"
     said = f"For {share:.1%} of the held-out samples {settled}."
     always = never_ruled_out(record)
     if always:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.abstention import AbstainedShares, listed, shares_of_counts
-from equipoise.evaluation.conformal import unanswered, unanswered_rows
-from equipoise.runs.model import Answered, RunModel
+from equipoise.evaluation.conformal import unanswered_rows
+from equipoise.runs.model import RunModel
 
 BETWEEN = "|"
 
@@ -44,10 +45,16 @@ class Abstained:
         size = len(model.classes)
         return cls(model, 1 - abstain, np.zeros(size, np.int64), np.zeros(size, np.int64))
 
-    def add(self, answered: Answered) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which classes remain possible, shaped as the logits, and the predictions: the only one where one remains."""
-        possible = self.model.calibrated.sets(answered.logits, self.level)
-        told = np.where(unanswered(possible), answered.predicted, possible.argmax(-1))
+    def add(
+        self, logits: Tensor, told: NDArray[np.int64], prior: NDArray[np.float64] | None = None
+    ) -> NDArray[np.bool_]:
+        """Which classes remain possible, shaped as the logits.
+
+        Args:
+            told: what is predicted, which always remains possible.
+            prior: the class mix at which it is.
+        """
+        possible = self.model.calibrated.sets(logits, self.level, prior)
         out = unanswered_rows(possible)
         if self.model.multilabel:
             self.samples += told.sum(0)
@@ -56,7 +63,7 @@ class Abstained:
             self.samples += np.bincount(told, minlength=len(self.samples))
             self.sent += np.bincount(told[out], minlength=len(self.samples))
         self.total, self.rows = self.total + len(out), self.rows + int(out.sum())
-        return possible, told
+        return possible
 
     def add_unread(self, count: int) -> None:
         """Samples that could not be read: unanswered, and of no class."""
@@ -72,7 +79,7 @@ class Abstained:
         shares, classes = self.shares, self.model.classes
         if shares is None:
             return
-        yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have not exactly one class left."
+        yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have more than one class left."
         away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
         if away:
             yield f"left unanswered far more often than the rest, of what would be called so: {listed(away)}."
@@ -98,7 +105,7 @@ def never_ruled_out(model: RunModel, level: float) -> list[str]:
 
 
 def set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
-    """``set``, the possible classes with | between, and whether that is another number than one.
+    """``set``, the possible classes with | between, and whether those are more than one.
 
     For several labels ``set_NAME`` for each attribute, of 0 and 1, and whether any of them is not settled.
     """

@@ -28,7 +28,7 @@ SET_FOLDS = 10
 """For sets, whose thresholds cost little to find."""
 
 Source = Literal["held_out", "held_back", "nothing"]
-Parts = list[tuple[Any, Any]]
+Folds = list[tuple[Any, Any]]  # the others' rows, and the fold's own
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,17 @@ class HeldOutCalibration:
         source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
             two stages have left out.
         folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
-        probabilities, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None without folds.
+        parts: rows, and what answers them: calibrated on the others, or as before where nothing was fitted.
+        probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None
+            without folds.
     """
 
     model: Calibrated
     source: Source
     folds: int
+    parts: tuple[tuple[NDArray[np.intp], Calibrated], ...]
     probabilities: NDArray[np.float32]
+    predicted: NDArray[np.int64]
     uncalibrated: NDArray[np.float32] | None
     sets: NDArray[np.bool_] | None
 
@@ -88,33 +92,40 @@ def calibrate_held_out(
         seed: of the folds.
     """
     plain = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
-    probabilities, target = calibrated.probabilities(logits), torch.from_numpy(labels)
-    parts = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
-    enough = len(labels) >= FEWEST and len(parts) > 0
-    for others, own in parts if enough else ():
-        fitted = calibrated.fitted(logits[others], target[others])
-        probabilities[torch.from_numpy(own)] = fitted.probabilities(logits[own])
+    target = torch.from_numpy(labels)
+    folds = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
+    enough = len(labels) >= FEWEST and len(folds) > 0
+    parts: list[tuple[NDArray[np.intp], Calibrated]] = [(np.arange(len(labels)), calibrated)]
+    if enough:
+        parts = [(own, calibrated.fitted(logits[others], target[others])) for others, own in folds]
+    probabilities, predicted = torch.empty(logits.shape, dtype=torch.float64), torch.empty_like(target)
+    for own, fitted in parts:
+        rows = torch.from_numpy(own)
+        probabilities[rows], predicted[rows] = fitted.probabilities(logits[rows]), fitted.decided(logits[rows])
     source: Source = "held_out" if enough else "nothing" if _is_none(calibrated.scaling) else "held_back"
     several = labels.ndim == 2
     return HeldOutCalibration(
         calibrated.fitted(logits, target) if enough else calibrated.with_thresholds(logits, target),
         source,
-        len(parts),
+        len(folds),
+        tuple(parts),
         _own(probabilities, several),
-        _own(plain.probabilities(logits), several) if parts else None,
-        _sets(calibrated, logits, target, _folds(labels, groups, SET_FOLDS, seed)) if parts else None,
+        predicted.numpy(),
+        _own(plain.probabilities(logits), several) if folds else None,
+        _sets(calibrated, logits, target, predicted, _folds(labels, groups, SET_FOLDS, seed)) if folds else None,
     )
 
 
-def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, parts: Parts) -> NDArray[np.bool_]:
-    """Which classes remain possible for each sample, by thresholds from the other parts."""
+def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Tensor, folds: Folds) -> NDArray[np.bool_]:
+    """Which classes remain possible for each sample, by thresholds from the other parts; the predicted one always."""
     found = np.ones(tuple(logits.shape), dtype=np.bool_)
-    for others, own in parts:
+    for others, own in folds:
         found[own] = calibrated.with_thresholds(logits[others], target[others]).sets(logits[own], LEVEL)
+    np.put_along_axis(found, predicted.numpy()[..., None], True, -1)
     return found
 
 
-def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, seed: int) -> Parts:
+def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, seed: int) -> Folds:
     units = len(labels) if groups is None else len(set(groups.tolist()))
     folds = min(most, units)
     if folds < 2:

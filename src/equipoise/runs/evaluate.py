@@ -20,6 +20,7 @@ from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.sources import check_images, image_shape
 from equipoise.runs.watching import Silence, Watcher
+from equipoise.tensors import check_finite
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,16 @@ def evaluate_run(
     places = label_places(samples.y, model.classes, "the data")
     counts: Any = model.learnt("train_counts") or [1] * len(model.classes)
     answered = model.answer(samples.x, mix)
+    check_finite(answered.finite)
+    probabilities, predicted = answered.probabilities, answered.predicted
     if prior == ESTIMATE:
-        mix = mix_of(model, answered.probabilities)
-        answered = model.aimed(answered.logits, answered.uncertainty, mix)
-    found = score(answered.probabilities, answered.predicted, places, model.classes, counts)
-    judged = skill(places, answered.predicted, len(model.classes), probabilities=answered.probabilities)
+        mix = mix_of(model, probabilities)
+        probabilities, predicted = model.decided(answered.logits, mix)
+    found = score(probabilities, predicted, places, model.classes, counts)
+    judged = skill(places, predicted, len(model.classes), probabilities=probabilities)
     named = None if mix is None else named_shares(model, mix)
-    return Evaluation(
-        found, judged, named, None if asked is None else _set_scores(asked, asked.add(answered)[0], places)
-    )
+    sets = None if asked is None else _set_scores(asked, asked.add(answered.logits, predicted, mix), places)
+    return Evaluation(found, judged, named, sets)
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> SetScores:

@@ -15,11 +15,12 @@ from torch import nn
 
 from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.evaluation.answers import Answer, Answers
 from equipoise.files import DiskFullError, remove_abandoned, write_atomically
-from equipoise.runs.answers import Answer, Answers
 from equipoise.runs.inputs import FeaturesInput, TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.sources import image_shape
+from equipoise.tensors import not_finite
 
 OPSET = 18
 TOLERANCE = 1e-4
@@ -29,8 +30,8 @@ MEANING = {
     "probabilities": "of the classes in their order, calibrated, if they are as common as prior says; of a 1 where a "
     "sample has several labels",
     "uncertainty": "variance of the predicted label in closed form, for dropout on the last features",
-    "predicted": "place of the class that is most probable if all were equally common; 0 and 1 where a sample has "
-    "several labels",
+    "predicted": "place of the class that is most probable if they are as common as decided_at says; 0 and 1 where a "
+    "sample has several labels",
 }
 
 
@@ -43,9 +44,12 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
         raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
     if not out.parent.is_dir() or out.is_dir():
         raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
+    wrong = not_finite(model.network.state_dict())
+    if wrong is not None:
+        raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
     _need_packages()
     extractor = model.input.extractor if isinstance(model.input, FeaturesInput) else None
-    answers = Answers(model.network, extractor, model.calibrated)
+    answers = Answers(model.network, model.calibrated, extractor=extractor)
     content = _graph(answers, example(model, 3), metadata(model))
     difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
     if not difference <= TOLERANCE:
@@ -70,6 +74,7 @@ def metadata(model: RunModel) -> dict[str, str]:
         "classes": list(model.classes),
         "multilabel": model.multilabel,
         "prior": model.calibrated.prior.tolist(),
+        "decided_at": model.calibrated.aimed.tolist(),
         "outputs": MEANING,
     }
     if isinstance(model.input, TableInput):

@@ -13,12 +13,14 @@ import safetensors.torch
 from numpy.typing import NDArray
 
 from equipoise.bounded import load_tensors
+from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores
 from equipoise.files import write_atomically
 from equipoise.runs.calibrating import HeldOutCalibration, calibrate_held_out
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.model import RunModel
+from equipoise.tensors import check_finite
 from equipoise.training import Network
 
 
@@ -28,10 +30,10 @@ class HeldOut:
 
     Args:
         probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
-            samples than the one they are of.
+            samples than the one they are of, as are predictions and uncertainty.
         labels: true classes by their place, (samples,), or 0 and 1, (samples, attributes).
         predicted: likewise.
-        uncertainty: see :mod:`equipoise.runs.answers`.
+        uncertainty: see :mod:`equipoise.evaluation.answers`.
         before: what the network of the softmax stage predicted; None where there was no such stage.
         rows: of the user's data.
         uncalibrated: probabilities without a scaling, at the same class mix; None, as the sets, where all are one
@@ -93,6 +95,7 @@ def answer_held_out(
         groups: of the rows, which calibration keeps together.
     """
     answered = model.answer_inputs(inputs)
+    check_finite(answered.finite)
     found = calibrate_held_out(model.calibrated, answered.logits, labels, groups=groups, seed=seed)
     earlier = None
     if softmax.is_file():
@@ -100,8 +103,8 @@ def answer_held_out(
     held = HeldOut(
         found.probabilities,
         labels,
-        answered.predicted,
-        answered.uncertainty,
+        found.predicted,
+        _uncertainty(model, inputs, found) if found.source == "held_out" else answered.uncertainty,
         None if earlier is None else earlier.predicted,
         np.asarray(rows, dtype=np.int64),
         found.uncalibrated,
@@ -110,6 +113,15 @@ def answer_held_out(
     )
     earlier_found = None if earlier is None else earlier.probabilities
     return Tested(held, replace(model, calibrated=found.model), found, earlier_found)
+
+
+def _uncertainty(model: RunModel, inputs: Any, found: HeldOutCalibration) -> NDArray[np.float32]:
+    """Of each part's predictions, by the calibration that makes them; the network runs once more."""
+    uncertainty = np.empty(len(inputs), dtype=np.float32)
+    for own, calibrated in found.parts:
+        rows = inputs.take(own) if isinstance(inputs, Images) else inputs[own]
+        uncertainty[own] = replace(model, calibrated=calibrated).answer_inputs(rows).uncertainty
+    return uncertainty
 
 
 def network_before(network: Network, weights: Path) -> Network:

@@ -19,6 +19,7 @@ from equipoise.files import write_atomically
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.runs.folder import MODEL
 from equipoise.runs.options import TrainOptions
+from equipoise.tensors import not_finite
 
 Progress = Callable[[int, int], None]  # done, all
 
@@ -166,9 +167,13 @@ def load_backbone(
     backbone = image_backbone(known["name"], dropout=dropout, frozen=frozen)
     if frozen:
         try:
-            backbone.load_state_dict(load_tensors(path))
+            weights = load_tensors(path)
+            backbone.load_state_dict(weights)
         except (RuntimeError, safetensors.SafetensorError) as error:
             raise InvalidInputError(f"the weights in {path} do not fit {known['name']}: {error}.") from error
+        damaged = not_finite(weights)
+        if damaged is not None:
+            raise InvalidInputError(f"{path} holds NaN or infinity in {damaged!r}; train again.")
     return backbone.eval(), known
 
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from equipoise.data.columns import TableEncoder
 from equipoise.errors import InvalidInputError
 from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.evaluation.answers import Answers
 from equipoise.evaluation.calibrated import Calibrated
 from equipoise.files import foreign_files
-from equipoise.runs.answers import Answers
 from equipoise.runs.folder import RECORD, finished_record
 from equipoise.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
 from equipoise.saving import load_model
-from equipoise.tensors import new_tensor
+from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network, Recipe
 from equipoise.training.defaults import rows_at_once
 
@@ -30,9 +30,14 @@ class Answered(NamedTuple):
     """What a run says of each row."""
 
     probabilities: NDArray[np.float32]  # (rows, classes), or of each attribute being 1, (rows, attributes)
-    uncertainty: NDArray[np.float32]  # (rows,)
     predicted: NDArray[np.int64]  # the class's place, (rows,), or 0 and 1, (rows, attributes)
+    uncertainty: NDArray[np.float32]  # (rows,), of what is predicted
     logits: Tensor  # (rows, classes) or (rows, attributes, 2): what ``calibrated`` takes
+
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Whether the network gave a row finite numbers, (rows,); others have no answer."""
+        return np.asarray(np.isfinite(self.probabilities).all(1) & np.isfinite(self.uncertainty))
 
 
 @dataclass(frozen=True)
@@ -103,23 +108,23 @@ class RunModel:
             prior: the class mix where the model is used, (classes,) or (attributes, 2); None is that of the training
                 samples.
         """
-        return self.answer(x, prior).probabilities
+        return self._certain(x, prior).probabilities
 
-    def uncertainty(self, x: Any) -> NDArray[np.float32]:
+    def uncertainty(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
         """The variance of the label predicted for each row of x, (rows,), in closed form, see
-        :mod:`equipoise.runs.answers`.
+        :mod:`equipoise.evaluation.answers`; x and ``prior`` as in :meth:`predict`.
         """
-        return self.answer(x).uncertainty
+        return self._certain(x, prior).uncertainty
 
     def predict(self, x: Any, prior: ArrayLike | None = None) -> list[str] | NDArray[np.int64]:
         """The class of each row; for several labels 0 and 1, (rows, attributes).
 
         Args:
             x: as in :meth:`predict_proba`.
-            prior: the class mix where the model is used: the most probable class there. None takes the most probable
-                one if all were equally common.
+            prior: the class mix where the model is used: the most probable class there. None takes the mix which the
+                run's method aims at: for the default method, all classes equally common.
         """
-        found = self.answer(x, prior).predicted
+        found = self._certain(x, prior).predicted
         return found if self.multilabel else [self.classes[place] for place in found.tolist()]
 
     def answer(self, x: Any, prior: ArrayLike | None = None) -> Answered:
@@ -128,24 +133,28 @@ class RunModel:
         """
         return self.answer_inputs(self.input.rows(x), prior)
 
+    def _certain(self, x: Any, prior: ArrayLike | None) -> Answered:
+        found = self.answer(x, prior)
+        check_finite(found.finite)
+        return found
+
     @torch.no_grad()
     def answer_inputs(self, rows: Any, prior: ArrayLike | None = None) -> Answered:
         """The same for rows as the network takes them."""
-        answers = Answers(self.network)
+        answers = Answers(self.network, self.calibrated, target_prior=prior)
         step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
         parts = [answers.judged(new_tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
         if parts:
             logits, uncertainty = (torch.cat(tensors).float() for tensors in zip(*parts, strict=True))
         else:
             logits, uncertainty = torch.zeros(0, *self.calibrated.prior.shape), torch.zeros(0)
-        return self.aimed(logits, uncertainty.numpy(), prior)
+        return Answered(*self.decided(logits, prior), uncertainty.numpy(), logits)
 
-    def aimed(self, logits: Tensor, uncertainty: NDArray[np.float32], prior: ArrayLike | None) -> Answered:
-        """The answers of these logits at a class mix."""
+    def decided(self, logits: Tensor, prior: ArrayLike | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """``probabilities`` and ``predicted`` of :class:`Answered` for these logits."""
         probabilities = self.calibrated.probabilities(logits, prior)
-        best = (logits if prior is None else probabilities).argmax(-1)
         own = probabilities[..., 1] if self.multilabel else probabilities
-        return Answered(own.float().numpy(), uncertainty, best.numpy(), logits)
+        return own.float().numpy(), self.calibrated.decided(logits, prior).numpy()
 
 
 def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
@@ -19,6 +20,7 @@ from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.output import check_free
+from equipoise.runs.rules import UNDECIDED, rule_column, rule_of
 from equipoise.runs.sources import Part, open_parts
 
 FIGURES, DECIMALS = 7, 9  # a float32 has no more
@@ -32,7 +34,8 @@ class Predicted:
     """How many samples there were, how many of them could not be read, and how many a human should look at.
 
     Args:
-        abstained: how many have no class, or more than one, that remains possible; None where that was not asked for.
+        abstained: how many have more than one class that remains possible, or could not be read; None where that was
+            not asked for.
     """
 
     samples: int
@@ -62,7 +65,7 @@ def predict_to(
         tell: told, in a sentence each, of samples that cannot be read, and of classes left unanswered too often.
         force: an existing file may be replaced.
         prior: the class mix where the samples come from, as ``class_mix`` gives it; None is that of the training
-            samples for the probabilities, and for the class a balanced one.
+            samples for the probabilities, and for the class the one which the method aims at.
         abstain: the share of each class whose set of possible classes may lack it.
     """
     samples = broken = human = 0
@@ -118,10 +121,11 @@ def predictions(
     prior: NDArray[np.float64] | None = None,
     unanswered: Abstained | None = None,
 ) -> pd.DataFrame:
-    """A row a sample: its name, class, probabilities, uncertainty, and whether a human should look at it.
+    """A row a sample: its name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
     A human should look at what is more uncertain than the threshold, and at every sample of which something could not
-    be read: a value of a table, which counts as missing, or an image, which has no class then.
+    be read: a value of a table, which counts as missing, or an image, which has no class then. A row for which the
+    network gives no finite probabilities has no class either.
     """
     known = np.ones(len(part.names), dtype=np.bool_)
     known[list(part.broken)] = False
@@ -129,27 +133,33 @@ def predictions(
     uncertainty = np.full(len(known), np.nan, dtype=np.float32)
     found = np.zeros((len(known), len(model.classes)) if model.multilabel else len(known), dtype=np.int64)
     possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # of what could not be read
+    decided = known.copy()
     if known.any():
         answered = model.answer(part.x, prior)
-        probabilities[known], uncertainty[known] = answered.probabilities, answered.uncertainty
-        found[known] = answered.predicted
-        if unanswered is not None:
-            possible[known], found[known] = unanswered.add(answered)
+        finite = answered.finite
+        decided[known] = finite
+        probabilities[decided], uncertainty[decided] = answered.probabilities[finite], answered.uncertainty[finite]
+        found[decided] = answered.predicted[finite]
+        if unanswered is not None and finite.any():
+            possible[decided] = unanswered.add(answered.logits[torch.from_numpy(finite)], found[decided], prior)
     if unanswered is not None:
-        unanswered.add_unread(len(part.broken))
-    unread = ~known
+        unanswered.add_unread(int((~decided).sum()))
+    unread = ~decided
     if isinstance(model.input, TableInput) and known.any():
         unread |= model.input.encoder.unread_rows
     by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
     columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
-    columns |= _answers(model, found, known)
+    columns |= _answers(model, found, decided)
+    rules = rule_column(rule_of(model, prior), probabilities, found, decided)
+    rules[known & ~decided] = UNDECIDED
+    columns["rule"] = rules
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
     columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | unread}
     return pd.DataFrame(columns if unanswered is None else columns | set_columns(model, possible))
 
 
 def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
-    """The class of each sample, or 0 and 1 for each attribute; nothing for samples that could not be read."""
+    """The class of each sample, or 0 and 1 for each attribute; nothing for samples that could not be answered."""
     if not model.multilabel:
         names = [model.classes[place] for place in found.tolist()]
         columns = {"class": pd.array(names, dtype="string")}
