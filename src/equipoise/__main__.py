@@ -1,5 +1,23 @@
-"""``python -m equipoise``."""
+"""``python -m equipoise``, and the ``equipoise`` command."""
 
-from equipoise.cli import main
+import sys
+from contextlib import suppress
 
-main()
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it in one sentence at any moment, also while modules are imported."""
+    try:
+        from equipoise.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        with suppress(OSError, AttributeError):  # standard error may be closed
+            sys.stderr.write("stopped before it was finished.\n")
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -145,12 +145,32 @@ def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
 
 
 def raise_if_full(error: OSError, path: Path, size: int) -> None:
-    """One clear sentence for the errors that mean a full disk."""
+    """One clear sentence for the errors that mean no room: a full disk, a quota, a limit on the size of files.
+
+    Any other error is left to the caller, with the path in it: one that a write raises knows none of its own.
+    """
+    if error.filename is None:
+        error.filename = str(path)
+    if error.errno == errno.EFBIG:
+        raise DiskFullError(
+            f"{path} ({size:,} bytes) is larger than files may be here{_size_limit()}; what was written before is "
+            "untouched: raise the limit (ulimit -f unlimited) or choose another disk, and resume."
+        ) from error
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise DiskFullError(
             f"no space left for {path} ({size:,} bytes); what was written before is untouched: free some space and "
             "resume."
         ) from error
+
+
+def _size_limit() -> str:
+    """The limit on the size of a file that this process has, for a sentence; nothing where there is none."""
+    if sys.platform == "win32":
+        return ""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return "" if limit == resource.RLIM_INFINITY else f", the limit being {limit:,} bytes"
 
 
 @contextmanager

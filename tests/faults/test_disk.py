@@ -1,7 +1,10 @@
 """A full disk and a folder that may not be written: one sentence, what was there stays, and it goes on once it can."""
 
+import errno
 import json
+import os
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,7 @@ import pytest
 
 from equipoise.compare.cells import Cell, CellStore
 from equipoise.errors import InvalidInputError
-from equipoise.files import DiskFullError
+from equipoise.files import DiskFullError, raise_if_full
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
 
 
@@ -131,3 +134,51 @@ def test_a_folder_that_may_not_be_written_is_one_sentence_for_every_command(equi
     done = equipoise("predict", run, digits, "--out", folder.parent / "answers.csv", "--quiet")  # reading needs no more
     assert done.code == 0
     assert names(folder / "run") == before
+
+
+@contextmanager
+def files_of_at_most(size):
+    """Lower the limit on the size of a file for this process."""
+    resource = pytest.importorskip("resource", reason="there is no such limit")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_limit_on_the_size_of_files_is_named_and_training_goes_on_without_it(equipoise, tmp_path, table):
+    options = ("train", table, "--epochs", 3, "--quiet", "--resume", "--out", tmp_path / "run")
+    with files_of_at_most(20_000):
+        done = equipoise(*options)
+    assert (done.code, done.err.count("\n")) == (1, 1), done.err
+    assert str(tmp_path / "run") in done.err
+    assert (
+        "larger than files may be here, the limit being 20,000 bytes; what was written before is untouched" in done.err
+    )
+    assert not list((tmp_path / "run").rglob("*.part"))
+    done = equipoise(*options)
+    assert (done.code, (tmp_path / "run" / "model.json").exists()) == (0, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "sentence"),
+    [
+        (errno.ENOSPC, DiskFullError, "^no space left for .*a.json .5 bytes."),
+        (errno.EDQUOT, DiskFullError, "^no space left for .*a.json"),
+        (errno.EFBIG, DiskFullError, "^.*a.json .5 bytes. is larger than files may be here"),
+        (errno.EROFS, OSError, "Read-only file system: '.*a.json'"),
+        (errno.EACCES, PermissionError, "Permission denied: '.*a.json'"),
+    ],
+)
+def test_an_error_of_a_write_names_the_file(tmp_path, number, kind, sentence):
+    def fails():
+        try:
+            raise OSError(number, os.strerror(number))  # as a write raises it, without a name
+        except OSError as error:
+            raise_if_full(error, tmp_path / "a.json", 5)
+            raise
+
+    with pytest.raises(kind, match=sentence):
+        fails()

@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from equipoise import __version__
+from equipoise.__main__ import INTERRUPTED
 from equipoise.cli.compare import compare
 from equipoise.cli.data import data
 from equipoise.cli.demo import demo
@@ -28,8 +29,6 @@ from equipoise.errors import EquipoiseError
 
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
 """What torch says, here and in a worker of a loader; it has no class for it."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 
 
 class Commands(TyperGroup):
@@ -90,7 +89,16 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
+        if _interrupted(error):
+            raise KeyboardInterrupt from error
         _end(_sentence(error))
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Tell whether Ctrl-C is behind an error: an extension module that it stops in its import raises another one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _sentence(error: Exception) -> str:

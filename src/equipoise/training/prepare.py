@@ -1,7 +1,9 @@
 """What a training loop is set up from: settings, Accelerate, the optimiser and its schedule."""
 
 import math
+import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -179,6 +181,21 @@ def make_loader(
 
 
 @contextmanager
+def surroundings_kept() -> Iterator[None]:
+    """Leave environment variables and warning filters as they were: torch's first optimiser imports its compiler, which
+    names a cache folder in the environment, and sympy, which adds a filter.
+    """
+    before = dict(os.environ)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if os.environ.get(name) != value})
+
+
+@contextmanager
 def workers_watched() -> Iterator[None]:
     """One sentence where the system has ended a worker of a loader, which torch tells of at any moment, by a signal."""
     try:
@@ -197,7 +214,8 @@ def workers_watched() -> Iterator[None]:
 def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
     """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
     groups = _parameter_groups(network, settings.learning_rate)
-    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    with surroundings_kept():
+        optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
 
 
