@@ -142,8 +142,8 @@ def print_scores(
     console.print(table)
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
-    for name, spread in (("AUC", scores.auc), ("average precision", scores.average_precision)):
-        found |= {} if spread is None or math.isnan(spread.mean) else {name: spread.mean}
+    if scores.auc is not None and not math.isnan(scores.auc.mean):  # average precision would be the common class's
+        found["AUC"] = scores.auc.mean
     found |= {f"recall, {name}": value for name, value in scores.group_recall.items()}
     for name, value in found.items():
         console.print(f"{name:<20}{value:7.1%}", highlight=False)
