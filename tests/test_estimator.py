@@ -44,7 +44,9 @@ def state_of(model):
 @parametrize_with_checks(
     [UncertaintyBalancedClassifier(epochs=10, batch_size=16, random_state=0)],
     expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "a weight of 2 and a repeated row fall into other mini-batches"
+        "check_sample_weight_equivalence_on_dense_data": (
+            "copies count as a weight does, but fall into other mini-batches, under other dropout masks"
+        )
     },
 )
 def test_scikit_learns_own_checks(estimator, check):
@@ -195,7 +197,7 @@ def test_a_loss_of_ones_own_that_leaves_its_margins_open_trains_the_full_method(
         monkeypatch.setitem(LOSSES, name, partial(UncertaintyMarginLoss, **options))
         model = quick(name, epochs=6).fit(x, y)
         stages = [epoch["stage"] for epoch in model.history_["epochs"]]
-        assert stages == ["softmax", "softmax", "class", "class", "sample", "sample"]
+        assert set(stages) == {"softmax", "class", "sample"}
         assert model.margins_.max() == pytest.approx(3), name
         head = model.network_.head
         assert torch.equal(head.weight, own.network_.head.weight) == (name == "same"), name
@@ -226,6 +228,59 @@ def test_weights_are_part_of_the_mix_that_probabilities_start_from():
     np.testing.assert_allclose(model.prior_, shares)
     assert model.predict_proba(x, np.bincount(y))[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
     assert model.predict(x).mean() > 0.18
+
+
+FEW = np.repeat([0, 1], [1500, 75])
+
+
+def two_clouds(y, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(len(y), 6))
+    x[:, 0] += 2.8 * y
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("method", LOSSES)
+def test_a_weight_of_twenty_is_twenty_copies(method):
+    """Within the noise of masks and batches; both train for as many steps."""
+    x, new = two_clouds(FEW, 0), two_clouds(np.repeat([0, 1], 2000), 1)
+    weight = np.where(FEW == 1, 20, 1)
+    copies = np.repeat(np.arange(len(FEW)), weight)
+    options = {"epochs": 9, "width": 32, "dropout": 0.2, "learning_rate": 1e-2, "weight_decay": 0.01}
+    weighed = quick(method, batch_size=63, **options).fit(x, FEW, sample_weight=weight)
+    copied = quick(method, batch_size=120, **options).fit(x[copies], FEW[copies])
+    np.testing.assert_allclose(weighed.prior_, copied.prior_)
+    np.testing.assert_allclose(weighed.calibrated_.aimed, copied.calibrated_.aimed, atol=1e-6)
+    for known in (0, 1):
+        share = [(model.predict(new)[2000 * known : 2000 * (known + 1)] == known).mean() for model in (weighed, copied)]
+        assert share[0] == pytest.approx(share[1], abs=0.09), (known, share)
+    mean = [model.predict_proba(new)[:, 1].mean() for model in (weighed, copied)]
+    assert mean[0] == pytest.approx(mean[1], abs=0.07)
+    if weighed.class_uncertainty_ is not None:
+        step = [np.log(model.class_uncertainty_[1] / model.class_uncertainty_[0]) for model in (weighed, copied)]
+        assert step[0] == pytest.approx(step[1], abs=0.25)
+
+
+def test_a_calibration_takes_weights():
+    x, y, _ = overlapping(0, rows=600)
+    new, labels, _ = overlapping(1, rows=600)
+    weight = np.where((new[:, 0] > 0) == labels, 1, 4)
+    copies = np.repeat(np.arange(600), weight)
+    model = quick(epochs=3).fit(x, y)
+    weighed = model.calibrate(new, labels, sample_weight=weight).predict_proba(x)
+    np.testing.assert_allclose(model.calibrate(new[copies], labels[copies]).predict_proba(x), weighed, atol=0.02)
+    assert np.abs(model.calibrate(new, labels).predict_proba(x) - weighed).max() > 0.1
+
+
+def test_only_ratios_of_weights_count_and_a_weight_of_zero_leaves_a_row_out():
+    x, y = blobs()
+    weight = 1.0 + np.arange(len(y)) % 3
+    base = quick(epochs=6).fit(x, y, sample_weight=weight)
+    small = quick(epochs=6).fit(x, y, sample_weight=weight / weight.sum())
+    np.testing.assert_allclose(small.predict_proba(x), base.predict_proba(x), atol=1e-4)
+    wild = np.concatenate((x, np.roll(x, 1, axis=0))), np.concatenate((y, 2 - y)), np.concatenate((weight, 0 * weight))
+    without = quick(epochs=6).fit(*wild[:2], sample_weight=wild[2])
+    np.testing.assert_allclose(without.predict_proba(x), base.predict_proba(x), atol=1e-4)
 
 
 def test_samples_that_chose_the_epoch_rule_no_class_out():

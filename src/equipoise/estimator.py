@@ -23,6 +23,7 @@ from equipoise.models import ImageBackbone
 from equipoise.saving import SavedModel, load_model, save_model
 from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
+from equipoise.training.batches import relative_weights
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.defaults import (
     choose_batch_size,
@@ -31,8 +32,8 @@ from equipoise.training.defaults import (
     hold_out,
     suitable_threads,
 )
-from equipoise.training.prepare import Precision, class_counts, weighed_counts
-from equipoise.training.targets import encode_labels, known_labels, plain_array, plain_labels
+from equipoise.training.prepare import Precision
+from equipoise.training.targets import class_counts, encode_labels, known_labels, plain_array, plain_labels
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]
@@ -105,7 +106,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     ----------
     classes_ : the labels, or 0 to K - 1 for K attributes.
     class_uncertainty_, margins_ : one a class, (classes,) or (attributes, 2); None for methods without them.
-    prior_ : the training samples' class mix, (classes,) or (attributes, 2), at which probabilities are given.
+    prior_ : the training samples' class mix by their weights, (classes,) or (attributes, 2), at which probabilities are
+        given.
     calibrated_ : what turns the network's logits into probabilities and sets of labels.
     history_ : ``{"chosen": what was chosen for these data, "epochs": one record an epoch}``.
     network_ : the trained torch module.
@@ -176,36 +178,40 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "UncertaintyBalancedClassifier":
         """Fit to X (samples, columns), with a backbone (samples, ...) or images, and to y: labels (samples,), or a 0/1
-        matrix (samples, attributes). ``sample_weight``, (samples,), says how much each counts.
+        matrix (samples, attributes).
+
+        ``sample_weight``, (samples,), says how much each counts: a row of twice the weight is two rows to the loss, the
+        class counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; a row
+        of weight 0 is left out.
         """
         if self.method not in LOSSES:
             raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
         self._check_together()
         x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
-        given = plain_array(sample_weight, "sample_weight")
-        weight = None if given is None else _check_sample_weight(given, x, dtype=np.float32)
+        weight = self._relative_weights(sample_weight, x)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         recipe = self._new_recipe(x, classes, target)
-        rows, held = hold_out(target, self._held_out_share(recipe), seed=seed)
+        data = ArrayData(x, target, weight)
+        rows, held = self._divided(data, recipe, seed)
+        fitted, held_out = data.subset(rows), data.subset(held) if len(held) else None
         settings = self._settings(len(rows), seed)
-        counts = class_counts(target[rows], len(classes))
+        counts = class_counts(fitted.y, len(classes), fitted.weight)
         curriculum = self._curriculum(settings.epochs) if recipe.uncertain else None
         with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
             torch.manual_seed(seed)
-            network = recipe.new_network(x, counts, self.backbone)
+            network = recipe.new_network(x, counts, self.backbone, weight)
             if self.warm_start and hasattr(self, "network_"):
                 self._take_weights(network, classes)
-            data = ArrayData(x, target, weight)
             bar = Bar(settings.epochs, shown=bool(self.verbose))
             parameters = sum(parameter.numel() for parameter in network.parameters())
             with bar, suitable_threads(parameters, settings.batch_size):
                 epochs = train(
                     network,
-                    data.subset(rows),
+                    fitted,
                     settings,
                     curriculum=curriculum,
-                    validation=data.subset(held) if len(held) else None,
+                    validation=held_out,
                     folder=self.run_dir,
                     watcher=bar,
                 )
@@ -213,13 +219,13 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
-        if weight is not None:
-            counts = weighed_counts(target[rows], new_tensor(weight)[rows], len(classes))
         self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
-        if len(held) and self.calibration != "none":
+        if held_out is not None and self.calibration != "none":
             logits = Fitted(network, classes, self.calibrated_, seed).logits(x[held.numpy()])
             chosen_by = self.early_stopping or self.strength == "feedback"
-            self.calibrated_ = self.calibrated_.fitted(logits, target[held], unseen=not chosen_by)
+            self.calibrated_ = self.calibrated_.fitted(
+                logits, held_out.y, sample_weight=held_out.weight, unseen=not chosen_by
+            )
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
@@ -283,13 +289,19 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         fitted, x = self._ready(X)
         return estimate_prior(fitted.probabilities(x), old=self.calibrated_.prior.numpy(), smoothing=1)
 
-    def calibrate(self, X: ArrayLike | Images, y: ArrayLike) -> "UncertaintyBalancedClassifier":
-        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on."""
+    def calibrate(
+        self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> "UncertaintyBalancedClassifier":
+        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on.
+
+        ``sample_weight``, (samples,), says how much each counts for the probabilities; for the sets all count alike.
+        """
         fitted, x = self._ready(X)
         labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(x, labels)
         target = known_labels(labels, self.classes_, multilabel=fitted.multilabel)
-        self.calibrated_ = self.calibrated_.fitted(fitted.logits(x), target)
+        weight = self._relative_weights(sample_weight, x)
+        self.calibrated_ = self.calibrated_.fitted(fitted.logits(x), target, sample_weight=weight)
         return self
 
     def uncertainty(
@@ -432,6 +444,19 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
                 raise InvalidInputError(
                     f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
                 )
+
+    @staticmethod
+    def _relative_weights(sample_weight: ArrayLike | None, x: Array | Images) -> Tensor | None:
+        given = plain_array(sample_weight, "sample_weight")
+        if given is None:
+            return None
+        return relative_weights(new_tensor(_check_sample_weight(given, x, dtype=np.float64)))
+
+    def _divided(self, data: ArrayData, recipe: Recipe, seed: int) -> tuple[Tensor, Tensor]:
+        """Rows to train on and rows held out; one of weight 0 is neither."""
+        counted = torch.arange(len(data)) if data.weight is None else data.weight.nonzero().squeeze(-1)
+        rows, held = hold_out(data.y[counted], self._held_out_share(recipe), seed=seed)
+        return counted[rows], counted[held]
 
     def _held_out_share(self, recipe: Recipe) -> float:
         fed_back = self.strength == "feedback" and recipe.uncertain

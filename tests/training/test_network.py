@@ -27,7 +27,7 @@ def test_without_target_it_gives_logits_with_one_the_loss():
 
 def test_sample_weights_reach_the_head():
     whole = network().eval()
-    weight = torch.tensor([1.0, 0, 0, 0, 0, 0])
+    weight = torch.tensor([6.0, 0, 0, 0, 0, 0])
     torch.testing.assert_close(whole(X, Y, weight), whole(X[:1], Y[:1]))
 
 

@@ -34,8 +34,7 @@ from equipoise.models import Standardize
 from equipoise.tensors import new_tensor
 from equipoise.training import Curriculum
 from equipoise.training.defaults import rows_at_once
-from equipoise.training.prepare import class_counts
-from equipoise.training.targets import encode_labels
+from equipoise.training.targets import class_counts, encode_labels
 
 Knob = Mapping[str, Any]
 Heads = Callable[[Knob], HeadBuilder]

@@ -23,8 +23,8 @@ from equipoise.training.defaults import (
     rows_at_once,
     suitable_threads,
 )
-from equipoise.training.prepare import class_counts
 from equipoise.training.progress import Record, Watcher
+from equipoise.training.targets import class_counts
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]

@@ -12,8 +12,8 @@ from equipoise.errors import InvalidInputError
 from equipoise.evaluation.conformal import ClassThresholds
 from equipoise.evaluation.prior import class_shares
 from equipoise.losses import ClassVectorLoss
-from equipoise.training.measure import count_labels
 from equipoise.training.scaling import SMALLEST_SHARE, Scaling, fit_scaling
+from equipoise.training.targets import class_counts
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,18 @@ class Calibrated:
         """For logits that keep the training samples' class mix, as the softmax stage's do."""
         return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.none(tuple(prior.shape)))
 
-    def fitted(self, logits: Tensor, target: Tensor, *, unseen: bool = True) -> "Calibrated":
+    def fitted(
+        self, logits: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, unseen: bool = True
+    ) -> "Calibrated":
         """The same, calibrated on samples that were not trained on, whatever their class mix.
 
         Args:
+            sample_weight: (rows,), how many samples each counts as in the scaling; sets count rows, weighed or not.
             unseen: whether nothing of the model was chosen by these samples; sets need that.
         """
-        mix = count_labels(target, logits.shape[-1]).double()
-        scaling = fit_scaling(logits, target, mix / mix.sum(-1, keepdim=True) / self.aimed)
+        mix = class_counts(target, logits.shape[-1], sample_weight).double()
+        odds = mix / mix.sum(-1, keepdim=True) / self.aimed
+        scaling = fit_scaling(logits, target, odds, sample_weight=sample_weight)
         if not unseen:
             return replace(self, scaling=scaling)
         return replace(self, scaling=scaling).with_thresholds(logits, target)

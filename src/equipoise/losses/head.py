@@ -52,8 +52,6 @@ class ClassVectorLoss(nn.Module):
     bias: nn.Parameter | None
     class_counts: Tensor | None
     class_weight: Tensor | None
-    driven_by_curriculum = False
-    """Whether a :class:`equipoise.training.Curriculum` sets the margins while training."""
 
     def __init__(
         self,
@@ -147,6 +145,11 @@ class ClassVectorLoss(nn.Module):
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
         """The formula: features (batch, D) and target -> one loss a sample, (batch,), or (batch, attributes)."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
+
+    @property
+    def driven_by_curriculum(self) -> bool:
+        """Whether a :class:`equipoise.training.Curriculum` sets the margins while training."""
+        return False
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         """Return the class prior that the logits are aimed at, ∝ prior · class weight: (classes,) or (attributes, 2).

@@ -156,7 +156,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             )
         self.form, self.placement, self.gradient = form, placement, gradient
         self.sample_level, self.kappa = sample_level, kappa
-        self.driven_by_curriculum = strength == 0
+        self._own_strength = strength > 0
         self.register_buffer("margins", torch.ones(self.class_shape))
         self.register_buffer("strength", torch.zeros(()))
         self.register_buffer("sample_strength", torch.ones(()))
@@ -168,6 +168,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         if name in LEAST and name in self._buffers:
             value = self._checked_buffer(name, numeric_tensor(value, name))
         super().__setattr__(name, value)
+
+    @property
+    def driven_by_curriculum(self) -> bool:
+        return not self._own_strength
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         """Return a balanced prior once a curriculum has set margins, else that of :class:`ClassVectorLoss`."""

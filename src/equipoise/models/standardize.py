@@ -37,21 +37,25 @@ class Standardize(nn.Module):
         self.register_buffer("mean", torch.zeros(columns, dtype=torch.float64))
         self.register_buffer("scale", torch.ones(columns, dtype=torch.float64))
 
-    def fit(self, x: NDArray[Any]) -> "Standardize":
-        """Set mean and scale from the rows of x, (rows, columns), a part at a time; a constant column keeps scale 1."""
-        self.mean, self.scale = map(torch.from_numpy, column_moments(x))
+    def fit(self, x: NDArray[Any], weight: NDArray[Any] | None = None) -> "Standardize":
+        """Set mean and scale from the rows of x, (rows, columns), a part at a time; a constant column keeps scale 1.
+
+        A row of ``weight`` k, (rows,), counts as k rows.
+        """
+        self.mean, self.scale = map(torch.from_numpy, column_moments(x, weight))
         return self
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean).div_(self.scale).clamp_(-self.limit, self.limit).float()
 
 
-def column_moments(x: NDArray[Any]) -> tuple[Floats, Floats]:
+def column_moments(x: NDArray[Any], weight: NDArray[Any] | None = None) -> tuple[Floats, Floats]:
     """Compute the mean and the standard deviation of each column of x, (rows, columns), reading a part at a time.
 
     Columns are brought to magnitudes of at most 1 by a power of two, which is exact, so that no square overflows or
     vanishes, and squares are taken about the mean of the first part, so that a large offset does not cancel them. A
-    column whose values differ by no more than its own rounding counts as constant and gets the deviation 1.
+    column whose values differ by no more than its own rounding counts as constant and gets the deviation 1. A row of
+    ``weight`` k, (rows,), counts as k rows.
 
     >>> column_moments(np.array([[1e300, 5.0], [3e300, 5.0]]))
     (array([2.e+300, 5.e+000]), array([1.e+300, 1.e+000]))
@@ -62,13 +66,15 @@ def column_moments(x: NDArray[Any]) -> tuple[Floats, Floats]:
     unit = np.ldexp(1.0, -exponent.clip(-1000, 1024))
     origin = np.clip((x[:ROWS_AT_ONCE] * unit).mean(0), low * unit, high * unit)
     total, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    for part in _parts(x):
+    each = np.ones((len(x), 1)) if weight is None else np.asarray(weight, dtype=np.float64)[:, None]
+    for part, own in zip(_parts(x), _parts(each), strict=True):
         near = part * unit - origin
-        total += near.sum(0)
-        squares += np.square(near, out=near).sum(0)
-    beside = total / len(x)
+        total += (own * near).sum(0)
+        squares += (own * np.square(near, out=near)).sum(0)
+    rows = each.sum()
+    beside = total / rows
     mean = origin + beside
-    deviation = np.sqrt(np.maximum(squares / len(x) - beside**2, 0.0))
+    deviation = np.sqrt(np.maximum(squares / rows - beside**2, 0.0))
     rounding = np.finfo(x.dtype if x.dtype.kind == "f" else np.float64).eps
     scale = deviation / unit
     varies = (high > low) & (deviation > rounding * np.abs(mean)) & (scale > 0)

@@ -64,6 +64,15 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         part.weight = None if self.weight is None else self.weight[rows]
         return part
 
+    def evenly_weighed(self) -> "ArrayData":
+        """The same rows, weights scaled to a mean of 1 in each class: for an order that draws all classes alike."""
+        if self.weight is None:
+            return self
+        part, weight = copy.copy(self), self.weight.double()
+        mean = torch.bincount(self.y, weight) / torch.bincount(self.y)
+        part.weight = (weight / mean[self.y]).nan_to_num(0.0)
+        return part
+
     def __len__(self) -> int:
         return len(self.y)
 
@@ -165,11 +174,42 @@ class EpochBatches(BatchSampler):
         return rows[by_class[(counts.cumsum(0) - counts)[drawn] + place]]
 
 
-def capped_sample(y: Tensor, cap: int, *, seed: int) -> tuple[Tensor, Tensor]:
-    """At most ``cap`` rows of each class, and the number of rows each stands for: means over them are unbiased.
+def relative_weights(weight: Tensor) -> Tensor:
+    """Scale weights to a mean of 1 over the rows that weigh anything: only their ratios matter.
+
+    >>> relative_weights(torch.tensor([0.0, 0.25, 0.75]))
+    tensor([0.0000, 0.5000, 1.5000], dtype=torch.float64)
+    """
+    given = weight.double()
+    if not bool(((given >= 0) & given.isfinite()).all()) or not bool((given > 0).any()):
+        raise InvalidInputError("sample_weight must be finite, not negative and above 0 for at least one sample.")
+    given = given / given.max()  # so that no sum overflows
+    return given / given[given > 0].mean()
+
+
+def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Draw at most ``cap`` rows of each class, and say how many rows each stands for: means over them are unbiased.
 
     Several labels: at most ``cap`` rows an attribute, drawn alike from all.
+
+    Args:
+        y: (samples,), or (samples, attributes).
+        cap: rows of each class.
+        seed: of the draw.
+        weight: (samples,), how many rows each row counts as; None is one.
     """
+    rows, stands_for = _drawn(y, cap, seed)
+    if weight is None:
+        return rows, stands_for
+    group = y if y.ndim == 1 else torch.zeros(len(y), dtype=torch.long)
+    total = torch.bincount(group, weight.double())
+    drawn = torch.bincount(group[rows], weight[rows].double(), minlength=len(total))
+    own = weight[rows].double() * (total / drawn)[group[rows]]  # the rows drawn weigh what their class does
+    return rows, own.nan_to_num(0.0)
+
+
+def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The rows, and for each how many of its class there are to one that is drawn."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(y), generator=generator)
     if y.ndim > 1:

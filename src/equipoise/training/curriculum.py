@@ -9,11 +9,11 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training.measure import count_labels
 from equipoise.training.network import head_logits
 from equipoise.training.prepare import is_number, is_whole, whole_number
 from equipoise.training.scaling import Scaling, fit_scaling
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
+from equipoise.training.targets import class_counts
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
 
@@ -158,7 +158,9 @@ class Curriculum:
         """Whether the epoch that just ended is the last before the samples held back take part."""
         return epoch == self.given_back - 1
 
-    def correct(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
+    def correct(
+        self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> float:
         """Move predictions by what samples that were not trained on still lack, and tell by how many log(u / min u).
 
         The ``scaling`` of probabilities is fitted to the same samples.
@@ -167,16 +169,19 @@ class Curriculum:
             loss: whose ``shift`` is set.
             features: (batch, D), of the model in eval mode.
             target: (batch,), or (batch, attributes).
+            sample_weight: (batch,), how many samples each counts as; None is one.
         """
         if self.uncertainty is None:
             raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
         direction = log_steps(self.uncertainty).to(features.device)
         with torch.no_grad():
             logits = head_logits(loss, features) - loss.shift
-        lacking = sure_shift(logits, target, direction)
+        lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)
         loss.shift = lacking * direction
-        counts = count_labels(target, logits.shape[-1])
-        self.scaling = fit_scaling(logits + loss.shift, target, counts, sharpen=False)  # the last stage does that
+        counts = class_counts(target, logits.shape[-1], sample_weight)
+        self.scaling = fit_scaling(  # the last stage sharpens
+            logits + loss.shift, target, counts, sharpen=False, sample_weight=sample_weight
+        )
         return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
@@ -184,8 +189,11 @@ class Curriculum:
         self.uncertainty = uncertainty.detach().clone()
         loss.margins = margins_from_uncertainty(self.uncertainty, self.m_max, self.rule)
 
-    def adapt(self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor) -> float:
-        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode and their target.
+    def adapt(
+        self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> float:
+        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode, their target and,
+        where samples have weights, ``sample_weight`` (batch,).
 
         For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
         angular form any samples tell how far a unit of strength moves the logits.
@@ -193,10 +201,10 @@ class Curriculum:
         with torch.no_grad():
             logits = head_logits(loss, features)
             if loss.form == "angular":
-                self.angle = angular_strength(logits, features, target, loss.margins)
+                self.angle = angular_strength(logits, features, target, loss.margins, sample_weight=sample_weight)
             if self.strength != "feedback":
                 return 0.0
-            lacking = lacking_shift(logits, target, loss.margins - 1)
+            lacking = lacking_shift(logits, target, loss.margins - 1, sample_weight=sample_weight)
             loss.strength = (loss.strength + self.feedback * self.angle * lacking).clamp_min(0.0)
         return lacking
 

@@ -19,7 +19,6 @@ from equipoise.training.measure import Validation, estimate_class_uncertainty, g
 from equipoise.training.network import Network, head_logits
 from equipoise.training.prepare import (
     Settings,
-    class_counts,
     make_accelerator,
     make_loader,
     make_optimizer,
@@ -27,6 +26,7 @@ from equipoise.training.prepare import (
 )
 from equipoise.training.progress import Record, Silence, Watcher
 from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
+from equipoise.training.targets import class_counts
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
@@ -61,11 +61,12 @@ def train(
     accelerator = make_accelerator(settings, folder, tracker)
     watcher = watcher or Silence()
     torch.manual_seed(settings.seed + accelerator.process_index)
+    drawn = data.evenly_weighed() if settings.order == "balanced" else data
     back = _held_back(data, settings, curriculum)
-    loader, batches = make_loader(data, settings, accelerator, held_back=back, given_back=_given_back(curriculum))
+    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, given_back=_given_back(curriculum))
     optimizer, scheduler = make_optimizer(network, settings, sum(_steps(batches, settings, curriculum)))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
-    counts = class_counts(data.y, network.head.classes)
+    counts = class_counts(data.y, network.head.classes, data.weight)
     held_out = None if validation is None else Validation(accelerator, validation, counts)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
     run = Run(folder, trainee)
@@ -166,7 +167,12 @@ def _correction(trainee: Trainee, data: ArrayData, back: Tensor | None, epoch: i
         return {}
     held_back = data.subset(back)
     features = gathered_features(trainee.accelerator, trainee.network, held_back)
-    return {"shift": curriculum.correct(head, features, held_back.y.to(features.device))}
+    return {"shift": curriculum.correct(head, features, *_labels(held_back, features.device))}
+
+
+def _labels(data: ArrayData, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Targets and weights on a device."""
+    return data.y.to(device), None if data.weight is None else data.weight.to(device)
 
 
 def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:
@@ -209,14 +215,15 @@ def _end_epoch(
 ) -> dict[str, float]:
     """Class uncertainty at the end of the softmax stage, then the strength, then the scores."""
     network, head = trainee.network, trainee.network.head
-    features, target = (None, None) if held_out is None else held_out.features(network)
+    features = None if held_out is None else held_out.features(network)
     record: dict[str, float] = {}
     if trainee.curriculum is not None and isinstance(head, UncertaintyMarginLoss):
         record["strength"] = float(head.strength)
-        _move_curriculum(trainee, trainee.curriculum, head, data, settings, epoch, features, target)
-    if held_out is None or features is None or target is None:
+        held = None if held_out is None else held_out.data
+        _move_curriculum(trainee, trainee.curriculum, head, data, settings, epoch, held, features)
+    if held_out is None or features is None:
         return record
-    return record | held_out.scores(head_logits(head, features), target)
+    return record | held_out.scores(head_logits(head, features))
 
 
 def _move_curriculum(
@@ -226,8 +233,8 @@ def _move_curriculum(
     data: ArrayData,
     settings: Settings,
     epoch: int,
+    held_out: ArrayData | None,
     features: Tensor | None,
-    target: Tensor | None,
 ) -> None:
     """What the curriculum wants at the end of an epoch; without held-out samples, from training samples."""
     accelerator, network = trainee.accelerator, trainee.network
@@ -244,10 +251,10 @@ def _move_curriculum(
         curriculum.set_uncertainty(uncertainty, head)
     if not curriculum.wants_features(epoch, head):
         return
-    if features is None or target is None:
-        sample = data.subset(capped_sample(data.y, settings.cap, seed=settings.seed)[0])
-        features, target = gathered_features(accelerator, network, sample), sample.y.to(accelerator.device)
-    curriculum.adapt(head, features, target)
+    if held_out is None or features is None:
+        held_out = data.subset(capped_sample(data.y, settings.cap, seed=settings.seed)[0])
+        features = gathered_features(accelerator, network, held_out)
+    curriculum.adapt(head, features, *_labels(held_out, features.device))
 
 
 def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:

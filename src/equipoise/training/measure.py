@@ -10,6 +10,7 @@ from equipoise.models.replica import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.defaults import rows_at_once
 from equipoise.training.network import Network
+from equipoise.training.targets import class_counts
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
@@ -29,7 +30,7 @@ def estimate_class_uncertainty(
     At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for. All of
     them meet the same ``passes`` sub-networks, in whichever batch and process they are.
     """
-    rows, weight = capped_sample(data.y, cap, seed=seed)
+    rows, weight = capped_sample(data.y, cap, seed=seed, weight=data.weight)
     sums: ClassMoments | None = None
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
         step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones leave the cache
@@ -67,14 +68,13 @@ class Validation:
     def __init__(self, accelerator: Accelerator, data: ArrayData, class_counts: Tensor) -> None:
         self.accelerator, self.data, self.rare = accelerator, data, rare_classes(class_counts)
 
-    def features(self, network: Network) -> tuple[Tensor, Tensor]:
-        """Features (samples, D) of the deterministic pass and targets, on every process alike."""
-        features = gathered_features(self.accelerator, network, self.data)
-        return features, self.data.y.to(features.device)
+    def features(self, network: Network) -> Tensor:
+        """Features (samples, D) of the deterministic pass, on every process alike."""
+        return gathered_features(self.accelerator, network, self.data)
 
-    def scores(self, logits: Tensor, target: Tensor) -> dict[str, float]:
+    def scores(self, logits: Tensor) -> dict[str, float]:
         """Balanced accuracy, and the mean recall of the rare and of the common classes."""
-        recall, present = class_recall(logits, target)
+        recall, present = class_recall(logits, self.data.y, self.data.weight)
         scores = {"balanced_accuracy": float(recall[present].mean())}
         rare = self.rare.to(recall.device)
         for name, group in (("rare", rare & present), ("common", ~rare & present)):
@@ -83,21 +83,15 @@ class Validation:
         return scores
 
 
-def class_recall(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Recall of each class, (classes,) or (attributes, 2), and whether it has a sample at all."""
-    right = logits.argmax(-1) == target
-    counts = count_labels(target, logits.shape[-1])
-    found = count_labels(target, logits.shape[-1], right)
-    return found.double().cpu() / counts.clamp_min(1).cpu(), counts.cpu() > 0
-
-
-def count_labels(target: Tensor, classes: int, which: Tensor | None = None) -> Tensor:
-    """How often each class occurs, (classes,) or (attributes, 2), among those samples that ``which`` marks."""
-    if target.ndim == 1:
-        return torch.bincount(target if which is None else target[which], minlength=classes)
-    columns = range(target.shape[1])
-    each = [count_labels(target[:, c], classes, None if which is None else which[:, c]) for c in columns]
-    return torch.stack(each)
+def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return each class's recall, (classes,) or (attributes, 2), and whether it has a sample that weighs anything."""
+    right = (logits.argmax(-1) == target).double().cpu()
+    labels, classes = target.cpu(), logits.shape[-1]
+    each = torch.ones_like(right)
+    if weight is not None:
+        each = each * weight.cpu().view(-1, *[1] * (labels.ndim - 1))
+    counts, found = class_counts(labels, classes, each), class_counts(labels, classes, each * right)
+    return torch.where(counts > 0, found / counts, 0), counts > 0
 
 
 def rare_classes(class_counts: Tensor) -> Tensor:

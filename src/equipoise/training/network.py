@@ -10,6 +10,9 @@ from equipoise.models.replica import eval_replica
 class Network(nn.Module):
     """``network(x)`` gives logits, ``network(x, target, sample_weight)`` the loss.
 
+    With weights the loss of a batch is the mean of weight · loss over its samples, so that over an epoch each sample
+    counts by its weight, whichever batch it falls into.
+
     Args:
         backbone: any module x -> features of shape (batch, head.in_features).
         head: a loss of ``equipoise.losses.LOSSES``, with its class vectors.
@@ -29,7 +32,10 @@ class Network(nn.Module):
         if target is None:
             return self.head.logits(features)
         loss: Tensor = self.head(features, target, sample_weight=sample_weight)
-        return loss
+        if sample_weight is None or self.head.reduction != "mean":
+            return loss
+        # the head divides by what this batch weighs, which would count a heavy row for less the heavier its batch is
+        return loss * sample_weight.to(loss.dtype).mean()
 
 
 @torch.no_grad()

@@ -102,23 +102,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def class_counts(y: Tensor, classes: int) -> Tensor:
-    """Training samples a class: (classes,), or (attributes, 2)."""
-    if y.ndim == 1:
-        return torch.bincount(y, minlength=classes)
-    ones = y.sum(0)
-    return torch.stack((len(y) - ones, ones), dim=-1)
-
-
-def weighed_counts(y: Tensor, weight: Tensor, classes: int) -> Tensor:
-    """What the samples of each class weigh together: (classes,), or (attributes, 2)."""
-    given = weight.double()
-    if y.ndim == 1:
-        return torch.bincount(y, weights=given, minlength=classes)
-    ones = given @ y.double()
-    return torch.stack((given.sum() - ones, ones), dim=-1)
-
-
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
     """Accelerate for these settings, on the CPU where there is no accelerator that can count in float64."""
     if tracker is not None and folder is None:

@@ -96,9 +96,15 @@ class Recipe:
         """
         return Network(backbone, self.head(class_counts, features=features))
 
-    def new_network(self, x: NDArray[Any] | Images, class_counts: Tensor, backbone: nn.Module | None) -> Network:
+    def new_network(
+        self,
+        x: NDArray[Any] | Images,
+        class_counts: Tensor,
+        backbone: nn.Module | None,
+        weight: Tensor | None = None,
+    ) -> Network:
         """An untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if there
-        is one; ``class_counts`` as in :meth:`network`.
+        is one; ``class_counts`` as in :meth:`network`, ``weight`` (samples,) of the rows.
         """
         own: nn.Module
         if backbone is not None:
@@ -106,7 +112,7 @@ class Recipe:
         elif isinstance(x, Images):
             raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
         else:
-            own = self.table_backbone(Standardize(self.columns).fit(x))
+            own = self.table_backbone(Standardize(self.columns).fit(x, None if weight is None else weight.numpy()))
         return self.network(own, class_counts, features=feature_length(own, new_tensor(x[:2])))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:

@@ -55,7 +55,9 @@ class Scaling:
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
 
-def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool = True) -> Scaling:
+def fit_scaling(
+    logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool = True, sample_weight: Tensor | None = None
+) -> Scaling:
     """The scaling with the least log loss on samples that the network was not trained on; none where none helps.
 
     Args:
@@ -63,6 +65,7 @@ def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool =
         target: (batch,), or (batch, attributes).
         odds: the class mix of these samples over the one which the logits are aimed at, (classes,) or (attributes, 2).
         sharpen: whether scales above 1 are allowed. A network that is trained further becomes surer by itself.
+        sample_weight: (batch,), how many samples each counts as; None is one.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
@@ -74,31 +77,43 @@ def fit_scaling(logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool =
     if len(logits) > most:  # evenly among the samples, which are in no order
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
+        sample_weight = None if sample_weight is None else sample_weight[some]
     z, y = logits.detach().double().cpu(), target.cpu()
+    w = torch.ones(len(z), dtype=torch.float64) if sample_weight is None else sample_weight.double().cpu()
     odds = odds.double().cpu().clamp_min(SMALLEST_SHARE)  # of a class without samples here nothing is learnt
     if len(z) < FEWEST_SAMPLES:
         return Scaling.none(tuple(z.shape[1:]))
     forms, widest = FORMS if len(z) >= fewest else FORMS[:2], WIDEST if sharpen else 0.0
-    return _fit(z, y, odds, _best_form(z, y, odds, forms, widest), widest)
+    return _fit(z, y, w, odds, _best_form(z, y, w, odds, forms, widest), widest)
 
 
-def _best_form(z: Tensor, y: Tensor, odds: Tensor, forms: tuple[str, ...], widest: float) -> str:
+def _best_form(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, forms: tuple[str, ...], widest: float) -> str:
     """By the log loss on folds that were left out; more numbers must earn a standard error."""
     fold, best = _folds(y), forms[0]
-    losses = {form: _left_out_losses(z, y, odds, fold, form, widest) for form in forms}
+    losses = {form: _left_out_losses(z, y, w, odds, fold, form, widest) for form in forms}
     for form in forms[1:]:
         gain = losses[best] - losses[form]
-        if float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5:
+        if _mean(gain, w) > _standard_error(gain, w):
             best = form
     return best
 
 
-def _left_out_losses(z: Tensor, y: Tensor, odds: Tensor, fold: Tensor, form: str, widest: float) -> Tensor:
+def _mean(values: Tensor, w: Tensor) -> float:
+    return float((w * values).sum() / w.sum())
+
+
+def _standard_error(values: Tensor, w: Tensor) -> float:
+    """Of a weighted mean: rows are independent, copies of a row would not be."""
+    squares = (w * (values - _mean(values, w))).square().sum()
+    return float((squares * len(w) / (len(w) - 1)).sqrt() / w.sum())
+
+
+def _left_out_losses(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, fold: Tensor, form: str, widest: float) -> Tensor:
     """The log loss of each sample under a scaling which it had no part in: (batch,)."""
     found = torch.empty(len(z), dtype=torch.float64)
     for number in range(FOLDS):
         out = fold == number
-        found[out] = _losses(_fit(z[~out], y[~out], odds, form, widest), z[out], y[out], odds)
+        found[out] = _losses(_fit(z[~out], y[~out], w[~out], odds, form, widest), z[out], y[out], odds)
     return found
 
 
@@ -118,7 +133,7 @@ def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str, widest: float = WIDEST) -> Scaling:
+def _fit(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, form: str, widest: float = WIDEST) -> Scaling:
     """The numbers of a form with the least log loss, scales up to e^``widest``; offsets and logarithms of scales are
     normal beforehand.
     """
@@ -126,6 +141,7 @@ def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str, widest: float = WIDEST) 
         return Scaling.none(tuple(z.shape[1:]))
     common = torch.zeros((), dtype=torch.float64, requires_grad=True)
     own = torch.zeros(2, *z.shape[1:], dtype=torch.float64, requires_grad=form != "temperature")
+    total = w.sum().clamp_min(torch.finfo(torch.float64).tiny)
     free = torch.tensor([float(form == "vector"), 1.0], dtype=torch.float64).view(2, *[1] * (z.ndim - 1))
     optimizer = torch.optim.LBFGS(
         [common, own] if own.requires_grad else [common], max_iter=100, line_search_fn="strong_wolfe"
@@ -138,7 +154,7 @@ def _fit(z: Tensor, y: Tensor, odds: Tensor, form: str, widest: float = WIDEST) 
     def loss() -> Tensor:
         optimizer.zero_grad()
         size = common.square() + (own * free).square().sum()
-        found = _losses(scaling(), z, y, odds).mean() + size / (2 * y.numel())
+        found = ((w * _losses(scaling(), z, y, odds)).sum() + size * len(y) / (2 * y.numel())) / total
         found.backward()
         return found
 

@@ -21,7 +21,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import psi
 from equipoise.losses.angular import SHORTEST
 from equipoise.losses.head import gather_classes
-from equipoise.training.measure import count_labels
+from equipoise.training.targets import class_counts
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
@@ -33,26 +33,42 @@ SMALLEST_SHIFT = 1e-3
 """Angles that move the logits by less on average have collapsed, and set no scale."""
 
 
-def balancing_weights(target: Tensor, classes: int) -> Tensor:
+def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None = None) -> Tensor:
     """1/n_y for each sample, so that every class present adds up to 1.
 
     Args:
         target: (batch,), or (batch, attributes).
         classes: C; 2 with attributes.
+        sample_weight: (batch,), how many samples each counts as in n_y; None is one.
 
     >>> balancing_weights(torch.tensor([0, 0, 0, 0, 1]), 2)
     tensor([0.2500, 0.2500, 0.2500, 0.2500, 1.0000], dtype=torch.float64)
     """
-    return 1 / gather_classes(count_labels(target, classes).double(), target)
+    counts = class_counts(target, classes, sample_weight).double()
+    return gather_classes(torch.where(counts > 0, 1 / counts, 0), target)
 
 
-def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iterations: int = 60) -> float:
+def label_weights(target: Tensor, sample_weight: Tensor | None) -> Tensor:
+    """Spread the weights of samples, (batch,), over their labels: shaped as the target, ones where there are none."""
+    each = torch.ones(target.shape, dtype=torch.float64, device=target.device)
+    return each if sample_weight is None else each * sample_weight.to(each).view(-1, *[1] * (target.ndim - 1))
+
+
+def lacking_shift(
+    logits: Tensor,
+    target: Tensor,
+    direction: Tensor,
+    *,
+    sample_weight: Tensor | None = None,
+    iterations: int = 60,
+) -> float:
     """argmin_k of the class-balanced log loss of logits + k·direction, by bisection on its slope.
 
     Args:
         logits: (batch, classes), or (batch, attributes, 2), without any margin.
         target: (batch,), or (batch, attributes).
         direction: (classes,), or (attributes, 2): where each class's margin pushes it, not negative.
+        sample_weight: (batch,), how many samples each counts as; None is one.
         iterations: halvings of [−20, 20].
 
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])  # common, rare
@@ -66,7 +82,7 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iteratio
     if steepest <= 0:
         return 0.0
     direction = direction / steepest
-    weight = balancing_weights(target, logits.shape[-1])
+    weight = label_weights(target, sample_weight) * balancing_weights(target, logits.shape[-1], sample_weight)
     wanted = (weight * direction.expand_as(logits).gather(-1, target.unsqueeze(-1)).squeeze(-1)).sum()
     low, high = -WIDEST, WIDEST
     for _ in range(iterations):
@@ -79,7 +95,7 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, iteratio
     return (low + high) / 2 / steepest
 
 
-def sure_shift(logits: Tensor, target: Tensor, direction: Tensor) -> float:
+def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weight: Tensor | None = None) -> float:
     r"""The shift along a direction that held-out samples lack, less one standard error, and never below 0.
 
     k is sought together with a temperature, as a network that is too sure of itself would want a larger one:
@@ -90,12 +106,14 @@ def sure_shift(logits: Tensor, target: Tensor, direction: Tensor) -> float:
     that a few held-out samples move nothing. Margins are only ever added to, never taken back.
 
     Args:
-        logits, target, direction: as in :func:`lacking_shift`; with several labels each label counts as a sample.
+        logits, target, direction, sample_weight: as in :func:`lacking_shift`; with several labels each label counts
+            as a sample.
     """
     if len(logits) == 0 or not bool((direction != 0).any()):
         return 0.0
-    weight = balancing_weights(target, logits.shape[-1]).flatten()
-    weight = weight * weight.sum() / weight.square().sum()  # adds up to n_e
+    each = balancing_weights(target, logits.shape[-1], sample_weight).flatten()
+    counted = label_weights(target, sample_weight).flatten() * each
+    weight = counted * counted.sum() / (counted * each).sum()  # adds up to n_e
     rows = logits.double().flatten(0, -2)
     along = direction.double().expand_as(logits).flatten(0, -2)
     k, temperature = _fit_shift(rows, along, target.flatten(), weight)
@@ -123,7 +141,9 @@ def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> t
     return k, math.exp(min(WARMEST, max(-WARMEST, log_temperature)))
 
 
-def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: Tensor) -> float:
+def angular_strength(
+    logits: Tensor, features: Tensor, target: Tensor, margins: Tensor, *, sample_weight: Tensor | None = None
+) -> float:
     """The strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
 
     Additively a true logit falls by m − 1, in the angular form by ‖f‖(cos α − ψ(α)), which grows as ‖f‖ does.
@@ -133,6 +153,7 @@ def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: 
         features: (batch, D), which made them.
         target: (batch,).
         margins: m ≥ 1, (classes,).
+        sample_weight: (batch,), how many samples each counts as; None is one.
 
     >>> features = torch.tensor([[3.0, 4.0]])
     >>> logits = features @ torch.eye(2)  # cosines 0.6 and 0.8 at length 5
@@ -144,5 +165,7 @@ def angular_strength(logits: Tensor, features: Tensor, target: Tensor, margins: 
     cosine = (logits / length.clamp_min(SHORTEST)).clamp(-1, 1)
     shift = length * (cosine - psi(cosine, margins))  # (batch, classes)
     own = target.unsqueeze(-1)
-    wanted = (margins - 1).expand_as(shift).gather(-1, own).mean()
-    return float(wanted / shift.gather(-1, own).mean().clamp_min(SMALLEST_SHIFT))
+    each = label_weights(target, sample_weight).to(shift.dtype)
+    each = each / each.sum()
+    wanted = (each * (margins - 1).expand_as(shift).gather(-1, own).squeeze(-1)).sum()
+    return float(wanted / (each * shift.gather(-1, own).squeeze(-1)).sum().clamp_min(SMALLEST_SHIFT))

@@ -83,6 +83,26 @@ def _kind(label: Any) -> str:
     return "numbers" if isinstance(label, Number | np.bool_) else type(label).__name__
 
 
+def class_counts(target: Tensor, classes: int, weight: Tensor | None = None) -> Tensor:
+    """Count the samples of each class, or add up their weights: (classes,), or (attributes, 2).
+
+    Args:
+        target: (samples,), or 0/1 of shape (samples, attributes).
+        classes: C; of no effect with attributes.
+        weight: (samples,), or one for each label, (samples, attributes): weight k counts as k samples.
+
+    >>> class_counts(torch.tensor([0, 0, 2]), 3), class_counts(torch.tensor([0, 0, 2]), 3, torch.tensor([1, 4, 2]))
+    (tensor([2, 0, 1]), tensor([5., 0., 2.], dtype=torch.float64))
+    """
+    if target.ndim == 1:
+        return torch.bincount(target, None if weight is None else weight.double(), minlength=classes)
+    if weight is None:
+        ones = target.sum(0)
+        return torch.stack((len(target) - ones, ones), dim=-1)
+    each = weight.double().view(len(weight), -1).expand(target.shape)
+    return torch.stack(((each * (1 - target)).sum(0), (each * target).sum(0)), dim=-1)
+
+
 def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
     """The classes, and each sample's class number (samples,); for a 0/1 matrix the columns, and the matrix itself."""
     check_classification_targets(labels)
