@@ -35,9 +35,9 @@ def check_unpacked(path: Path, size: int, *, remedy: str) -> None:
 
 
 @contextmanager
-def open_arrays(path: Path) -> Iterator[Any]:
+def open_arrays(path: Any) -> Iterator[Any]:
     """The arrays of a ``.npz`` file by name, without pickles; refused where they unpack to far more than the file."""
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_unpacked(path, size, remedy="write it by numpy.savez instead of savez_compressed")
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:

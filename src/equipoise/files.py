@@ -5,8 +5,10 @@ import glob
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -115,6 +117,37 @@ def remove_abandoned(folder: Path, name: str | None = None) -> None:
             try:
                 if stat.S_ISREG(os.fstat(descriptor).st_mode) and _lock(descriptor):
                     part.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A new folder that is gone at the end; locked meanwhile, so that :func:`remove_abandoned_folders` can tell."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
+        if descriptor is None or (_lock(descriptor) is not False and folder.exists()):
+            break
+        os.close(descriptor)  # another process took it for an abandoned one
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_abandoned_folders(parent: Path, prefix: str) -> None:
+    """Remove the scratch folders of processes that were killed."""
+    if sys.platform == "win32":
+        return
+    for folder in parent.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+            try:
+                if _lock(descriptor):
+                    shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(descriptor)
 

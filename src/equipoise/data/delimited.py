@@ -221,15 +221,16 @@ def _encoding(path: Path) -> str:
 
 def _open(path: Path, encoding: str | None) -> IO[Any]:
     opener = OPENERS.get(path.suffix.lower())
-    file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener(path, "rb"), path))
+    file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener, path))
     return file if encoding is None else io.TextIOWrapper(file, encoding=encoding, newline="")
 
 
 class _Unpacked(io.RawIOBase):
     """A packed table as it unpacks, up to many times its size."""
 
-    def __init__(self, packed: Any, path: Path) -> None:
-        self.packed, self.path, self.size, self.most = packed, path, 0, most_unpacked(path)
+    def __init__(self, opener: Callable[..., Any], path: Path) -> None:
+        self.file = path.open("rb")
+        self.packed, self.path, self.size, self.most = opener(self.file), path, 0, most_unpacked(path)
 
     def readable(self) -> bool:
         return True
@@ -243,6 +244,7 @@ class _Unpacked(io.RawIOBase):
 
     def close(self) -> None:
         self.packed.close()
+        self.file.close()
         super().close()
 
 

@@ -47,7 +47,7 @@ def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
             f"reading {path} needs pyarrow; install it by `pip install 'equipoise[parquet]'`."
         ) from None
     try:
-        with clear_errors(path), pyarrow.parquet.ParquetFile(path) as file:
+        with clear_errors(path), path.open("rb") as opened, pyarrow.parquet.ParquetFile(opened) as file:
             yield pyarrow, file
     except InvalidInputError:
         raise
@@ -67,7 +67,7 @@ def _batches(path: Path, file: Any, *, rows: int) -> Iterator[Any]:
 
     once = _repeated_text(path, file.metadata, rows=rows)
     kept = {field.name for field in file.schema_arrow if str(field.type).startswith("dictionary")}
-    with pyarrow.parquet.ParquetFile(path, read_dictionary=once) as opened:
+    with path.open("rb") as again, pyarrow.parquet.ParquetFile(again, read_dictionary=once) as opened:
         for batch in opened.iter_batches(batch_size=rows):
             check_unpacked(
                 path, sum(_full_size(batch.column(name)) for name in once if name not in kept), remedy=REMEDY

@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from equipoise.data.arrays import read_arrays, read_npz
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.held import HeldFile
 from equipoise.data.labels import labels_of, multilabel_of
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
@@ -53,7 +54,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     return _with_target(_read_all(layout, text=chosen), chosen, str(path))
 
 
-def iterate_table(source: str | Path, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
+def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
     """Data frames of up to ``rows`` rows from a CSV or Parquet file of any size; only one part is in memory.
 
     Args:
@@ -74,6 +75,8 @@ def iterate_table(source: str | Path, *, rows: int = PART_ROWS, text: Collection
 
 
 def _file(source: object) -> Path:
+    if isinstance(source, HeldFile):
+        return cast(Path, source)
     if not isinstance(source, str | Path):
         raise InvalidInputError(
             f"a table is a file, a data frame or a pair of arrays, got {type(source).__name__}; see read_table."

@@ -8,21 +8,21 @@ import os
 import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from equipoise.data.cache import cache_folder
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.files import DAMAGE
+from equipoise.files import DAMAGE, remove_abandoned_folders, scratch_folder
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 LIMIT_BYTES = 64 * 2**30
 LIMIT_MEMBERS = 2_000_000
 COPY_BYTES = 2**20
+SCRATCH = ".partial-"
 LONGEST_NOTES = 2**20
 NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 """Members that are no file, but what is to be known of the next one."""
@@ -41,7 +41,8 @@ def unpack(
     """The folder with an archive's files, unpacked into the cache the first time and found there afterwards.
 
     Only plain files and folders inside the archive are taken: a link, a device or a name that leads out of the
-    folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing.
+    folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing,
+    and what a killed one has left is removed by the next.
     An archive that changed is unpacked anew, and so is one whose folder has other numbers of files and bytes by now.
     """
     path = Path(archive)
@@ -54,6 +55,7 @@ def unpack(
     key = hashlib.blake2b(digest_size=5)
     key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}\n{found.st_ctime_ns}".encode())
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
+    remove_abandoned_folders(target.parent, SCRATCH)
     if not _is_whole(target):
         _unpack_whole(path, target, _Limits(path.name, limit_bytes, limit_members))
     return target
@@ -102,13 +104,22 @@ class _Limits:
 
 def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
     """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
+    with ExitStack() as stack:
+        _unpack_into(_scratch(target, stack), path, target, limits)
+
+
+def _scratch(target: Path, stack: ExitStack) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".partial-"))
+        scratch = stack.enter_context(scratch_folder(target.parent, SCRATCH))
     except OSError as error:
         raise InvalidInputError(
             f"{str(target.parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
         ) from error
+    return scratch
+
+
+def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> None:
     try:
         files = scratch / "files"
         files.mkdir()
@@ -122,8 +133,6 @@ def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
         raise InvalidInputError(f"{str(path)!r} is damaged ({_reason(error)}); fetch it again.") from error
     except OSError as error:
         raise InvalidInputError(f"{str(path)!r} cannot be unpacked: {_reason(error)}.") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _put(files: Path, target: Path, scratch: Path) -> None:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -152,6 +153,13 @@ def _write(path: Path, face: Pixels) -> int:
         raise_if_full(error, path, content.tell())
         raise
     return content.tell()
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what workers that were killed have left; nobody else may be writing there."""
+    for part in folder.rglob(".*.part"):
+        if re.fullmatch(r"\.\d+\.part", part.name):
+            part.unlink(missing_ok=True)
 
 
 _networks: list[MTCNN] = []  # of this process

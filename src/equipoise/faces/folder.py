@@ -16,7 +16,7 @@ from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.unpacking import is_archive, unpack
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.faces.alignment import SIDE, Choice
-from equipoise.faces.files import Job, Options, align_files, start_worker, target_name, work
+from equipoise.faces.files import Job, Options, align_files, remove_parts, start_worker, target_name, work
 from equipoise.faces.folder_checks import check_folders, check_names, check_options
 from equipoise.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
 from equipoise.faces.record import (
@@ -116,6 +116,7 @@ def align_folder(
     check_empty_or_ours(out)
     with held(out):
         claim(out, _settings(options, place))
+        remove_parts(out)
         record = Record(out)
         jobs = [
             Job(name, os.path.join(root, name), os.path.join(out, target_name(name)))

@@ -1,20 +1,19 @@
 """Data without labels, a part at a time: rows of a table of any length, or images wherever they lie."""
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.bounded import open_arrays
+from equipoise.data.held import HeldFile
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.open import open_data
@@ -79,21 +78,13 @@ def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
         raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
     if sys.stdin is None:
         raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
-    with tempfile.TemporaryDirectory(prefix="equipoise-") as folder:
-        stream: BinaryIO = sys.stdin.buffer
-        begin = stream.read(max(map(len, SUFFIX_OF)))
-        ending = next((suffix for start, suffix in SUFFIX_OF.items() if begin.startswith(start)), "")
-        path = Path(folder) / f"standard input{ending}"
-        with path.open("wb") as file:
-            file.write(begin)
-            shutil.copyfileobj(stream, file)
-        try:
-            yield _table(model, path)
-        except InvalidInputError as error:  # a name of ours says nothing to a user
-            raise InvalidInputError(str(error).replace(str(path), "standard input")) from error
+    begin = sys.stdin.buffer.read(max(map(len, SUFFIX_OF)))
+    suffix = next((suffix for start, suffix in SUFFIX_OF.items() if begin.startswith(start)), "")
+    with HeldFile(sys.stdin.buffer, "standard input", suffix=suffix, begin=begin) as held:
+        yield _table(model, held)
 
 
-def _table(model: RunModel, path: Path) -> Iterator[Part]:
+def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
     assert isinstance(model.input, TableInput)
     if path.suffix.lower() == ".npz":
         yield from _array_parts(model, path)
@@ -104,7 +95,7 @@ def _table(model: RunModel, path: Path) -> Iterator[Part]:
         start += len(frame)
 
 
-def _array_parts(model: RunModel, path: Path) -> Iterator[Part]:
+def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
     """The array X of a ``.npz`` file."""
     try:
         with open_arrays(path) as archive:

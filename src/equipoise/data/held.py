@@ -1,0 +1,68 @@
+"""A stream kept in a file without a name: whatever ends the process, nothing of it stays on the disk."""
+
+import io
+import os
+import shutil
+import tempfile
+import threading
+from typing import Any, BinaryIO
+
+
+class HeldFile:
+    """All of a stream, to be read as often as needed; has what the readers of tables use of a path.
+
+    >>> held = HeldFile(io.BytesIO(b"a,b"), "standard input")
+    >>> with held, held.open() as once, held.open() as again:
+    ...     (once.read(1), again.read(), once.read(), held.stat().st_size, f"{held}")
+    (b'a', b'a,b', b',b', 3, 'standard input')
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, *, suffix: str = "", begin: bytes = b"") -> None:
+        self.name, self.suffix = name, suffix
+        self._file = tempfile.TemporaryFile(prefix="equipoise-")  # noqa: SIM115 (closed by __exit__)
+        self._lock = threading.Lock()
+        self._file.write(begin)
+        shutil.copyfileobj(stream, self._file)
+        self._file.flush()
+
+    def __enter__(self) -> "HeldFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def stat(self) -> os.stat_result:
+        """As of a path."""
+        return os.fstat(self._file.fileno())
+
+    def open(self, mode: str = "rb") -> BinaryIO:  # noqa: ARG002
+        """A reader from the beginning, with a position of its own."""
+        return io.BufferedReader(_Reader(self._file, self._lock))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, file: Any, lock: threading.Lock) -> None:
+        self.file, self.lock, self.place = file, lock, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.place, os.SEEK_END: os.fstat(self.file.fileno()).st_size}
+        self.place = base[whence] + offset
+        if self.place < 0:
+            raise OSError(f"a place of {self.place} before the beginning")
+        return self.place
+
+    def readinto(self, buffer: Any) -> int:
+        with self.lock:
+            self.file.seek(self.place)
+            count = int(self.file.readinto(buffer))
+        self.place += count
+        return count
