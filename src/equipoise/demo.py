@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.metrics import recall_score
@@ -13,8 +12,8 @@ from sklearn.model_selection import train_test_split
 
 from equipoise.data.imbalance import step
 from equipoise.data.samples import Samples
+from equipoise.data.summary import rare_classes
 from equipoise.estimator import UncertaintyBalancedClassifier
-from equipoise.training.measure import rare_classes
 from equipoise.wording import EQUIPOISE
 
 SIDE, LARGEST = 8, 16
@@ -82,7 +81,7 @@ def run_demo(
     return DemoResult(
         names=[str(label) for label in model.classes_],
         counts=counts,
-        rare=rare_classes(torch.as_tensor(counts)).numpy(),
+        rare=rare_classes(counts),
         recall={"softmax": softmax, EQUIPOISE: recall},
         uncertainty=model.class_uncertainty_,
         margins=model.margins_,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.data.summary import class_groups, summarize
+from equipoise.data.summary import class_groups, rare_classes, summarize
 from equipoise.errors import InvalidInputError
 
 
@@ -142,3 +142,19 @@ def test_the_record_is_plain_json():
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["classes"] == 2
     assert record["rows"][0] == {"name": "True", "count": 2, "share": 2 / 3, "group": "many"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "rare"),
+    [
+        ([10_000, 1_000, 100, 99, 10], [False, False, False, True, True]),  # docs/words.md: below 100 is rare
+        ([1000, 101, 99, 10], [False, False, False, True]),  # 99 is below the geometric mean, and medium all the same
+        ([5, 5, 5], [False, False, False]),
+        ([9, 0], [False, True]),
+        ([[90, 10], [50, 50], [1, 99]], [[False, True], [False, False], [True, False]]),
+    ],
+)
+def test_rare_is_the_lowest_group_of_classes_everywhere(counts, rare):
+    assert rare_classes(counts).tolist() == rare
+    if np.ndim(counts) == 1:
+        assert [group == "rare" for group in class_groups(counts)] == rare

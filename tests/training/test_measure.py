@@ -1,19 +1,22 @@
 """What the loop asks the network: class uncertainty from a capped sample, recalls of rare and common classes."""
 
+import inspect
+
 import pytest
 import torch
 from accelerate import Accelerator
 
+from equipoise import UncertaintyBalancedClassifier
+from equipoise.data.summary import rare_classes
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
-from equipoise.training import ArrayData, Network, Settings, train
+from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.measure import (
     Validation,
     class_recall,
     estimate_class_uncertainty,
-    rare_classes,
 )
-from equipoise.uncertainty import class_uncertainty, margins_from_uncertainty, mc_dropout
+from equipoise.uncertainty import ClassMoments, class_uncertainty, margins_from_uncertainty, mc_dropout
 from tests.training.digits_run import imbalanced_digits
 
 
@@ -31,18 +34,17 @@ def trained():
     return network
 
 
+def test_validation_calls_those_classes_rare_that_a_summary_does(accelerator):
+    data = ArrayData(torch.zeros(1, 1), torch.zeros(1, dtype=torch.long))
+    counts = torch.tensor([1000, 101, 99, 10])  # their geometric mean is 100, and 99 is medium
+    assert Validation(accelerator, data, counts).rare.tolist() == [False, False, False, True]
+
+
 @pytest.mark.parametrize(
-    ("counts", "rare"),
-    [
-        ([100, 100, 10, 10], [False, False, True, True]),
-        ([1000, 101, 99, 10], [False, False, True, True]),  # their geometric mean is 100
-        ([5, 5, 5], [False, False, False]),
-        ([9, 0], [False, True]),
-        ([[90, 10], [50, 50], [1, 99]], [[False, True], [False, False], [True, False]]),
-    ],
+    "default", [class_uncertainty, ClassMoments.uncertainty, Curriculum, UncertaintyBalancedClassifier]
 )
-def test_rare_classes_lie_below_the_geometric_mean(counts, rare):
-    assert rare_classes(torch.tensor(counts)).tolist() == rare
+def test_the_kind_of_class_uncertainty_has_one_default(default):
+    assert inspect.signature(default).parameters["kind"].default == "unresolved"
 
 
 def test_class_recall_counts_each_class_by_itself():
@@ -93,7 +95,7 @@ def test_class_uncertainty_is_that_of_the_passes(accelerator, trained):
     estimated = estimate_class_uncertainty(accelerator, trained, data, passes=10, cap=10_000, seed=5, kind="relative")
     x, y = data.__getitems__(torch.arange(len(data)))
     outputs = mc_dropout(trained, x, 10, torch.Generator().manual_seed(5)).softmax(-1)
-    torch.testing.assert_close(estimated, class_uncertainty(outputs, y))
+    torch.testing.assert_close(estimated, class_uncertainty(outputs, y, "relative"))
 
 
 def test_all_samples_meet_the_same_sub_networks_in_whatever_batches(accelerator, trained, monkeypatch):
@@ -143,7 +145,7 @@ def test_a_cap_that_makes_all_classes_alike_still_tells_the_rare_from_the_common
 def test_rare_classes_are_the_uncertain_ones(accelerator, trained):
     data = imbalanced_digits().train
     estimated = estimate_class_uncertainty(accelerator, trained, data, passes=50, cap=10_000, seed=0, kind="relative")
-    rare = rare_classes(torch.bincount(data.y))
+    rare = torch.from_numpy(rare_classes(torch.bincount(data.y)))
     assert estimated[rare].min() > estimated[~rare].max()
 
 

@@ -88,9 +88,9 @@ def test_two_passes_are_enough_for_a_variance():
     torch.testing.assert_close(class_uncertainty(outputs, kind="dispersion"), reference.dispersion(outputs))
 
 
-def test_the_default_kind_is_relative_and_needs_no_target():
+def test_the_default_kind_is_unresolved_and_needs_no_target():
     outputs = probabilities(7, 6, 4)
-    torch.testing.assert_close(class_uncertainty(outputs), reference.relative(outputs))
+    torch.testing.assert_close(class_uncertainty(outputs), reference.unresolved(outputs))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,7 +107,7 @@ def test_class_uncertainty_of_several_labels_is_that_of_each_attribute(kind):
 def test_a_class_rarely_predicted_but_as_noisy_is_more_uncertain():
     noise = torch.tensor([-0.03, 0.03], dtype=torch.float64).view(2, 1)
     rare = torch.full((2, 8), 0.1, dtype=torch.float64) + noise
-    u = class_uncertainty(torch.stack((rare, 1 - rare), dim=-1))
+    u = class_uncertainty(torch.stack((rare, 1 - rare), dim=-1), kind="relative")
     torch.testing.assert_close(u, torch.tensor([(0.03 / 0.1) ** 2, (0.03 / 0.9) ** 2], dtype=torch.float64))
 
 
@@ -146,7 +146,7 @@ def test_a_class_never_predicted_is_as_uncertain_as_the_most_uncertain(kind, har
 def test_a_small_mean_that_still_has_a_variance_keeps_its_own_uncertainty():
     outputs = torch.cat((probabilities(5, 6, 3), torch.full((5, 6, 1), 1e-40, dtype=torch.float64)), dim=-1)
     outputs[0, :, 3] *= 2
-    assert float(class_uncertainty(outputs)[3]) == pytest.approx(0.16 / 1.2**2)
+    assert float(class_uncertainty(outputs, kind="relative")[3]) == pytest.approx(0.16 / 1.2**2)
 
 
 def test_a_class_absent_from_the_target_is_as_uncertain_as_the_most_uncertain():

@@ -40,6 +40,19 @@ def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
     return tuple(GROUPS[2 - int(part)] for part in np.floor(3 * place + edge).clip(0, 2))
 
 
+def rare_classes(counts: ArrayLike) -> NDArray[np.bool_]:
+    """Mark the classes that :func:`class_groups` calls rare; of attributes, (attributes, 2), the rare values of each.
+
+    >>> rare_classes([5000, 500, 60]), rare_classes([[90, 10], [50, 50]])
+    (array([False, False,  True]), array([[False,  True],
+           [False, False]]))
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    if given.ndim == 2:
+        return np.stack([rare_classes(pair) for pair in given])
+    return np.array([group == "rare" for group in class_groups(given)], dtype=bool)
+
+
 @dataclass(frozen=True)
 class ClassSummary:
     """Counts of the classes, or of the samples that have each attribute.

@@ -6,6 +6,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from equipoise.data.summary import rare_classes
 from equipoise.models.replica import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.defaults import rows_at_once
@@ -66,7 +67,7 @@ class Validation:
     """Samples kept out of training: their features once an epoch, and the recalls that follow."""
 
     def __init__(self, accelerator: Accelerator, data: ArrayData, class_counts: Tensor) -> None:
-        self.accelerator, self.data, self.rare = accelerator, data, rare_classes(class_counts)
+        self.accelerator, self.data, self.rare = accelerator, data, torch.from_numpy(rare_classes(class_counts.cpu()))
 
     def features(self, network: Network) -> Tensor:
         """Features (samples, D) of the deterministic pass, on every process alike."""
@@ -92,13 +93,6 @@ def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -
         each = each * weight.cpu().view(-1, *[1] * (labels.ndim - 1))
     counts, found = class_counts(labels, classes, each), class_counts(labels, classes, each * right)
     return torch.where(counts > 0, found / counts, 0), counts > 0
-
-
-def rare_classes(class_counts: Tensor) -> Tensor:
-    """Classes with fewer training samples than the geometric mean of the largest and the smallest count."""
-    counts = class_counts.double().clamp_min(1)
-    middle = (counts.amax(-1, keepdim=True) * counts.amin(-1, keepdim=True)).sqrt()
-    return counts < middle
 
 
 def _parts(rows: list[int], step: int) -> tuple[Tensor, ...]:

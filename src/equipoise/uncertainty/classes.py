@@ -82,7 +82,7 @@ class ClassMoments:
     >>> passes = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])  # (passes, batch, classes)
     >>> both = ClassMoments.of(passes[:, :1]) + ClassMoments.of(passes[:, 1:])  # batch by batch
     >>> both.uncertainty(), class_uncertainty(passes)
-    (tensor([0.0331, 0.0494], dtype=torch.float64), tensor([0.0331, 0.0494], dtype=torch.float64))
+    (tensor([1.5719, 1.9213], dtype=torch.float64), tensor([1.5719, 1.9213], dtype=torch.float64))
     >>> [tuple(each.shape) for each in both.tensors()]
     [(2,), (2,), (2,), (2,), (2,), ()]
     """
@@ -129,7 +129,7 @@ class ClassMoments:
         """The sums in the order of the fields, for an all-reduce or a checkpoint."""
         return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
-    def uncertainty(self, kind: UncertaintyKind = "relative") -> Tensor:
+    def uncertainty(self, kind: UncertaintyKind = "unresolved") -> Tensor:
         """One uncertainty a class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
         if kind == "own":
             if not bool((self.own_count > 0).any()):
@@ -152,7 +152,7 @@ class ClassMoments:
         return torch.where(known, value, most)
 
 
-def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "relative") -> Tensor:
+def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "unresolved") -> Tensor:
     r"""One uncertainty a class from the probabilities of several stochastic passes.
 
     With p̄_c = E[p_c] over the passes and ⟨·⟩ the mean over the samples:
@@ -164,10 +164,10 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
               r_c = \frac{\langle \bar p_c (1 - \bar p_c) \rangle}
                          {\langle \bar p_c \rangle (1 - \langle \bar p_c \rangle)}
 
-    - ``relative`` (default) does not vanish where a rare class is hardly predicted yet.
-    - ``unresolved`` (the estimator's): r_c is the share of the class's variance which the network leaves open, 1 where
-      it tells samples apart not at all, 0 where it is sure of each. The total uncertainty, of the passes and of each
-      prediction; rare *and* hard classes have most of it.
+    - ``relative`` does not vanish where a rare class is hardly predicted yet.
+    - ``unresolved`` (default, here, in the curriculum and in the estimator): r_c is the share of the class's variance
+      which the network leaves open, 1 where it tells samples apart not at all, 0 where it is sure of each. The total
+      uncertainty, of the passes and of each prediction; rare *and* hard classes have most of it.
     - ``dispersion`` lies between ``relative`` and a plain variance.
     - ``own``: the trace of the predictive covariance, averaged over the class's own samples (needs ``target``).
 
@@ -182,7 +182,7 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
     >>> sure, torn = [[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]]  # two passes each
     >>> outputs = torch.tensor([sure, torn]).transpose(0, 1)  # (passes, batch, classes)
     >>> class_uncertainty(outputs)  # the rarer class has more
-    tensor([0.1633, 0.8889], dtype=torch.float64)
+    tensor([1.2853, 2.9991], dtype=torch.float64)
     >>> class_uncertainty(outputs, torch.tensor([0, 1]), "own")
     tensor([0.0000, 0.3200], dtype=torch.float64)
     """
