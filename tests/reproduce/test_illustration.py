@@ -50,18 +50,21 @@ def test_the_rarer_a_class_the_smaller_its_region():
         assert each.median == pytest.approx(each.expected, abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_balanced_classifier_gives_the_rare_class_its_room_back(found):
     crossing = found.boundaries.along_axis()
     assert crossing["biased"] > 1
     assert abs(crossing["balanced"]) < abs(crossing["biased"]) / 2
 
 
+@pytest.mark.slow
 def test_the_interval_widens_and_rare_classes_are_uncertain(found):
     widths = found.regression.widths()
     assert widths["few"] > 1.5 * widths["many"]
     assert found.rarity.rank_correlation < -0.8
 
 
+@pytest.mark.slow
 def test_each_picture_is_one(found):
     pictures = draw_pictures(found)
     assert set(pictures) == {"boundaries", "theorem", "regression", "rarity"}
