@@ -39,14 +39,14 @@ EPOCHS = {"images": 30, "tables": 30}
 class InFront(CosineMarginLoss):
     """Features are dropped, and what is left is stretched to unit length."""
 
-    def unit_features(self, features: Tensor) -> Tensor:
+    def _unit_features(self, features: Tensor) -> Tensor:
         return F.normalize(self.dropout(features), dim=-1)
 
 
 class Behind(CosineMarginLoss):
     """Features of unit length are dropped."""
 
-    def unit_features(self, features: Tensor) -> Tensor:
+    def _unit_features(self, features: Tensor) -> Tensor:
         dropped: Tensor = self.dropout(F.normalize(features, dim=-1))
         return dropped
 

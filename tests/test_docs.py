@@ -96,7 +96,7 @@ def test_the_remedies_and_the_readmes_table_are_those_of_the_stored_results():
     assert remedies.readme_table(cases).count("\n| ") >= 5
 
 
-@pytest.mark.parametrize("name", ["training_length", "head_dropout"])
+@pytest.mark.parametrize("name", ["training_length", "head_dropout", "held_back"])
 def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     page = script(f"{name}_page")

@@ -152,7 +152,7 @@ class CosineMarginLoss(ClassVectorLoss):
         weights = effective_number_weights(counts) if share >= self.defer else torch.ones_like(counts)
         self.class_weight = weights if self._weight_before is None else weights * self._weight_before.to(weights)
 
-    def unit_features(self, features: Tensor) -> Tensor:
+    def _unit_features(self, features: Tensor) -> Tensor:
         """Features of unit length, as training sees them."""
         return F.normalize(features, dim=-1)
 
@@ -160,11 +160,10 @@ class CosineMarginLoss(ClassVectorLoss):
         return super().dropped(F.normalize(features, dim=-1))
 
     def project(self, features: Tensor) -> Tensor:
-        """s·cos α_j of features of unit length."""
-        return self.scale * super().project(features)
+        return self.scale * super().project(features)  # s·cos α_j, of features of unit length
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self.unit_features(features))
+        logits = self.project(self._unit_features(features))
         own = target.unsqueeze(-1)
         cosine = logits.gather(-1, own) / self.scale
         margins = gather_classes(self.margins.to(logits.dtype), target).unsqueeze(-1)

@@ -109,8 +109,9 @@ class EpochBatches(BatchSampler):
     (2, 2)
     >>> sorted(row for batch in batches for row in batch)  # of epoch 0
     [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    >>> len(EpochBatches(y, 5, seed=0, batches=3))  # one and a half visits
-    3
+    >>> longer = EpochBatches(y, 5, seed=0, batches=3)  # one and a half visits
+    >>> longer.batches_in(0), longer.batches_of_all(0)
+    (3, 2)
     """
 
     def __init__(

@@ -128,6 +128,11 @@ class Curriculum:
         Args:
             steps: of each epoch.
             visit: of one visit of all samples, which is an epoch unless epochs are parts of the samples.
+
+        >>> Curriculum(12).short_stage([10] * 12, visit=10).partition(";")[0]
+        'the class stage has 60 optimiser steps, and margins need about 300 to act'
+        >>> Curriculum(60).short_stage([10] * 60, visit=10) is None
+        True
         """
         taken, left_out = sum(steps[self.class_start : self.sample_start]), self.class_start == self.sample_start
         if taken >= CLASS_STEPS or (left_out and self.class_start < self.epochs):
