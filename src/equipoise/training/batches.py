@@ -65,7 +65,12 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return part
 
     def evenly_weighed(self) -> "ArrayData":
-        """The same rows, weights scaled to a mean of 1 in each class: for an order that draws all classes alike."""
+        """The same rows, weights scaled to a mean of 1 in each class: for an order that draws all classes alike.
+
+        >>> data = ArrayData(torch.zeros(3, 1), torch.tensor([0, 0, 1]), torch.tensor([1.0, 3.0, 40.0]))
+        >>> data.evenly_weighed().weight
+        tensor([0.5000, 1.5000, 1.0000], dtype=torch.float64)
+        """
         if self.weight is None:
             return self
         part, weight = copy.copy(self), self.weight.double()

@@ -49,7 +49,16 @@ def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None
 
 
 def label_weights(target: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Spread the weights of samples, (batch,), over their labels: shaped as the target, ones where there are none."""
+    """Spread the weights of samples over their labels: shaped as the target, ones where there are none.
+
+    Args:
+        target: (batch,), or (batch, attributes).
+        sample_weight: (batch,), or None.
+
+    >>> label_weights(torch.tensor([[0, 1], [1, 1]]), torch.tensor([3, 1]))
+    tensor([[3., 3.],
+            [1., 1.]], dtype=torch.float64)
+    """
     each = torch.ones(target.shape, dtype=torch.float64, device=target.device)
     return each if sample_weight is None else each * sample_weight.to(each).view(-1, *[1] * (target.ndim - 1))
 
