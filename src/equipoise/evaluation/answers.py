@@ -101,7 +101,7 @@ def error_variance(head: ClassVectorLoss, features: Tensor, decided: Tensor, sca
         scale: s_j, (classes,) or (attributes, 2).
     """
     rate: float = head.dropout.p
-    if isinstance(head, CosineMarginLoss):  # their length is taken as it is without dropout
+    if isinstance(head, CosineMarginLoss):  # a stochastic pass drops behind the normalisation
         features = head.scale * F.normalize(features, dim=-1)
     spread = features.square() * (rate / (1 - rate))  # Var[f_d], (batch, D)
     vectors = head.class_vectors(features.dtype) * scale.reshape(-1, 1)
