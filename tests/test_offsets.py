@@ -10,6 +10,7 @@ from equipoise import UncertaintyBalancedClassifier
 from equipoise.compare.methods import METHODS
 from equipoise.compare.network import FitOptions
 from equipoise.data.columns import TableEncoder
+from equipoise.errors import ShortTrainingWarning
 from equipoise.runs import RunModel, TrainOptions, train_run
 
 NOW = 1.7e12  # Unix milliseconds
@@ -44,6 +45,7 @@ def test_the_estimator_takes_columns_of_any_scale_without_a_warning(scale):
     rows = x[:, None] / 1e4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ShortTrainingWarning)
         scaled = fitted(rows * scale, y)
     np.testing.assert_allclose(
         scaled.predict_proba(rows * scale), fitted(rows, y).predict_proba(rows), rtol=1e-4, atol=1e-5

@@ -120,7 +120,7 @@ def test_the_ranking_is_written_once(equipoise, table_run, tmp_path, ending):
         f"error: {file.name} exists; pass --force to replace it, or name another file.\n",
     )
     done = equipoise("inspect", table_run, "--out", file.name, "--force", "--top", 7)
-    assert (done.code, done.err) == (0, f"7 samples are in {file.name}, the most doubtful first.\n")
+    assert (done.code, done.err) == (0, f"7 samples written to {file.name}, the most doubtful first.\n")
     assert len(file.read_text().splitlines()) == (8 if ending == "csv" else 7)
 
 
