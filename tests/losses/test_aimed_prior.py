@@ -144,3 +144,13 @@ def test_the_neutral_prior_of_many_classes_is_exact():
 )
 def test_a_loss_without_margins_of_its_own_is_driven_by_a_curriculum(build, driven):
     assert build(4, 3, class_counts=COUNTS).driven_by_curriculum is driven
+
+
+def test_a_criterion_without_a_slope_counts_all_classes_alike():
+    found = neutral_prior(lambda logits, target, class_counts: 0 * logits.sum(-1) + target, None, (3,))  # noqa: ARG005
+    torch.testing.assert_close(found, torch.full((3,), 1 / 3, dtype=torch.float64))
+
+
+def test_a_thousand_classes_have_a_neutral_prior():
+    counts = torch.randint(1, 500, (1000,), generator=torch.Generator().manual_seed(0)).double()
+    torch.testing.assert_close(neutral_prior(logit_adjustment, counts, (1000,)), counts / counts.sum())
