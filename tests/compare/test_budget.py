@@ -89,6 +89,13 @@ def test_measurements_replace_estimates():
     assert own.needed().startswith("about 3 for 3 fits of each method or about 8 for 9 fits of each method")  # min
 
 
+def test_a_method_that_has_begun_is_not_given_up_for_another_as_cheap():
+    estimates = dict.fromkeys("abcdefgh", 2.0)
+    own, handed, _ = schedule_of(estimates | {"b": 2.1}, estimates, budget=30.0)
+    assert set(handed) == set(own.reached().methods) == set("abcd")  # b took a little longer than it was to
+    assert own.reached().rounds == 3
+
+
 def test_first_steps_end_after_enough_of_them():
     clock = HandClock()
     watcher = FirstSteps(Deadline(0.0, 1000.0, clock), steps=10)

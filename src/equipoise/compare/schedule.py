@@ -147,8 +147,10 @@ class Schedule:
 
     def _plan(self, left: float, ahead: set[Cell]) -> Plan:
         cost = self.costs()
-        order = sorted(cost, key=lambda name: (name not in self.first, cost[name]))
-        done = {name: self._finished(name, ahead) for name in order}
+        done = {name: self._finished(name, ahead) for name in cost}
+        enough = set(range(min(FEWEST_PAIRS, self.rounds)))
+        needed = {name: cost[name] * len(enough - done[name]) for name in cost}  # less for those that have begun
+        order = sorted(cost, key=lambda name: (name not in self.first, needed[name]))
         return choose(order, cost, done, rounds=self.rounds, left=left * self.jobs)
 
     def _finished(self, name: str, ahead: set[Cell]) -> set[int]:
