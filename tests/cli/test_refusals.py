@@ -32,7 +32,10 @@ REFUSED = [
     ("train nothere.csv", "there is no file or folder 'nothere.csv'"),
     ("train t.csv --target diagnsis", "t.csv has no column 'diagnsis'; did you mean 'diagnosis'?"),
     ("train t.csv", "t.csv has no column named target, label, class or y"),
-    ("train t.csv --target diagnosis --group ward", "group must be a column of the table, got 'ward'"),
+    (
+        "train t.csv --target diagnosis --group ward",
+        "group must be a column of the table other than the target, got 'ward'",
+    ),
     ("train t.csv --target diagnosis --test nothere.csv", "there is no file or folder 'nothere.csv'"),
     ("train t.csv --target diagnosis --method magic", "--method must be one of"),
     ("train t.csv --target diagnosis --precision fp8", "--precision must be"),

@@ -48,7 +48,8 @@ def test_a_group_of_blanks_is_none(tmp_path):
 
 def test_a_group_must_be_a_column(tmp_path):
     with pytest.raises(
-        InvalidInputError, match="group must be a column of the table, got 'who'; there are patient, age"
+        InvalidInputError,
+        match="group must be a column of the table other than the target, got 'who'; there are patient, age",
     ):
         open_data(table(tmp_path, list("uvwxyz")), group="who")
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 2)), y=[0, 1])

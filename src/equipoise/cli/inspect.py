@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.cli.options import AsJson, Force, Quiet, RunFolder
+from equipoise.cli.options import AsJson, Force, Quiet, Raw, RunFolder
 from equipoise.cli.printing import MOST_CLASSES, ConsoleWatcher, print_json, shown
 from equipoise.wording import counted
 
@@ -24,6 +24,7 @@ def inspect(
         typer.Option(min=1, help=f"How many samples; default up to {SHOWN} suspected ones, and all in --out."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv, .parquet or .jsonl file for the ranked samples.")] = None,
+    raw: Raw = False,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,7 +52,7 @@ def inspect(
 
     found = inspect_run(run)
     if out is not None and kind is not None:
-        write_rows(found.ranking if top is None else found.ranking.head(top), out, kind=kind, force=force)
+        write_rows(found.ranking if top is None else found.ranking.head(top), out, kind=kind, force=force, raw=raw)
     most = min(SHOWN, found.suspected) if top is None else top
     if as_json:
         print_json({"run": str(run), **found.as_dict(most)})

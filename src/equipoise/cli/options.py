@@ -31,6 +31,9 @@ def check_data(source: str) -> None:
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="CSV with names as they are, also such as a spreadsheet takes for formulae.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
 Target = Annotated[
     str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")

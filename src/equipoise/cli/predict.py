@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.options import Abstain, AsJson, Force, Prior, Quiet, RunFolder, check_data
+from equipoise.cli.options import Abstain, AsJson, Force, Prior, Quiet, Raw, RunFolder, check_data
 from equipoise.cli.printing import ConsoleWatcher, print_json, shares_sentence
 
 
@@ -25,6 +25,7 @@ def predict(
     ] = 0.1,
     prior: Prior = None,
     abstain: Abstain = None,
+    raw: Raw = False,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -82,6 +83,7 @@ def predict(
             force=force,
             prior=mix,
             abstain=abstain,
+            raw=raw,
         )
     encoder = getattr(model.input, "encoder", None)
     unread = {} if encoder is None else dict(encoder.unread)

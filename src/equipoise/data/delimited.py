@@ -26,7 +26,22 @@ MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>",
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SAMPLE_ROWS, SAMPLE_CHARACTERS = 100, 1 << 22
 MOST_COLUMNS = 100_000
+SEPARATOR = re.compile(r"\"?sep=([,;\t|])\"?\s*$")
+"""The first line by which Excel says how the others are divided."""
 DECIMALS = re.compile(r"[+-]?\d+([.,])\d+")
+NO_TABLES = {
+    rb"PK\x03\x04": "a zip archive or a spreadsheet; save the table as CSV",
+    rb"\xd0\xcf\x11\xe0": "a spreadsheet of an older Excel; save the table as CSV",
+    rb"PAR1": "a Parquet file; give it a name that ends in .parquet",
+    rb"%PDF-": "a PDF; give the table as CSV",
+    rb"\x89PNG|\xff\xd8\xff|GIF8": "an image; give a table, or a folder of images",
+    rb"version https://git-lfs": "a pointer of Git LFS, not the file itself; run `git lfs pull` to get it",
+    rb"(?i)(?:\xef\xbb\xbf)?\s{0,99}<(?:!doctype html|html|head)": "a web page; check the address, which may "
+    "need a login",
+    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; make it "
+    "CSV, for example by pandas.read_json(FILE, lines=True).to_csv",
+}
+"""How files begin that are often taken for a table, and what to do."""
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -39,6 +54,7 @@ class Layout:
     delimiter: str
     decimal: str
     encoding: str
+    skipped: int = 0  # lines before the header
 
 
 def find_layout(path: Path) -> Layout:
@@ -52,10 +68,12 @@ def find_layout(path: Path) -> Layout:
         if len(beginning) < 2:
             raise InvalidInputError(f"{path} has no line end in its first {len(start):,} characters; is it a table?")
         beginning.pop()  # it is not whole
+    said = SEPARATOR.match(beginning[0]) if beginning else None
+    beginning = beginning[1:] if said else beginning
     lines = beginning[:SAMPLE_ROWS]
     if not any(line.strip() for line in lines):
         raise InvalidInputError(f"{path} is empty; a table starts with a line of column names.")
-    delimiter = sniff_delimiter(lines)
+    delimiter = said[1] if said else sniff_delimiter(lines)
     with clear_errors(path):
         rows = list(_fields(lines, delimiter))
     header = _check_header(path, rows[0])
@@ -64,7 +82,7 @@ def find_layout(path: Path) -> Layout:
             f"{path} has {len(header)} column names and {len(rows[1])} fields in its first row; "
             "name every column in the first line."
         )
-    return Layout(path, header, delimiter, _decimal(beginning[1:], delimiter), encoding)
+    return Layout(path, header, delimiter, _decimal(beginning[1:], delimiter), encoding, skipped=int(bool(said)))
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
@@ -116,6 +134,7 @@ def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: S
             file,
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
             header=0,
+            skiprows=layout.skipped,
             names=header,
             usecols=only,
             index_col=False,
@@ -157,13 +176,16 @@ def _refuse_rows(layout: Layout, *, long: bool) -> None:
     """Name the first row with something behind the last column, or with fewer fields than there are columns."""
     columns = len(layout.header)
     with _open(layout.path, layout.encoding) as file:
+        for _ in range(layout.skipped):
+            file.readline()
         reader = csv.reader(_stripped(file, layout.delimiter), delimiter=layout.delimiter, skipinitialspace=True)
         for row in reader:
             wrong = any(field.strip() for field in row[columns:]) if long else 0 < len(row) < columns
             if wrong:
                 remedy = "correct that row or put it in quotes" if long else "complete or remove that row"
+                line = reader.line_num + layout.skipped
                 raise InvalidInputError(
-                    f"{layout.path} has {len(row)} fields instead of {columns} in line {reader.line_num}; {remedy}."
+                    f"{layout.path} has {len(row)} fields instead of {columns} in line {line}; {remedy}."
                 )
 
 
@@ -212,8 +234,9 @@ def _encoding(path: Path) -> str:
         start = file.read(4096)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
-    if start[:4] == b"PK\x03\x04":
-        raise InvalidInputError(f"{path} is a zip archive or a spreadsheet; save the table as CSV.")
+    for begins, sentence in NO_TABLES.items():
+        if re.match(begins, start):
+            raise InvalidInputError(f"{path} is {sentence}.")
     if b"\0" in start:
         raise InvalidInputError(f"{path} is no text file; give CSV, TSV, Parquet or .npz.")
     return "utf-8-sig"

@@ -105,7 +105,9 @@ def _refuse_unknown(source: str | Path, **options: object) -> None:
 def check_group(group: str, columns: list[str]) -> None:
     """Refuse a group that is not among the columns."""
     if group not in columns:
-        raise InvalidInputError(f"group must be a column of the table, got {group!r}; there are {', '.join(columns)}.")
+        raise InvalidInputError(
+            f"group must be a column of the table other than the target, got {group!r}; there are {', '.join(columns)}."
+        )
 
 
 def _refuse(why: str, **options: object) -> None:

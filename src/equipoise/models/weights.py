@@ -57,6 +57,11 @@ def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> Any:
+    if not path.suffix and not path.exists():
+        raise InvalidInputError(
+            f"there is no file {str(path)!r}: weights are the path of a {', '.join(PICKLED)} or .safetensors file, "
+            "not a name; download it first, for example from torchvision."
+        )
     if path.suffix != ".safetensors" and path.suffix not in PICKLED:
         raise InvalidInputError(
             f"weights must be a {', '.join(PICKLED)} or .safetensors file, got {path}; rename it if it is one."

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidInputError
 from equipoise.files import load_arrays, raise_if_full, remove_abandoned, written_beside
 from equipoise.runs.abstaining import Abstained, set_columns
+from equipoise.runs.defused import defused
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
@@ -55,6 +56,7 @@ def predict_to(
     force: bool = False,
     prior: NDArray[np.float64] | None = None,
     abstain: float | None = None,
+    raw: bool = False,
 ) -> Predicted:
     """Predict for all of the source, a part at a time.
 
@@ -67,10 +69,11 @@ def predict_to(
         prior: the class mix where the samples come from, as ``class_mix`` gives it; None is that of the training
             samples for the probabilities, and for the class the one which the method aims at.
         abstain: the share of each class whose set of possible classes may lack it.
+        raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
     """
     samples = broken = human = 0
     unanswered = None if abstain is None else Abstained.start(model, abstain)
-    with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file) as write:
+    with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file, raw) as write:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
                 tell(f"no prediction for {part.names[place]}: {reason}.")
@@ -85,13 +88,13 @@ def predict_to(
     return Predicted(samples, broken, human, unanswered.rows)
 
 
-def write_rows(frame: pd.DataFrame, out: Path, *, kind: str, force: bool = False) -> None:
+def write_rows(frame: pd.DataFrame, out: Path, *, kind: str, force: bool = False, raw: bool = False) -> None:
     """A whole table into a file, written whole or not at all.
 
     Args:
-        kind, force: as for :func:`predict_to`.
+        kind, force, raw: as for :func:`predict_to`.
     """
-    with _output(out, force=force) as file, _writer(kind, file) as write:
+    with _output(out, force=force) as file, _writer(kind, file, raw) as write:
         write(frame)
 
 
@@ -201,18 +204,19 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
         raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
 
 
-def _writer(kind: str, file: BinaryIO) -> AbstractContextManager[Write]:
-    return WRITERS[kind](file)
+def _writer(kind: str, file: BinaryIO, raw: bool) -> AbstractContextManager[Write]:
+    return _csv(file, raw=raw) if kind == "csv" else WRITERS[kind](file)
 
 
 @contextmanager
-def _csv(file: BinaryIO) -> Iterator[Write]:
+def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     first = True
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal first
-        frame.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
+        rows = frame if raw else defused(frame)
+        rows.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
         first = False
 
     try:
@@ -254,7 +258,6 @@ def _parquet(file: BinaryIO) -> Iterator[Write]:
 
 
 WRITERS: dict[str, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
-    "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
 }

@@ -1,0 +1,64 @@
+"""Files that are often taken for a table: the refusal says what they are and what to do."""
+
+import pandas as pd
+import pytest
+
+from equipoise.data.open import open_data
+from equipoise.data.tables import iterate_table, read_table
+from equipoise.errors import InvalidInputError
+from equipoise.models import build_backbone
+from equipoise.models.weights import load_weights
+
+FILES = {
+    "json lines": (
+        b'{"a": 1, "y": "b"}\n{"a": 2, "y": "c"}\n',
+        "is JSON; make it CSV, for example by pandas.read_json",
+    ),
+    "json": (b'[\n {"a": 1, "y": "b"}]', "is JSON; make it CSV"),
+    "web page": (b"\n<!DOCTYPE html><html><body>a,y</body></html>", "is a web page; check the address"),
+    "pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n",
+        "pointer of Git LFS.*git lfs pull",
+    ),
+    "spreadsheet": (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; save the table as CSV"),
+    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1", "a spreadsheet of an older Excel"),
+    "pdf": (b"%PDF-1.7\n", "is a PDF"),
+    "image": (b"\x89PNG\r\n\x1a\n", "is an image; give a table, or a folder of images"),
+    "photo": (b"\xff\xd8\xff\xe0", "is an image"),
+    "parquet": (b"PAR1....PAR1", r"is a Parquet file; give it a name that ends in \.parquet"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_no_table_is_named(name, tmp_path):
+    content, sentence = FILES[name]
+    (tmp_path / "table.csv").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=sentence):
+        read_table(tmp_path / "table.csv", target="y")
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\r\n', "sep=;  \n"])
+def test_the_line_of_excel_is_honoured(first, tmp_path):
+    (tmp_path / "table.csv").write_text(first + "a,b;y\n1,5;p\n2,5;q\n3,5;p\n4,5;q\n", newline="")
+    samples = read_table(tmp_path / "table.csv", target="y")
+    assert list(samples.x) == ["a,b"]
+    assert samples.x["a,b"].tolist() == [1.5, 2.5, 3.5, 4.5]
+    assert samples.y.tolist() == ["p", "q", "p", "q"]
+    (part,) = iterate_table(tmp_path / "table.csv")
+    assert list(part) == ["a,b", "y"]
+    (tmp_path / "table.csv").write_text(first + "a;b;y\n1;2;p\n2;3\n3;4;p\n", newline="")
+    with pytest.raises(InvalidInputError, match=r"has 2 fields instead of 3 in line 4"):
+        read_table(tmp_path / "table.csv", target="y")
+
+
+def test_a_group_that_is_the_target_is_named(tmp_path):
+    pd.DataFrame({"a": [1, 2, 3, 4], "y": ["p", "q", "p", "q"]}).to_csv(tmp_path / "table.csv", index=False)
+    with pytest.raises(
+        InvalidInputError, match="group must be a column of the table other than the target, got 'y'; there"
+    ):
+        open_data(tmp_path / "table.csv", target="y", group="y")
+
+
+def test_a_name_instead_of_a_file_of_weights():
+    with pytest.raises(InvalidInputError, match=r"no file 'imagenet': weights are the path of a .*; download it first"):
+        load_weights(build_backbone("lenet"), "imagenet")
