@@ -1,8 +1,8 @@
 """What is shown while something runs, and how tables fit a terminal."""
 
 import io
+import itertools
 
-import pytest
 from rich.console import Console
 from rich.markdown import Markdown
 
@@ -10,21 +10,46 @@ from equipoise.cli.printing import ConsoleWatcher, print_summary, rows_as_lists
 from equipoise.data.summary import summarize
 
 
-def test_progress_is_shown_as_lines_where_there_is_no_terminal(capsys):
-    with ConsoleWatcher() as watcher:
-        for done in range(1, 1001):
-            watcher.progress(done, 1000, "reading images")
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def lines_shown(capsys, *, steps, seconds, quiet=False):
+    """The lines on standard error of so many steps that take so many seconds each, without a terminal."""
+    clock = Clock()
+    with ConsoleWatcher(quiet=quiet, clock=clock) as watcher:
+        for done in range(1, steps + 1):
+            clock.now += seconds
+            watcher.progress(done, steps, f"fit {done}")
     out, shown = capsys.readouterr()
     assert out == ""
-    assert shown.splitlines() == [f"{done:,} of 1,000: reading images" for done in range(100, 1001, 100)]
+    return shown.splitlines()
 
 
-@pytest.mark.parametrize(("quiet", "lines"), [(False, 3), (True, 0)])
-def test_every_fit_of_a_comparison_has_a_line(capsys, quiet, lines):
-    with ConsoleWatcher(quiet=quiet) as watcher:
-        for done in range(1, 4):
-            watcher.progress(done, 3, f"fit {done}", lines=3)
-    assert capsys.readouterr().err.splitlines() == [f"{done} of 3: fit {done}" for done in range(1, lines + 1)]
+def test_work_of_seconds_prints_no_progress_without_a_terminal(capsys):
+    assert lines_shown(capsys, steps=1000, seconds=0.014) == []
+
+
+def test_long_work_prints_a_line_now_and_then_without_a_terminal(capsys):
+    shown = lines_shown(capsys, steps=1_200, seconds=5)
+    assert shown[:3] == ["3 of 1,200: fit 3", "6 of 1,200: fit 6", "9 of 1,200: fit 9"]
+    done = [int(line.split(" ")[0].replace(",", "")) for line in shown]
+    assert len(done) < 50
+    assert all(later <= 1.15 * earlier + 4 for earlier, later in itertools.pairwise(done))
+
+
+def test_each_slow_fit_has_a_line_without_a_terminal(capsys):
+    assert lines_shown(capsys, steps=3, seconds=60) == ["1 of 3: fit 1", "2 of 3: fit 2", "3 of 3: fit 3"]
+
+
+def test_quiet_prints_no_progress(capsys):
+    assert lines_shown(capsys, steps=3, seconds=60, quiet=True) == []
 
 
 def test_one_attribute_is_not_called_attributes():

@@ -126,7 +126,7 @@ def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
     from equipoise.compare import METHODS
 
     place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
-    watcher.progress(done, total, f"{METHODS[cell.method].label}, {place}", lines=total)
+    watcher.progress(done, total, f"{METHODS[cell.method].label}, {place}")
 
 
 def plain(found: "Comparison") -> dict[str, Any]:

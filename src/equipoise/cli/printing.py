@@ -3,7 +3,8 @@
 import itertools
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 40
 """Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
+PATIENCE = 15.0
+"""Seconds without a terminal before progress is worth a line: short commands print none."""
 
 
 def shown(text: str) -> str:
@@ -34,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 class ConsoleWatcher:
     """What a run does, on standard error, so that standard output holds the result alone."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = Console(stderr=True, quiet=quiet)
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -46,7 +49,8 @@ class ConsoleWatcher:
             disable=quiet or not self.console.is_terminal,
         )
         self.task: TaskID | None = None
-        self.part = 0  # of the lines that stand for a bar
+        self.clock = clock
+        self.started = self.last_line = clock()
 
     def __enter__(self) -> "ConsoleWatcher":
         return self
@@ -70,10 +74,10 @@ class ConsoleWatcher:
         """A bar while a file arrives."""
         self.progress(done, total, name)
 
-    def progress(self, done: int, total: int, name: str = "reading images", *, lines: int = 10) -> None:
-        """A bar that disappears at the end; where there is no terminal, so many lines on the way."""
+    def progress(self, done: int, total: int, name: str = "reading images") -> None:
+        """A bar that disappears at the end; where there is no terminal, a line now and then if it takes long."""
         if self.bar.disable:
-            self._line(done, total, name, lines)
+            self._line(done, total, name)
             return
         if self.task is None:
             self.bar.start()
@@ -84,11 +88,12 @@ class ConsoleWatcher:
             self.bar.stop()
             self.task = None
 
-    def _line(self, done: int, total: int, name: str, lines: int) -> None:
-        part = lines * done // max(total, 1)
-        if part != self.part and done:
+    def _line(self, done: int, total: int, name: str) -> None:
+        """A line whenever a tenth more time has passed, so that hours of work print dozens of lines, not thousands."""
+        now = self.clock()
+        if now - self.last_line >= max(PATIENCE, (now - self.started) / 10):
             self.note(f"{done:,} of {total:,}: {name}")
-        self.part = part if done < total else 0
+            self.last_line = now
 
 
 def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:

@@ -72,7 +72,7 @@ def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
     from equipoise.compare import METHODS
 
     place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
-    watcher.progress(done, total, f"{cell.case}, {METHODS[cell.method].label}, {place}", lines=total)
+    watcher.progress(done, total, f"{cell.case}, {METHODS[cell.method].label}, {place}")
 
 
 def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
