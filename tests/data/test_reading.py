@@ -37,7 +37,8 @@ def test_a_word_in_a_column_of_numbers_is_a_missing_value():
         "a: 2 missing values filled with the median 1237.69.",
     ]
     assert encoded(encoder, values)[:, 0].tolist() == [*map(float, FLOATS), 1237.6875, 1237.6875]
-    assert encoder.unread == {"a": 2}
+    unread = encoder.encode(pd.DataFrame({"a": values, "other": 0})).unread
+    assert {name: np.flatnonzero(rows).tolist() for name, rows in unread.items()} == {"a": [200, 201]}
 
 
 @pytest.mark.parametrize(("words", "kind"), [(["low"] * 2, "number"), (["low"] * 3, "category")])
@@ -66,8 +67,8 @@ def test_a_word_met_later_is_missing_and_counted():
     encoder = learnt([1, 2, 4])
     assert encoded(encoder, ["1", "many", "few"]).tolist() == [[1], [2], [2]]
     assert encoded(encoder, ["many"]).tolist() == [[2]]
-    assert encoder.unread == {"a": 3}
-    assert encoder.fit(pd.DataFrame({"a": [1, 2, 4]})).unread == {}
+    assert encoder.encode(pd.DataFrame({"a": ["1", "many"], "other": 0})).unread["a"].tolist() == [False, True]
+    assert encoder.encode(pd.DataFrame({"a": ["1", None], "other": 0})).unread == {}
 
 
 def test_a_column_of_words_where_numbers_were_is_refused():

@@ -354,7 +354,7 @@ def test_a_value_that_cannot_be_read_is_for_a_human(table_run, tmp_path, monkeyp
     found = predict_to(model, str(tmp_path / "new.csv"), tmp_path / "a.csv", kind="csv", threshold=np.inf, tell=print)
     assert np.flatnonzero(pd.read_csv(tmp_path / "a.csv")["human"]).tolist() == [3, 17]
     assert (found.samples, found.broken, found.human) == (30, 0, 2)
-    assert model.input.encoder.unread == {"pixel 9": 2, "pixel 10": 1}
+    assert found.unread_values == {"pixel 9": 2, "pixel 10": 1}
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv.gz"])

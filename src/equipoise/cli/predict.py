@@ -85,14 +85,12 @@ def predict(
             abstain=abstain,
             raw=raw,
         )
-    encoder = getattr(model.input, "encoder", None)
-    unread = {} if encoder is None else dict(encoder.unread)
-    for column, values in unread.items():
+    for column, values in found.unread_values.items():
         what = "value" if values == 1 else "values"
         watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
     if as_json:
         shares = None if mix is None else named_shares(model, mix)
-        print_json({"out": str(file), **asdict(found), "prior": shares, "unread_values": unread})
+        print_json({"out": str(file), **asdict(found), "prior": shares})
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
         rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""

@@ -1,8 +1,7 @@
 """From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
 
-from collections import Counter
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,14 +14,26 @@ from equipoise.errors import InvalidInputError, InvalidStateError
 FORMAT = 1
 
 
+class Encoded(NamedTuple):
+    """A table as numbers.
+
+    Args:
+        values: (rows, outputs).
+        unread: columns with a word among their numbers or dates -> the rows that have one, (rows,).
+    """
+
+    values: NDArray[np.floating[Any]]
+    unread: dict[str, NDArray[np.bool_]]
+
+
 class TableEncoder:
     """Learns from a training table how its columns become numbers, and does the same to any other table.
 
     Numbers, booleans and text that holds numbers stay numbers, also with a comma for the decimals or between the
     thousands; a missing or infinite one becomes the median of the training column, with a further 0/1 column that marks
     it where at least 1 % are missing. Dates become days since 1970, whether the year or, where it is clear which, the
-    day or the month comes first. A word among numbers or dates (1 % of them at most) counts as missing; ``unread``
-    says, by column, how many :meth:`transform` has met, and ``unread_rows`` which rows of its last table had one.
+    day or the month comes first. A word among numbers or dates (1 % of them at most) counts as missing;
+    :meth:`encode` also says where a table has one.
     Everything else is a category: a 0/1 column a value, the rare ones (beyond the 50 most frequent, or seen once)
     together in a column of their own, and one for missing values. A value never seen in training counts as rare; where
     training had none, it has 0 in all columns. Columns that are constant, empty or name the row are left out. ``notes``
@@ -39,8 +50,6 @@ class TableEncoder:
     def __init__(self) -> None:
         self.columns_: list[Column] | None = None
         self.notes: list[str] = []
-        self.unread: Counter[str] = Counter()
-        self.unread_rows: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
 
     def fit(self, frame: Any) -> "TableEncoder":
         """Learn from a data frame, or an array (rows, columns) of numbers."""
@@ -54,11 +63,15 @@ class TableEncoder:
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
             )
-        self.columns_, self.notes, self.unread = kept, notes, Counter()
+        self.columns_, self.notes = kept, notes
         return self
 
     def transform(self, frame: Any) -> NDArray[np.floating[Any]]:
         """The matrix (rows, outputs) in ``dtype``; columns may come in any order, and further ones are ignored."""
+        return self.encode(frame).values
+
+    def encode(self, frame: Any) -> Encoded:
+        """Return what :meth:`transform` gives, and which values could not be read."""
         columns, table = self._fitted(), _table(frame)
         absent = [column.name for column in columns if column.name not in table.columns]
         if absent:
@@ -67,16 +80,15 @@ class TableEncoder:
                 f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
-        rows, start = np.zeros(len(table), dtype=np.bool_), 0
+        lost: dict[str, NDArray[np.bool_]] = {}
+        start = 0
         for column in columns:
             width = len(column.outputs)
             unread = encode_column(table[column.name], column, out[:, start : start + width])
             if unread.any():
-                self.unread[column.name] += int(unread.sum())
-                rows |= unread
+                lost[column.name] = unread
             start += width
-        self.unread_rows = rows
-        return out
+        return Encoded(out, lost)
 
     @property
     def dtype(self) -> type[np.floating[Any]]:

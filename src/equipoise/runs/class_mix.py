@@ -12,7 +12,6 @@ from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import estimate_prior
 from equipoise.files import read_plain
-from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import RunModel
 from equipoise.runs.sources import STANDARD_INPUT, open_parts
 
@@ -64,8 +63,6 @@ def estimated_mix(model: RunModel, source: str, *, seed: int = 0) -> Mix:
             places = generator.integers(0, seen + 1 + np.arange(len(rest)))
             kept[places[places < most]] = rest[places < most]
             seen += len(rest)
-    if isinstance(model.input, TableInput):
-        model.input.encoder.unread.clear()  # they will be met again
     return mix_of(model, kept)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from equipoise.runs.abstaining import Abstained, set_columns
 from equipoise.runs.defused import defused
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.inputs import TableInput
-from equipoise.runs.model import RunModel
+from equipoise.runs.model import Answered, RunModel
 from equipoise.runs.output import check_free
 from equipoise.runs.rules import UNDECIDED, rule_column, rule_of
 from equipoise.runs.sources import Part, open_parts
@@ -37,12 +38,14 @@ class Predicted:
     Args:
         abstained: how many have more than one class that remains possible, or could not be read; None where that was
             not asked for.
+        unread_values: by column of a table, how many values could not be read and count as missing.
     """
 
     samples: int
     broken: int
     human: int
-    abstained: int | None = None
+    abstained: int | None
+    unread_values: dict[str, int]
 
 
 def predict_to(
@@ -72,20 +75,19 @@ def predict_to(
         raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
     """
     samples = broken = human = 0
+    unread: Counter[str] = Counter()
     unanswered = None if abstain is None else Abstained.start(model, abstain)
     with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file, raw) as write:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
                 tell(f"no prediction for {part.names[place]}: {reason}.")
-            rows = predictions(model, part, threshold, prior=prior, unanswered=unanswered)
+            rows = predictions(model, part, threshold, prior=prior, unanswered=unanswered, unread=unread)
             write(rows)
             samples, broken = samples + len(rows), broken + len(part.broken)
             human += int(rows["human"].sum())
-    if unanswered is None:
-        return Predicted(samples, broken, human)
-    for sentence in unanswered.sentences():
+    for sentence in unanswered.sentences() if unanswered is not None else ():
         tell(sentence)
-    return Predicted(samples, broken, human, unanswered.rows)
+    return Predicted(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
 
 
 def write_rows(frame: pd.DataFrame, out: Path, *, kind: str, force: bool = False, raw: bool = False) -> None:
@@ -123,12 +125,13 @@ def predictions(
     *,
     prior: NDArray[np.float64] | None = None,
     unanswered: Abstained | None = None,
+    unread: Counter[str] | None = None,
 ) -> pd.DataFrame:
     """A row a sample: its name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
     A human should look at what is more uncertain than the threshold, and at every sample of which something could not
     be read: a value of a table, which counts as missing, or an image, which has no class then. A row for which the
-    network gives no finite probabilities has no class either.
+    network gives no finite probabilities has no class either. ``unanswered`` and ``unread`` count what this part adds.
     """
     known = np.ones(len(part.names), dtype=np.bool_)
     known[list(part.broken)] = False
@@ -136,9 +139,13 @@ def predictions(
     uncertainty = np.full(len(known), np.nan, dtype=np.float32)
     found = np.zeros((len(known), len(model.classes)) if model.multilabel else len(known), dtype=np.int64)
     possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # of what could not be read
-    decided = known.copy()
+    decided, doubtful = known.copy(), ~known
     if known.any():
-        answered = model.answer(part.x, prior)
+        answered, lost = _answered(model, part.x, prior)
+        for name, rows in lost.items():
+            doubtful |= rows
+            if unread is not None:
+                unread[name] += int(rows.sum())
         finite = answered.finite
         decided[known] = finite
         probabilities[decided], uncertainty[decided] = answered.probabilities[finite], answered.uncertainty[finite]
@@ -147,9 +154,6 @@ def predictions(
             possible[decided] = unanswered.add(answered.logits[torch.from_numpy(finite)], found[decided], prior)
     if unanswered is not None:
         unanswered.add_unread(int((~decided).sum()))
-    unread = ~decided
-    if isinstance(model.input, TableInput) and known.any():
-        unread |= model.input.encoder.unread_rows
     by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
     columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
     columns |= _answers(model, found, decided)
@@ -157,8 +161,18 @@ def predictions(
     rules[known & ~decided] = UNDECIDED
     columns["rule"] = rules
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
-    columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | unread}
+    columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | doubtful | ~decided}
     return pd.DataFrame(columns if unanswered is None else columns | set_columns(model, possible))
+
+
+def _answered(
+    model: RunModel, x: Any, prior: NDArray[np.float64] | None
+) -> tuple[Answered, dict[str, NDArray[np.bool_]]]:
+    """Answer a part, and say by column which rows of a table have a value that could not be read."""
+    if not isinstance(model.input, TableInput):
+        return model.answer(x, prior), {}
+    encoded = model.input.encoder.encode(x)
+    return model.answer_inputs(encoded.values, prior), encoded.unread
 
 
 def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
