@@ -184,6 +184,22 @@ def test_a_model_from_before_there_was_calibration_is_read(tmp_path, method, par
         UncertaintyBalancedClassifier.load(tmp_path)
 
 
+def test_a_prior_is_not_sought_for_every_pair_of_very_many_classes(folder):
+    """Without the check a file of 4 MB takes 160 GB."""
+    classes = 100_000
+    rewrite(folder, "classes", to=list(range(classes)))
+    rewrite(folder, "class_type", to="<i8")
+    rewrite(folder, "recipe", "classes", to=classes)
+    rewrite(folder, "recipe", "method", to="cross_entropy")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    old = {name: tensor for name, tensor in tensors.items() if not name.startswith("calibrated/")}
+    features = tensors["network/head.weight"].shape[1]
+    old |= {"prior": torch.full((classes,), 1 / classes), "network/head.weight": torch.zeros(classes, features)}
+    safetensors.torch.save_file(old, folder / "model.safetensors")
+    with pytest.raises(InvalidInputError, match="does not say what prior its loss aims at for 100,000 classes"):
+        UncertaintyBalancedClassifier.load(folder)
+
+
 def test_weights_of_another_network_are_refused(folder):
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     del tensors["network/head.weight"]
@@ -209,6 +225,9 @@ def test_weights_of_another_network_are_refused(folder):
         (["recipe", "width"], "8", "has no valid recipe .*width must be a whole number of at least 1, got '8'"),
         (["recipe", "columns"], -1, "has no valid recipe .*columns must be a whole number"),
         (["recipe", "classes"], True, "has no valid recipe .*classes must be a whole number"),
+        (["recipe", "classes"], 4, "its labels are not those of its recipe"),
+        (["recipe", "classes"], 2**40, "its labels are not those of its recipe"),  # nothing of that size is built
+        (["recipe", "classes"], 2**70, "its labels are not those of its recipe"),
         (["recipe", "dropout"], None, "has no valid recipe .*dropout is the share dropped"),
         (["recipe", "dropout"], 1.5, r"has no valid recipe .*must lie in \[0, 1\), got 1.5"),
         (["recipe", "form"], "round", "form must be one of angular, additive, got 'round'"),

@@ -22,6 +22,7 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.schema import MODEL, check
 from equipoise.tensors import not_finite
 from equipoise.training.checkpoint import of_prefix, with_prefix
+from equipoise.training.prepare import is_whole
 from equipoise.training.recipe import Recipe
 from equipoise.training.scaling import Scaling
 
@@ -32,6 +33,8 @@ KINDS = (torch.float32, torch.float64, torch.int64)
 """Of tensors beside the network, which are reckoned with."""
 LARGEST_RECORD = 2**28
 """Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
+MOST_UNAIMED_CLASSES = 2_000
+"""Classes of a model saved without the prior its loss aims at; finding it takes memory for each pair of classes."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +100,16 @@ def load_model(folder: Path) -> SavedModel:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{folder} holds a damaged model ({reason}); save it again.") from error
     _check_record(path, record)
+    told = record["recipe"].get("classes")
+    if is_whole(told) and told != len(record["classes"]):  # before a recipe builds anything with so many
+        raise _wrong_labels(folder)
     try:
         recipe = Recipe(**record["recipe"])
     except (TypeError, EquipoiseError) as error:
         raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
     classes = labels_from_json(record["classes"], record["class_type"])
     if classes.shape != (recipe.classes,):
-        raise InvalidInputError(
-            f"{folder} holds a damaged model: its labels are not those of its recipe; save it again."
-        )
+        raise _wrong_labels(folder)
     try:
         calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
     except EquipoiseError as error:
@@ -139,8 +143,16 @@ def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor
         scaling = Scaling.none(recipe.class_shape)
         found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
     if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
+        if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
+            raise InvalidInputError(
+                f"it does not say what prior its loss aims at for {recipe.classes:,} classes; train it again."
+            )
         found["aimed"] = Calibrated.of_loss(_saved_head(recipe, tensors), found["prior"]).aimed
     return found
+
+
+def _wrong_labels(folder: Path) -> InvalidInputError:
+    return InvalidInputError(f"{folder} holds a damaged model: its labels are not those of its recipe; save it again.")
 
 
 def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
