@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from equipoise.cli.options import AsJson, Labels, Quiet, Target, check_weights
-from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json
+from equipoise.cli.printing import ConsoleWatcher, Interrupted, print_json, shown
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> Non
     for position, place in enumerate(ranking.places, start=1):
         table.add_row(
             f"{position}{'=' if place.tied and position > 1 else ''}",
-            escape(labels.get(place.method, place.method)),
+            shown(labels.get(place.method, place.method)),
             f"{place.mean:.1%}",
             "–" if math.isnan(place.deviation) else f"{100 * place.deviation:.1f}",
             _points(place.to_best),
@@ -170,11 +169,11 @@ def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> Non
         )
     console.print(table)
     for what, why in ranking.cannot_run.items():
-        console.print(f"{labels.get(what, what)}: {why}", markup=False, highlight=False, soft_wrap=True)
+        console.print(shown(f"{labels.get(what, what)}: {why}"), highlight=False, soft_wrap=True)
     for why in dict.fromkeys(found.left_out.values()):
         names = "; ".join(labels.get(name, name) for name, own in found.left_out.items() if own == why)
-        console.print(f"Left out for the budget ({why}): {names}", markup=False, highlight=False, soft_wrap=True)
-    console.print(found.recommendation, markup=False, highlight=False, soft_wrap=True)
+        console.print(shown(f"Left out for the budget ({why}): {names}"), highlight=False, soft_wrap=True)
+    console.print(shown(found.recommendation), highlight=False, soft_wrap=True)
 
 
 def _points(interval: "Interval | None") -> str:

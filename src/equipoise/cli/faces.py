@@ -8,6 +8,7 @@ import typer
 
 from equipoise.cli.options import AsJson, Quiet
 from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.defused import printable
 from equipoise.errors import InvalidInputError
 
 faces = typer.Typer(help="Find and align faces.", no_args_is_help=True)
@@ -80,10 +81,11 @@ def align(
     if as_json:
         print_json(done.as_dict())
     else:
-        typer.echo(
+        sentence = (
             f"{done.aligned:,} of {done.images:,} images have their face in {done.folder}; {done.several:,} have "
             f"several, {done.without:,} none, {done.unreadable:,} cannot be read: see {done.to_check}."
         )
+        typer.echo(printable(sentence))
     if not done.aligned:
         raise InvalidInputError(
             f"no face was found in any of {done.images:,} images; try --min-face {min_face / 4:g}, or check SRC."

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from equipoise.defused import printable, printable_json
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ PATIENCE = 15.0
 
 def shown(text: str) -> str:
     """Text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
-    return escape("".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text))
+    return escape(printable(text))
 
 
 class Interrupted(KeyboardInterrupt):
@@ -219,8 +220,8 @@ def rows_as_lists(page: str, width: int) -> str:
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on standard output, as it is."""
-    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    """One JSON object on standard output, with escapes in place of what a terminal would obey."""
+    print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
 
 
 def _ends(rows: list[Any]) -> list[Any]:

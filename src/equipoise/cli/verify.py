@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise.cli.options import AsJson, Quiet, RunFolder
-from equipoise.cli.printing import ConsoleWatcher, print_json
+from equipoise.cli.printing import ConsoleWatcher, print_json, shown
 from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _print(verified: "Verified") -> None:
     for heading in ("fold", "pairs", "threshold", "accuracy"):
         table.add_column(heading, justify="right")
     for fold in found.folds:
-        table.add_row(str(fold.name), f"{fold.pairs:,}", f"{fold.threshold:.4f}", f"{fold.accuracy:.2%}")
+        table.add_row(shown(str(fold.name)), f"{fold.pairs:,}", f"{fold.threshold:.4f}", f"{fold.accuracy:.2%}")
     console.print(table)
     lines = {"accuracy": f"{found.accuracy:.2%} ± {found.deviation:.2%} over the folds"}
     lines["area under the ROC"] = f"{found.roc.area:.4f}"

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from equipoise.defused import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
 from equipoise.files import raise_if_full, write_atomically
 
@@ -56,7 +57,7 @@ class Outcome:
         off = "" if self.residual is None else f"{self.residual:.2f}"
         counts = [str(self.faces), str(self.attempt) if self.attempt else ""]
         stamps = [str(stamp) for stamp in (self.size, self.modified, self.written)]
-        return [self.image, self.status, *counts, sure, off, *numbers, self.note, *stamps]
+        return [_written(self.image), self.status, *counts, sure, off, *numbers, defused(self.note), *stamps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Record:
         if self._replaced:
             self._read()
         rows = [
-            [image, one.status, one.faces, one.note]
+            [printable(_written(image)), one.status, one.faces, one.note]
             for image, one in sorted(self.known.items())
             if one.status != ALIGNED
         ]
@@ -119,7 +120,7 @@ class Record:
         for number, cells in _rows(self.path):
             rows = number + 1
             if len(cells) == len(COLUMNS) and cells[1] in STATUSES and all(map(WHOLE.fullmatch, cells[-3:])):
-                self.known[cells[0]] = _known(cells, number)
+                self.known[_name(cells)] = _known(cells, number)
         if rows != len(self.known) + 1 or not _ends_with_line(self.path):  # one row is the heading
             self._write_anew()
         self._replaced = False
@@ -130,7 +131,7 @@ class Record:
             with part.open("wb") as file:
                 file.write(_table([list(COLUMNS)]))
                 for number, cells in _rows(self.path):
-                    known = self.known.get(cells[0]) if cells else None
+                    known = self.known.get(_name(cells)) if cells else None
                     if known is not None and known.row == number:
                         file.write(_table([cells]))
                 file.flush()
@@ -146,6 +147,15 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV with their numbers, as far as it is one."""
     with suppress(FileNotFoundError, csv.Error), path.open(encoding=ENCODING, errors=ESCAPE, newline="") as file:
         yield from enumerate(csv.reader(line.replace("\0", "") for line in file))
+
+
+def _written(image: str) -> str:
+    """An image's path for a spreadsheet: ``./`` makes the same path of what would be a formula."""
+    return f"./{image}" if is_formula(image) else image
+
+
+def _name(cells: list[str]) -> str:
+    return cells[0].removeprefix("./")
 
 
 def _ends_with_line(path: Path) -> bool:

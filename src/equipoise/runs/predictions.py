@@ -14,10 +14,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from equipoise.defused import defused_table, printable_json
 from equipoise.errors import InvalidInputError
 from equipoise.files import load_arrays, raise_if_full, remove_abandoned, written_beside
 from equipoise.runs.abstaining import Abstained, set_columns
-from equipoise.runs.defused import defused
 from equipoise.runs.folder import HELD_OUT
 from equipoise.runs.inputs import TableInput
 from equipoise.runs.model import Answered, RunModel
@@ -229,7 +229,7 @@ def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal first
-        rows = frame if raw else defused(frame)
+        rows = frame if raw else defused_table(frame)
         rows.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
         first = False
 
@@ -243,7 +243,7 @@ def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
 def _jsonl(file: BinaryIO) -> Iterator[Write]:
     def write(frame: pd.DataFrame) -> None:
         text = frame.to_json(orient="records", lines=True, force_ascii=False, double_precision=DECIMALS)
-        file.write(text.encode("utf-8"))
+        file.write(printable_json(text).encode("utf-8"))
 
     yield write
 
