@@ -608,6 +608,37 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
         read_table(written(tmp_path, b"PAR1 and nothing more", "t.parquet"))
 
 
+DAMAGED_FOOTERS = """
+import sys
+from pathlib import Path
+from equipoise.data.parquet import read_parquet
+from equipoise.errors import InvalidInputError
+
+path = Path(sys.argv[1])
+sound = path.read_bytes()
+footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
+read = 0
+for place in range(footer, footer + 80):
+    for change in (1, 2, 255):
+        path.write_bytes(sound[:place] + bytes([(sound[place] + change) % 256]) + sound[place + 1 :])
+        try:
+            read_parquet(path)
+        except InvalidInputError:
+            continue
+        read += 1
+print(read)
+"""
+
+
+def test_no_damage_in_the_footer_of_a_parquet_file_ends_the_process(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [1.0, None, 4.0], "k": ["u", "v", None]}).to_parquet(tmp_path / "t.parquet")
+    code = [sys.executable, "-c", DAMAGED_FOOTERS, str(tmp_path / "t.parquet")]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 240
+
+
 @pytest.mark.parametrize("read", [read_table, lambda path: list(iterate_table(path))])
 def test_text_in_a_parquet_file_that_is_not_utf8_is_named(read, tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
