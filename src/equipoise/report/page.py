@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,26 @@ def page_path(out: str | Path) -> Path:
 
 def render(template: str, content: dict[str, Any]) -> str:
     """Fill a template: everything is escaped, and the page's policy allows its own script and style alone."""
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            **content,
+            policy=policy,
+            style=Markup(style),  # a file of ours
+            script=Markup(script),
+        )
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """Make the environment once: it keeps the templates that it has compiled."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -77,17 +98,7 @@ def render(template: str, content: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "number": number, "counted": counted}
-    style, script = _asset("report.css"), _asset("report.js")
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
-    return environment.get_template(template).render(
-        **content,
-        policy=policy,
-        style=Markup(style),  # a file of ours
-        script=Markup(script),
-    )
+    return environment
 
 
 def write_page(page: str, path: Path) -> Path:
