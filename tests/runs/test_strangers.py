@@ -75,9 +75,10 @@ def original(tmp_path_factory):
     return once(table_run, tmp_path_factory)
 
 
-@pytest.fixture
-def place(tmp_path, original):
-    """A folder with the stranger's run, one for what the user asks for, and one that nobody may touch."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, original):
+    """A folder with the stranger's runs, one for what the user asks for, and one that nobody may touch."""
+    tmp_path = tmp_path_factory.mktemp("place")
     for name in ("strangers", "mine", "outside"):
         (tmp_path / name).mkdir()
     (tmp_path / "outside" / "victim").write_text("mine")
@@ -109,25 +110,31 @@ def put(value, path, new):
     value[path[-1]] = new
 
 
-def watched(place, commands):
-    """What each command did, in one process."""
-    lines = "".join(json.dumps([str(word) for word in command]) + "\n" for command in commands)
+@pytest.fixture(scope="module")
+def watched(place):
+    """Run commands one after another, all in one process, for what each of them did."""
     environment = ENVIRONMENT | {"EQUIPOISE_CACHE": str(place / "mine/cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= {"TERM": "dumb", "TMPDIR": str(place / "mine")}
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED, place],
-        input=lines,
-        cwd=place / "mine",
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert len(found) == len(commands), done.stderr[-2000:]
-    assert "did not foresee" not in done.stderr, done.stderr[-2000:]
-    return found
+    line, pipe, said = [sys.executable, "-c", WATCHED, place], subprocess.PIPE, place / "said"
+    with (
+        said.open("w") as err,
+        subprocess.Popen(
+            line, cwd=place / "mine", env=environment, stdin=pipe, stdout=pipe, stderr=err, text=True
+        ) as process,
+    ):
+
+        def run(commands):
+            found = []
+            for command in commands:
+                process.stdin.write(json.dumps([str(word) for word in command]) + "\n")
+                process.stdin.flush()
+                told = next((line for line in process.stdout if line.startswith("{")), None)
+                assert told is not None, said.read_text()[-2000:]
+                found.append(json.loads(told))
+            assert "did not foresee" not in said.read_text(), said.read_text()[-2000:]
+            return found
+
+        yield run
 
 
 def assert_harmless(place, found, folder=None):
@@ -141,7 +148,7 @@ def assert_harmless(place, found, folder=None):
     assert (place / "outside" / "victim").read_text() == "mine"
 
 
-def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original):
+def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original, watched):
     commands, number = [], 0
     for name in ("run.json", "model.json"):
         for path in leaves(json.loads((original / name).read_text())):
@@ -154,13 +161,13 @@ def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original):
             commands.append(("evaluate", folder, "rows.csv", "--quiet"))
             number += 1
     assert number > 30
-    found = watched(place, commands)
+    found = watched(commands)
     assert_harmless(place, found)
     assert any(one["code"] == 0 for one in found)
     assert any(one["code"] == 1 for one in found)
 
 
-def test_links_in_the_folder_are_replaced_not_followed(place, original):
+def test_links_in_the_folder_are_replaced_not_followed(place, original, watched):
     victim, folder = place / "outside" / "victim", a_copy(place, original, "links")
     for name in ("report.html", "answers.csv"):
         (folder / name).unlink(missing_ok=True)
@@ -171,7 +178,7 @@ def test_links_in_the_folder_are_replaced_not_followed(place, original):
         ("report", folder),
         ("predict", folder, "rows.csv", "--out", folder / "answers.csv", "--force", "--quiet"),
     ]
-    found = watched(place, commands)
+    found = watched(commands)
     assert [one["code"] for one in found] == [0, 0]
     assert_harmless(place, found, folder)
     assert not (folder / "report.html").is_symlink()
@@ -179,7 +186,7 @@ def test_links_in_the_folder_are_replaced_not_followed(place, original):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, original):
+def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, original, watched):
     commands = []
     for name in ("run.json", "model.json", "model.safetensors", "held_out.npz", "scores.json", "metrics.jsonl"):
         for kind in ("pipe", "device"):
@@ -192,7 +199,7 @@ def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, orig
             commands.append(("predict", folder, "rows.csv", "--out", f"{kind} {name}.csv", "--quiet"))
             if name not in ("model.json", "model.safetensors", "metrics.jsonl"):
                 commands.append(("report", folder, "--out", f"{kind} {name}.html", "--quiet"))
-    found = watched(place, commands)
+    found = watched(commands)
     assert_harmless(place, found)
     for one in found:
         needed = ("run.json", "model.json", "model.safetensors", "held_out.npz")
