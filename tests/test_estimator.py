@@ -42,7 +42,7 @@ def state_of(model):
 
 
 @parametrize_with_checks(
-    [UncertaintyBalancedClassifier(epochs=10, batch_size=16, random_state=0)],
+    [UncertaintyBalancedClassifier(epochs=6, batch_size=16, random_state=0)],
     expected_failed_checks=lambda _: {
         "check_sample_weight_equivalence_on_dense_data": (
             "copies count as a weight does, but fall into other mini-batches, under other dropout masks"

@@ -108,6 +108,7 @@ def browser():
         yield window
 
 
+@pytest.mark.slow
 def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages):
     faults = []
     for path in pages:

@@ -135,7 +135,7 @@ def test_json_beside_predictions_on_standard_output_is_an_error_of_use(equipoise
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
-    pd.concat([digits_frame()] * 20).to_csv(tmp_path / "new.csv", index=False)
+    pd.concat([digits_frame()] * 4).to_csv(tmp_path / "new.csv", index=False)
     line = f"{shlex.quote(sys.executable)} -m equipoise predict {table_run} new.csv | head -1"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.startswith("row,class,")

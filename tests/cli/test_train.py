@@ -143,7 +143,7 @@ cli.main()
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise, weather, tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "EQUIPOISE_CACHE": str(tmp_path / "cache")}
-    line = [sys.executable, "-c", HELD, "train", str(weather), "--target", "summer", "--epochs", "25", "--out", "run"]
+    line = [sys.executable, "-c", HELD, "train", str(weather), "--target", "summer", "--epochs", "6", "--out", "run"]
     process = subprocess.Popen(
         line, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -157,13 +157,13 @@ def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise
     assert len(metrics.read_text().splitlines()) == 2
     done = equipoise("train", "--resume", "--out", "run", "--json", "--quiet")
     assert done.code == 0, done.err
-    assert len(metrics.read_text().splitlines()) == 25
+    assert len(metrics.read_text().splitlines()) == 6
     assert json.loads(done.out)["before"] is not None
-    undisturbed = equipoise("train", weather, "--target", "summer", "--epochs", 25, "--out", "b", "--json", "--quiet")
+    undisturbed = equipoise("train", weather, "--target", "summer", "--epochs", 6, "--out", "b", "--json", "--quiet")
     assert json.loads(undisturbed.out)["scores"] == json.loads(done.out)["scores"]
     assert json.loads(undisturbed.out)["before"] == json.loads(done.out)["before"]
     record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert record["command"].endswith("--epochs 25 --out run")  # as it was begun
+    assert record["command"].endswith("--epochs 6 --out run")  # as it was begun
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -187,8 +187,8 @@ def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("plain", "command"),
     [
-        (True, "train --epochs 2 --out run"),
-        pytest.param(True, "data summary", marks=pytest.mark.slow),
+        pytest.param(True, "train --epochs 2 --out run", marks=pytest.mark.slow),
+        (True, "data summary"),
         (False, "data summary"),
     ],
 )

@@ -161,6 +161,7 @@ def test_how_it_was_made(page):
     assert "one class is small." in page.texts["li"]
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_stay_small(tmp_path):
     path = write_report(made_up(tmp_path / "run", 1000, samples=1500))
     assert path.stat().st_size < 3_000_000

@@ -53,6 +53,7 @@ def test_missing_data_are_named(tmp_path, monkeypatch):
 
 
 @needs_data
+@pytest.mark.slow
 def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
     some = {"seeds": 2, "smoke": True, "methods": ("cross_entropy", "uncertainty_margin")}
     told = []

@@ -52,6 +52,7 @@ def test_a_table(table_run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
+@pytest.mark.slow
 def test_images_and_several_labels(image_run, several_run, tmp_path):
     from equipoise.data import open_data
 
@@ -70,6 +71,7 @@ def test_images_and_several_labels(image_run, several_run, tmp_path):
     np.testing.assert_allclose(uncertainty, several.uncertainty(frame), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_frozen_backbone_is_in_the_graph_and_cosines_too(tmp_path):
     torch.save(build_backbone("lenet").state_dict(), tmp_path / "w.pth")
     photos = pictures(tmp_path / "photos", {"night": 10, "day": 6}, side=32)

@@ -60,9 +60,8 @@ def test_a_table_takes_its_float32_size_and_its_division_no_second_copy(tmp_path
     assert division.whole is None
 
 
-@pytest.mark.parametrize(
-    "kind", ["csv", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("parquet", "jsonl"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 def test_predictions_take_as_much_for_many_rows_as_for_few(tmp_path, small_run, kind):
     model, peaks = RunModel.load(small_run), []
     for rows in (2_000, 60_000, 120_000):  # the first warms up; the others are longer than what is looked at at first

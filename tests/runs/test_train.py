@@ -306,6 +306,7 @@ def test_too_few_samples_to_hold_any_out(tmp_path):
         train_run(TrainOptions(str(photos), epochs=1), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_features_of_another_split_are_found_again(tmp_path):
     import torch
 
@@ -320,6 +321,7 @@ def test_features_of_another_split_are_found_again(tmp_path):
     assert len(list((tmp_path / "cache" / "features").glob("*.npy"))) == 1
 
 
+@pytest.mark.slow
 def test_a_run_in_mixed_precision_is_near_one_in_full(table, tmp_path):
     options = {"data": str(table), "target": "digit", "epochs": 6}
     full = train_run(TrainOptions(**options), tmp_path / "full")
