@@ -670,3 +670,13 @@ def test_an_array_whose_header_breaks_off_is_damaged(tmp_path):
             archive.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     with pytest.raises(InvalidInputError, match=r"broken.npz is no .npz file or is damaged; write it by numpy.savez"):
         read_npz(tmp_path / "broken.npz")
+
+
+def test_a_data_frame_given_stays_as_it_was():
+    frame = pd.DataFrame({1: [1.5, np.nan, 3.0, 4.0], "label": ["a", "b", " ", "a"]}, index=[7, 8, 9, 9])
+    before = frame.copy()
+    samples = read_table(frame)
+    TableEncoder().fit(samples.x).transform(frame)
+    samples.x.iloc[:, 0] = 0.0
+    pd.testing.assert_frame_equal(frame, before)
+    assert list(samples.x.index) == [0, 1, 2]

@@ -134,7 +134,7 @@ def samples_checksum(samples: Samples) -> str:
     x = samples.x
     if isinstance(x, pd.DataFrame):
         found.update("\0".join(map(str, x.columns)).encode())
-        found.update(pd.util.hash_pandas_object(x.reset_index(drop=True), index=False).to_numpy().tobytes())
+        found.update(pd.util.hash_pandas_object(x, index=False).to_numpy().tobytes())
     elif isinstance(x, Images):
         found.update(x.content_key().encode())  # the same on another machine
     else:

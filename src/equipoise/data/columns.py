@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.column import Column, all_text, column_from_json, encode_column, learn_column
 from equipoise.data.delimited import check_names
+from equipoise.data.values import relabelled
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 FORMAT = 1
@@ -143,4 +144,4 @@ def _table(frame: Any) -> Any:
         frame = pd.DataFrame(values, columns=[f"x{position}" for position in range(1, values.shape[1] + 1)])
     names = [str(name) for name in frame.columns]
     check_names(names, "the table")
-    return frame.set_axis(names, axis=1).reset_index(drop=True)
+    return relabelled(frame, names)

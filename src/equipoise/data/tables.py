@@ -15,7 +15,7 @@ from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.samples import Samples
 from equipoise.data.target import check_columns, choose_target
-from equipoise.data.values import fits_float32, without_blanks
+from equipoise.data.values import fits_float32, relabelled, without_blanks
 from equipoise.errors import InvalidInputError
 
 PART_ROWS = 50_000
@@ -135,7 +135,7 @@ def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> 
     chosen = choose_target(names, target, where)
     if len(frame) == 0:
         raise InvalidInputError(f"{where} has column names but no rows; add the rows.")
-    frame = frame.set_axis(names, axis=1)
+    frame = relabelled(frame, names)
     answers = pd.DataFrame({name: without_blanks(frame[name]) for name in chosen})
     known = answers.notna().all(axis=1).to_numpy()
     notes = []
@@ -148,5 +148,6 @@ def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> 
     if len(chosen) == len(names):
         raise InvalidInputError(f"every column of {where} is a target; leave at least one to learn from.")
     y, more = labels_of(answers[chosen[0]]) if len(chosen) == 1 else multilabel_of(answers)
-    x = frame.drop(columns=chosen).reset_index(drop=True)
+    x = frame.drop(columns=chosen)
+    x.index = pd.RangeIndex(len(x))
     return Samples(x, y, attributes=tuple(chosen) if len(chosen) > 1 else (), notes=(*notes, *more))
