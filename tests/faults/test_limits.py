@@ -1,4 +1,7 @@
-"""Small files made to take gigabytes or minutes: 5 s of processor time and 300 MB are the most that any may take."""
+"""Small files made to take gigabytes or minutes: 5 s of processor time and 300 MB are the most that any may take.
+
+The seconds are those of an idle machine; on a slower or busier one, which the pace of plain work shows, they are more.
+"""
 
 import bz2
 import gzip
@@ -16,6 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 SECONDS, MEGABYTES = 5, 300
+IDLE_PACE = 0.035
+"""Processor seconds of :func:`within_limits.pace` where nothing else runs."""
 UNPACKS = r"unpacks to more than [\d,]+ bytes from [\d,]+; "
 
 
@@ -146,7 +151,7 @@ def outcomes(tmp_path_factory):
 @pytest.mark.parametrize("name", FILES)
 def test_a_small_file_takes_little(name, outcomes):
     outcome = outcomes[name]
-    assert outcome["seconds"] < SECONDS, outcome
+    assert outcome["seconds"] < SECONDS * max(1.0, outcome["pace"] / IDLE_PACE), outcome
     assert outcome["megabytes"] < MEGABYTES, outcome
 
 
