@@ -59,6 +59,35 @@ def test_a_group_that_is_the_target_is_named(tmp_path):
         open_data(tmp_path / "table.csv", target="y", group="y")
 
 
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        (["1", "2", "1", "2"], "the group column 'g' is the class under other names, so each class"),
+        ([1, 1, 1, 1], "all rows have the group '1' in the column 'g', so nothing can be held out"),
+    ],
+)
+def test_groups_that_leave_nothing_to_hold_out_are_refused(groups, sentence, tmp_path):
+    pd.DataFrame({"a": [1, 2, 3, 4], "g": groups, "y": ["p", "q", "p", "q"]}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InvalidInputError, match=sentence):
+        open_data(tmp_path / "t.csv", target="y", group="g")
+
+
+@pytest.mark.parametrize("groups", [[1, 2, 2, 2], [1, 2, 1, 3], [1, 1, 2, 2]])
+def test_other_groups_are_taken(groups, tmp_path):
+    pd.DataFrame({"a": [1, 2, 3, 4], "g": groups, "y": ["p", "q", "p", "q"]}).to_csv(tmp_path / "t.csv", index=False)
+    assert open_data(tmp_path / "t.csv", target="y", group="g").notes == ()
+
+
+def test_groups_of_one_row_each_are_noted(tmp_path):
+    pd.DataFrame({"a": [1, 2, 3, 4], "g": list("wxyz"), "y": ["p", "q", "p", "q"]}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    samples = open_data(tmp_path / "t.csv", target="y", group="g")
+    assert samples.notes == (
+        "every row has a value of its own in the group column 'g': rows are divided as without groups.",
+    )
+
+
 def test_a_name_instead_of_a_file_of_weights():
     with pytest.raises(InvalidInputError, match=r"no file 'imagenet': weights are the path of a .*; download it first"):
         load_weights(build_backbone("lenet"), "imagenet")

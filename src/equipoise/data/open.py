@@ -47,7 +47,7 @@ def open_data(
         _refuse_unknown(source, target=target, labels=labels, group=group)
         return find_set(str(source), size=size, check=True, progress=progress)
     if path.is_dir() or is_archive(path):
-        return read_images(
+        images = read_images(
             path,
             labels=labels,
             target=target,
@@ -56,9 +56,10 @@ def open_data(
             channels=channels,
             progress=progress,
         )
+        return images if group is None else _divisible(images, group)
     _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
     samples = read_table(path, target=target)
-    return samples if group is None else grouped(samples, group)
+    return samples if group is None else _divisible(grouped(samples, group), group)
 
 
 def check_source(
@@ -132,6 +133,29 @@ def grouped(samples: Samples, group: str) -> Samples:
         groups=groups,
         notes=(*samples.notes, note) if missing else samples.notes,
     )
+
+
+def _divisible(samples: Samples, group: str) -> Samples:
+    """Refuse groups that leave nothing to hold out; say where they divide nothing."""
+    if samples.partition is not None:  # divided already
+        return samples
+    groups, places = np.unique(np.asarray(samples.groups), return_inverse=True)
+    if len(groups) == 1:
+        raise InvalidInputError(
+            f"all rows have the group {str(groups[0])!r} in the column {group!r}, so nothing can be held out; name "
+            "another column, or leave group out."
+        )
+    labels = np.asarray(samples.y)
+    classes, codes = np.unique(labels.astype(str), return_inverse=True) if labels.ndim == 1 else ((), places)
+    if len(classes) == len(groups) == len(np.unique(np.stack([codes, places]), axis=1).T):
+        raise InvalidInputError(
+            f"the group column {group!r} is the class under other names, so each class would be held out whole or not "
+            "at all; name the column of the person or place that rows share, or leave group out."
+        )
+    if len(groups) < len(samples):
+        return samples
+    note = f"every row has a value of its own in the group column {group!r}: rows are divided as without groups."
+    return replace(samples, notes=(*samples.notes, note))
 
 
 def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
