@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and loc
 PIPE = 2**20  # bytes; more than any pipe holds, so that the reader must have taken some of what is written
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_standard_input_leaves_nothing(number, table_run, tmp_path):
     table = digits_frame().to_csv(index=False).encode()
     environment = os.environ | {"TMPDIR": str(tmp_path)}
