@@ -52,7 +52,8 @@ def fuzz_section() -> list[str]:
         "Small files made to break these limits are tested one by one (`tests/faults/test_limits.py`): a packed "
         "file may unpack to 32 MB, or to 100 times its own size if that is more; a table has at most 100,000 columns, "
         "a file of options 65,536 letters and 100 dots in a line, a file of weights 20,000 tensors, JSON a million "
-        "lists and objects.",
+        "lists and objects. Training then takes about 0.3 ms a column to learn how it becomes numbers, 6 s for 20,000 "
+        "columns.",
         "",
         "The tests do this for a minute in all; for longer:",
         "",

@@ -17,7 +17,9 @@ def _check_abstain(share: float | None) -> float | None:
 def check_weights(weights: str | Path | None) -> None:
     """Refuse a file of weights that is not there."""
     if weights is not None and not Path(weights).exists():
-        raise InvalidInputError(f"there is no file {str(weights)!r}; give the weights for the backbone.")
+        raise InvalidInputError(
+            f"there is no file {str(weights)!r}; give the path of a file with weights for the backbone."
+        )
 
 
 def check_data(source: str) -> None:

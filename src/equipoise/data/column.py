@@ -83,10 +83,10 @@ def _said(reading: Reading, values: Any, name: str) -> list[str]:
 def _learn_numbers(reading: Reading, values: Any, name: str, notes: list[str]) -> Column | None:
     numbers, kind = reading.numbers, reading.kind
     known = numbers[~np.isnan(numbers)]
-    if len(known):
+    if len(known) and np.abs(known).max() > LARGEST_FLOAT32:
         known = known[np.abs(known) <= _largest(float(np.median(known)))]
     gone = len(numbers) - len(known)
-    infinite = gone - int(values.isna().sum()) - int(reading.unread.sum())
+    infinite = gone and gone - int(values.isna().sum()) - int(reading.unread.sum())
     if len(known) == 0:
         notes.append(f"{name}: left out, for it has no finite value.")
         return None

@@ -58,7 +58,7 @@ class TableEncoder:
         if len(table) == 0:
             raise InvalidInputError("the table has no rows to learn from; give the training rows.")
         notes: list[str] = []
-        columns = [learn_column(table[name], name, notes) for name in table.columns]
+        columns = [learn_column(values, name, notes) for name, values in table.items()]
         kept = [column for column in columns if column is not None]
         if not kept:
             raise InvalidInputError(

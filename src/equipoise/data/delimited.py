@@ -39,7 +39,7 @@ NO_TABLES = {
     rb"(?i)(?:\xef\xbb\xbf)?\s{0,99}<(?:!doctype html|html|head)": "a web page; check the address, which may "
     "need a login",
     rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; make it "
-    "CSV, for example by pandas.read_json(FILE, lines=True).to_csv",
+    "CSV, for example by pandas.read_json(FILE).to_csv, with lines=True where each line is an object",
 }
 """How files begin that are often taken for a table, and what to do."""
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
