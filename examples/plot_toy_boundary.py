@@ -60,7 +60,7 @@ def main(folder: Path) -> dict[str, float]:
             f"{name}: {recall[name]:.0%} of the rare cloud found,\n{right[y_test == 0].mean():.0%} of the common one"
         )
         draw(axes, title, model.predict, x, y, boundary=True)
-    draw(panels[2], "Where equipoise is uncertain:\ndarker is more", model.uncertainty, x, y, boundary=False)
+    draw(panels[2], "Where Equipoise is uncertain:\ndarker is more", model.uncertainty, x, y, boundary=False)
     figure.suptitle(
         f"{(y == 0).sum():,} blue points, {(y == 1).sum()} red ones; dashed: the best line where both are common"
     )

@@ -12,7 +12,7 @@ QUICK = {"plot_comparison": {"seeds": 1, "folds": 3, "methods": ("cross_entropy"
 SLOW = {"plot_abstention", "plot_comparison", "plot_table", "plot_toy_boundary"}
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
-    "plot_digits": ("softmax", "Equipoise", 0.1),
+    "plot_digits": ("softmax", "Equipoise", 0.04),
     "plot_table": ("softmax network", "Equipoise", 0.2),
     "plot_custom_loop": ("softmax", "sample", 0.3),
     "plot_comparison": ("cross_entropy", "uncertainty_margin", 0.03),
