@@ -217,6 +217,8 @@ def test_weights_of_another_network_are_refused(folder):
         (["classes"], ["a", "b"], "its labels are not those of its recipe"),
         (["classes"], [["a"], ["b"], ["c"]], "its labels are not those of its recipe"),
         (["class_type"], "S1", "names labels of a type that is not read"),
+        (["class_type"], "a", "names labels of a type that is not read"),
+        (["class_type"], "<a4", "names labels of a type that is not read"),
         (["class_type"], "V8", "names labels of a type that is not read"),
         (["class_type"], "no type", "names labels of a type that is not read"),
         (["class_type"], "i8", "names labels of a type that is not read"),
