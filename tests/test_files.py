@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from equipoise import files
 from equipoise.files import check_plain, read_plain, remove_abandoned, write_atomically, written_beside
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
@@ -87,3 +88,21 @@ def test_only_a_plain_file_of_a_bearable_size_is_read(tmp_path):
             check_plain(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="nothing"):
         check_plain(tmp_path / "nothing")
+
+
+@posix
+def test_a_scratch_folder_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    made = []
+
+    def swept_once(**options):
+        made.append(mkdtemp(**options))
+        if len(made) == 1:
+            files.remove_abandoned_folders(tmp_path, ".partial-")  # another process, at just this moment
+        return made[-1]
+
+    mkdtemp = files.tempfile.mkdtemp
+    monkeypatch.setattr(files.tempfile, "mkdtemp", swept_once)
+    with files.scratch_folder(tmp_path, ".partial-") as folder:
+        assert [str(folder)] == made[1:]
+        assert [folder] == list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []

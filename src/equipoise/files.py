@@ -124,18 +124,28 @@ def remove_abandoned(folder: Path, name: str | None = None) -> None:
 @contextmanager
 def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """A new folder that is gone at the end; locked meanwhile, so that :func:`remove_abandoned_folders` can tell."""
-    while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-        descriptor = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
-        if descriptor is None or (_lock(descriptor) is not False and folder.exists()):
-            break
-        os.close(descriptor)  # another process took it for an abandoned one
+    folder, descriptor = _locked_folder(parent, prefix)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
+    """Make a folder and lock it; until it is locked, another process may take it for an abandoned one."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        if sys.platform == "win32":
+            return folder, None
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        if _lock(descriptor) is not False and folder.exists():
+            return folder, descriptor
+        os.close(descriptor)
 
 
 def remove_abandoned_folders(parent: Path, prefix: str) -> None:
