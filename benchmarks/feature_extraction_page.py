@@ -85,7 +85,7 @@ def lines() -> list[str]:
         "",
         f"Chosen: **{chosen['size']} px, blocks {blocks(chosen['blocks'])}**, the smallest input and the fewest blocks "
         "within half a point of the best. With so many held-out images a figure has a standard error of about "
-        f"{error(found):.1f} points: neighbours in the table are not told apart.",
+        f"{error(found):.1f} points: neighbours in the table are not significantly different.",
         "",
         *on_test(found),
         "## What it costs",

@@ -31,7 +31,7 @@ def rows(records, **options):
 def test_a_difference_has_the_sign_of_the_first_and_students_interval():
     records = cells("cross_entropy", 0.70, 0.60, 0.50) + cells("uncertainty_margin", 0.71, 0.63, 0.52)
     # differences 1, 3, 2 points: mean 2, standard deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841
-    found = "+2.00 (-0.48 to +4.48), not told apart"
+    found = "+2.00 (-0.48 to +4.48), not significantly different"
     assert orders(records) == [
         "| claimed | balanced accuracy | G-mean | geometric mean of recalls |",
         "|---|---|---|---|",
@@ -86,7 +86,7 @@ def test_the_best_of_the_rivals_stands_beside_ours():
     near = cells("smote", 0.8, 0.8, 0.8, deviation=0.05)
     _, _, *said = against_resampling(ours + near + cells("adasyn", 0.1, 0.1, 0.1, deviation=0.2))
     assert said[2].startswith("| G-mean | 75.0 | 80.0 (SMOTE) | -5.00 (")
-    assert said[2].endswith(", not told apart |")  # behind by 0, 10 and 5
+    assert said[2].endswith(", not significantly different |")  # behind by 0, 10 and 5
     assert "| deviation of F1 over the classes | 10.0 | 5.0 (SMOTE) | +5.00 (+5.00 to +5.00), worse |" in said
     assert not any(METHODS["adasyn"].label in line for line in said)
 

@@ -64,7 +64,7 @@ def _difference(records: Records, one: str, other: str, metric: str, test_to_tra
     if found is None or found.low is None or found.high is None:
         return f"too few pairs ({0 if found is None else found.pairs}) for an interval"
     wanted = -1 if metric in BELOW else 1
-    verdict = "not told apart" if found.contains_zero else "better" if wanted * found.mean > 0 else "worse"
+    verdict = "not significantly different" if found.contains_zero else "better" if wanted * found.mean > 0 else "worse"
     return f"{100 * found.mean:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f}), {verdict}"
 
 
