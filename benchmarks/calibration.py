@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.evaluation import ClassThresholds
-from equipoise.evaluation.calibrated import Calibrated
-from equipoise.evaluation.calibration import BINS, SMALLEST
-from equipoise.reproduce.cases import Case
-from equipoise.reproduce.tables import _features
-from equipoise.training.scaling import Scaling
+from equipoise.calibration import ClassThresholds
+from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.reliability import BINS, SMALLEST
+from equipoise.calibration.scaling import Scaling
+from equipoise.paper.tables.cases import Case
+from equipoise.paper.tables.tables import _features
 
 Floats = NDArray[np.float64]
 SETS = {"cifar10": ("CIFAR-10, step 1:10", "step"), "ham10000": ("HAM10000, by lesion", "grouped")}

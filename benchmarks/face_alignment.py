@@ -25,11 +25,11 @@ from PIL import Image
 import equipoise
 from equipoise.data.images.decode import GREY_MODES, decode_image, header, read_bytes
 from equipoise.data.images.scan import scan
-from equipoise.data.sets.lfw import FACE
-from equipoise.data.unpacking import unpack
-from equipoise.faces import MTCNN, align_folder, find_faces, load_mtcnn
-from equipoise.faces.files import Job, Options, align_files
-from equipoise.faces.record import COLUMNS, RECORD
+from equipoise.paper.faces import MTCNN, align_folder, find_faces, load_mtcnn
+from equipoise.paper.faces.aligned_files import Job, Options, align_files
+from equipoise.paper.faces.alignment_log import COLUMNS, RECORD
+from equipoise.paper.sets.lfw import FACE
+from equipoise.storage.archives import unpack
 
 RESULT = Path(__file__).parent / "results" / "face_alignment.json"
 SEED = 0

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor, nn
 
 import equipoise
-from equipoise.data.sets import load_set
-from equipoise.evaluation.verification import averaged, cosines, verification
-from equipoise.faces.pair_files import read_lfw_pairs
-from equipoise.faces.pairs import Pairs
 from equipoise.losses import LOSSES
 from equipoise.models import Augment, ImageBackbone, ImageInput
 from equipoise.models.resnet import BasicBlock
+from equipoise.paper.faces.pair_files import read_lfw_pairs
+from equipoise.paper.faces.pairs import Pairs
+from equipoise.paper.faces.verification import averaged, cosines, verification
+from equipoise.paper.sets import load_set
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 
 RESULT = Path(__file__).parent / "results" / "face_verification.json"

@@ -22,10 +22,10 @@ from torch import nn
 
 import equipoise
 from equipoise.data.imbalance import step
-from equipoise.data.sets.cifar10 import read_cifar10
 from equipoise.models import VGG16, ImageBackbone, extract_features, load_weights
 from equipoise.models.image_input import ImageInput
 from equipoise.models.vgg import WIDTHS
+from equipoise.paper.sets.cifar10 import read_cifar10
 
 SIZES, CHOICES = (32, 48, 64), ((5,), (4, 5), (3, 4, 5), (2, 3, 4, 5))
 OF_A_CLASS, HELD_OUT = 1_200, 200  # of the training images, for the choice

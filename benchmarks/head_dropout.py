@@ -25,7 +25,7 @@ from torch import Tensor
 from training_length import images
 
 import equipoise
-from equipoise.compare.network import FitOptions, network_logits, train_network
+from equipoise.app.compare.network import FitOptions, network_logits, train_network
 from equipoise.losses import LOSSES, CosineMarginLoss
 
 HEADS = {"ldam_drw": "LDAM-DRW", "am_softmax": "AM-Softmax", "arcface": "ArcFace"}

@@ -23,14 +23,14 @@ from torch import Tensor
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.reliability import BINS, SMALLEST
+from equipoise.calibration.scaling import Scaling, _fit, fit_scaling
 from equipoise.data.imbalance import step
-from equipoise.data.sets import find_set
-from equipoise.evaluation.calibrated import Calibrated
-from equipoise.evaluation.calibration import BINS, SMALLEST
 from equipoise.models import extract_features, image_backbone
-from equipoise.reproduce.tables import _weights
+from equipoise.paper.sets import find_set
+from equipoise.paper.tables.tables import _weights
 from equipoise.training import curriculum
-from equipoise.training.scaling import Scaling, _fit, fit_scaling
 
 TABLES = "contraceptive marketing satimage splice german phoneme tic-tac-toe titanic page-blocks0 winequality-red-4"
 IMAGES, IMAGES_SCORED = 200, 100

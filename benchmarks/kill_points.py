@@ -36,12 +36,12 @@ import safetensors
 import torch
 
 import equipoise
-import equipoise.cli
-import equipoise.report.page
-import equipoise.reproduce
-import equipoise.runs.predictions
-from equipoise.files import write_atomically
+import equipoise.app.report.page
+import equipoise.app.runs.predict
+import equipoise.main
+import equipoise.paper.tables
 from equipoise.models import ImageBackbone, ImageInput, extract_features, feature_store, resnet18
+from equipoise.storage.files import write_atomically
 
 RESULT = Path(__file__).parent / "results/kill_points.json"
 KILLS, SEED = 50, 0
@@ -72,7 +72,7 @@ class Subject:
 def command(*arguments: object) -> None:
     """The command line, as a person types it."""
     sys.argv = ["equipoise", *map(str, arguments)]
-    equipoise.cli.main()
+    equipoise.main.main()
 
 
 def without_seconds(value: Any) -> Any:

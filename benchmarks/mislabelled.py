@@ -26,9 +26,9 @@ from strength_rule import read_idx
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.app.runs.held_out import network_before
 from equipoise.data.imbalance import step
-from equipoise.evaluation.label_doubt import LabelJudge, class_sizes
-from equipoise.runs.held_out import network_before
+from equipoise.evaluation.label_quality import LabelJudge, class_sizes
 from equipoise.training import Network
 from equipoise.uncertainty import dropout_error_moments, strongest_rival
 

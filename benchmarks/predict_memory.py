@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 import equipoise
-from equipoise.runs import TrainOptions, train_run
+from equipoise.app.runs import TrainOptions, train_run
 
 RESULT = Path(__file__).parent / "results/predict_memory.json"
 LENGTHS = (10_000, 100_000, 1_000_000)

@@ -13,8 +13,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from equipoise.compare import METHODS, Place, rank
-from equipoise.reproduce.cases import FOLDS, TEST_SHARE
+from equipoise.app.compare import METHODS, Place, rank
+from equipoise.paper.tables.cases import FOLDS, TEST_SHARE
 from equipoise.wording import EQUIPOISE
 
 ROOT = Path(__file__).parent.parent

@@ -33,7 +33,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.compare.network import FitOptions, network_logits, train_network
+from equipoise.app.compare.network import FitOptions, network_logits, train_network
 from equipoise.data.imbalance import exponential, step
 from equipoise.losses import LOSSES
 from equipoise.training import Curriculum, defaults

@@ -24,7 +24,12 @@ PACKAGES = (
 )
 TESTS = (
     *("tests/losses", "tests/uncertainty", "tests/evaluation", "tests/models", "tests/training", "tests/data"),
-    *("tests/test_estimator.py", "tests/test_saving.py", "tests/compare/test_methods.py", "tests/cli/test_train.py"),
+    *(
+        "tests/estimators/test_network.py",
+        "tests/estimators/test_persistence.py",
+        "tests/app/compare/test_methods.py",
+        "tests/app/cli/test_train.py",
+    ),
 )
 NOT_OURS = "ignore::pytest.PytestRemovedIn10Warning"  # scikit-learn's own checks under a newer pytest
 ASK = "import importlib.metadata as m, platform, sys; print(platform.python_version(), *map(m.version, sys.argv[1:]))"

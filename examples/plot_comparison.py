@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
 
-from equipoise.compare import METHODS, Comparison, compare
+from equipoise.app.compare import METHODS, Comparison, compare
 from equipoise.data.samples import Samples
 
 OURS, OTHERS = "#117733", "#4477aa"

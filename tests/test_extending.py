@@ -10,16 +10,16 @@ import torch
 from sklearn.datasets import load_digits
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.compare import METHODS
-from equipoise.data.sets import DATASETS
+from equipoise.app.compare import METHODS
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
 from equipoise.models import BACKBONES, build_backbone
-from tests.data.sets import layouts
-from tests.data.sets import test_contract as sets_contract
+from equipoise.paper.sets import DATASETS
 from tests.losses import test_contract as losses_contract
 from tests.losses.cases import batch, build
 from tests.models import test_backbones as backbones_contract
+from tests.paper.sets import layouts
+from tests.paper.sets import test_contract as sets_contract
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 FAMILIES = {"poly1": LOSSES, "small_digits": DATASETS, "tiny": BACKBONES}

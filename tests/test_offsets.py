@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.compare.methods import METHODS
-from equipoise.compare.network import FitOptions
-from equipoise.data.columns import TableEncoder
+from equipoise.app.compare.methods import METHODS
+from equipoise.app.compare.network import FitOptions
+from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.data.encoder import TableEncoder
 from equipoise.errors import ShortTrainingWarning
-from equipoise.runs import RunModel, TrainOptions, train_run
 
 NOW = 1.7e12  # Unix milliseconds
 EPOCHS = 8
@@ -90,7 +90,7 @@ def test_a_run_learns_from_milliseconds_what_it_learns_without_the_offset(runs):
 def test_an_exported_run_takes_milliseconds_as_float64(runs, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
-    from equipoise.runs.export import export_run, metadata
+    from equipoise.app.runs.export import export_run, metadata
 
     model, frame = RunModel.load(runs["far"] / "run"), pd.read_csv(runs["far"] / "t.csv")
     assert metadata(model)["dtype"] == '"float64"'

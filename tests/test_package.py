@@ -66,7 +66,7 @@ def test_the_wheel_holds_every_module_the_page_and_the_type_marker_and_nothing_e
     assert names >= SOURCES | {"equipoise/py.typed"}
     other = names - SOURCES - {"equipoise/py.typed"}
     assert other
-    assert {Path(name).parent.as_posix() for name in other} == {"equipoise/report/templates"}
+    assert {Path(name).parent.as_posix() for name in other} == {"equipoise/app/report/templates"}
     assert len(licence) == 1
     assert headers["Version"] == equipoise.__version__
     assert headers["License-Expression"] == "MIT"
@@ -112,7 +112,7 @@ def test_importing_equipoise_loads_little_and_no_library():
 
 
 def test_the_command_line_answers_without_loading_torch():
-    program = "import equipoise.cli, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    program = "import equipoise.main, sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = set(run(sys.executable, "-c", program, cwd=ROOT).split())
     assert "typer" in loaded
     assert loaded & {"torch", "sklearn", "pandas", "matplotlib"} == set()

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from PIL import Image
 
-from tests.report.browser import Browser, programs
+from tests.app.report.browser import Browser, programs
 
 ROOT = Path(__file__).parent.parent
 FETCHED = {("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src"), ("source", "srcset")}

@@ -1,18 +1,23 @@
 """Learning from imbalanced data: Bayesian uncertainty decides how much room each class and sample gets."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.estimator import UncertaintyBalancedClassifier
+    from equipoise.data.encoder import TableEncoder
+    from equipoise.estimators.network import UncertaintyBalancedClassifier
 
 __version__ = "0.1.0.dev0"
-__all__ = ["UncertaintyBalancedClassifier", "__version__"]
+__all__ = ["TableEncoder", "UncertaintyBalancedClassifier", "__version__"]
+
+HOMES = {
+    "TableEncoder": "equipoise.data.encoder",
+    "UncertaintyBalancedClassifier": "equipoise.estimators.network",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The estimator on first use: importing equipoise stays fast."""
-    if name == "UncertaintyBalancedClassifier":
-        from equipoise.estimator import UncertaintyBalancedClassifier
-
-        return UncertaintyBalancedClassifier
+    """Import a public name on first use, so that ``import equipoise`` stays fast."""
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

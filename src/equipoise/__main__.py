@@ -10,7 +10,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line; Ctrl-C ends it in one sentence at any moment, also while modules are imported."""
     try:
-        from equipoise.cli import main as run
+        from equipoise.main import main as run
 
         run()
     except KeyboardInterrupt:

@@ -68,13 +68,13 @@ METHOD_NAMES = (
     "uncertainty_angular_class_level",
     "paper_as_printed",
 )
-"""Those of ``equipoise.compare.METHODS``."""
+"""Those of ``equipoise.app.compare.METHODS``."""
 
 TIMM = "timm:"
 """In front of the name of a network of timm's."""
 
 PRECISIONS = ("no", "fp16", "bf16")
-"""Those of ``equipoise.training.prepare.Precision``."""
+"""Those of ``equipoise.training.settings.Precision``."""
 
 
 def loss_names() -> Collection[str]:
@@ -89,7 +89,7 @@ def backbone_names() -> Collection[str]:
 
 def method_names() -> Collection[str]:
     """All methods of a comparison, as :func:`loss_names`."""
-    return _live("equipoise.compare", "METHODS", METHOD_NAMES)
+    return _live("equipoise.app.compare", "METHODS", METHOD_NAMES)
 
 
 def check_methods(methods: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data.column import MOST_LEVELS
-from equipoise.data.columns import TableEncoder
+from equipoise.data.encoded_column import MOST_LEVELS
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError, InvalidStateError
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from equipoise.data.open import open_data
+from equipoise.data.sources import open_data
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone

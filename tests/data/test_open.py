@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.data.open import open_data
+from equipoise.data.sources import open_data
 from equipoise.errors import InvalidInputError
-from tests.data.sets.layouts import orl, write_image
+from tests.paper.sets.layouts import orl, write_image
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from equipoise.data import tables
 from equipoise.data.arrays import read_npz
-from equipoise.data.columns import TableEncoder
 from equipoise.data.delimited import sniff_delimiter
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import equipoise  # noqa: F401
-from tests.runs import made
+from tests.app.cli.conftest import equipoise  # noqa: F401
+from tests.app.runs import made
 
 
 @contextmanager

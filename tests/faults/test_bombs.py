@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from equipoise.data.images import UnreadableImageError, decode_image
-from equipoise.data.unpacking import unpack
 from equipoise.errors import InvalidInputError
-from equipoise.files import load_arrays
+from equipoise.storage.archives import unpack
+from equipoise.storage.files import load_arrays
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import equipoise
-from equipoise.compare.deadline import Deadline
-from equipoise.data.unpacking import unpack
-from equipoise.runs import TrainOptions, train_run
+from equipoise.app.compare.deadline import Deadline
+from equipoise.app.runs import TrainOptions, train_run
+from equipoise.storage.archives import unpack
 
 SOURCES = sorted(Path(equipoise.__file__).parent.rglob("*.py"))
 WALL_CLOCKS = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")}

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.compare.cells import Cell, CellStore
+from equipoise.app.compare.results import Cell, CellStore
 from equipoise.errors import InvalidInputError
-from equipoise.files import DiskFullError, raise_if_full
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
+from equipoise.storage.files import DiskFullError, raise_if_full
 
 
 def fill(folder):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data import unpacking
-from equipoise.data.unpacking import unpack
-from equipoise.faces.files import remove_parts
-from tests.runs.made import digits_frame
+from equipoise.paper.faces.aligned_files import remove_parts
+from equipoise.storage import archives as unpacking
+from equipoise.storage.archives import unpack
+from tests.app.runs.made import digits_frame
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of Unix")
 PIPE = 2**20  # bytes; more than any pipe holds, so that the reader must have taken some of what is written
@@ -36,7 +36,7 @@ def test_standard_input_leaves_nothing(number, table_run, tmp_path):
 
 UNPACKING = """
 import sys
-from equipoise.data import unpacking
+from equipoise.storage import archives as unpacking
 
 def slow(path, folder, limits):
     (folder / "half").write_text("of a file")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
-from equipoise.runs import RunModel, TrainOptions, train_run
 
 HOLES = (float("nan"), float("inf"), float("-inf"), 1e300, -1e300)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import equipoise as package
-from equipoise.runs import TrainOptions, train_run
+from equipoise.app.runs import TrainOptions, train_run
 
 SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 READERS = {"pickle": {"load", "loads", "Unpickler"}, "marshal": {"load", "loads"}, "shelve": {"open"}}

@@ -12,20 +12,20 @@ import time
 import numpy as np
 import pytest
 
-from equipoise.compare import Cell, CellStore, run_cells
+from equipoise.app.compare import Cell, CellStore, run_cells
 from equipoise.data.images.check import verify
-from equipoise.data.images.table import FileTable
+from equipoise.data.images.name_table import FileTable
 from equipoise.errors import InvalidStateError
 from tests.training.processes import ENVIRONMENT
 
 ROOM = 2**26
 HUNGRY = f"""
 import resource, sys
-import equipoise.cli, equipoise.report.page, equipoise.runs.train, sklearn.utils.validation, torch
+import equipoise.main, equipoise.app.report.page, equipoise.app.runs.train, sklearn.utils.validation, torch
 sizes = open("/proc/self/statm").read().split()
 limit = int(sizes[0]) * resource.getpagesize() + {ROOM}
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-equipoise.cli.main()
+equipoise.main.main()
 """
 """The command line with 64 MB beyond what its packages take."""
 
@@ -53,7 +53,7 @@ def test_a_table_that_the_memory_does_not_hold_is_one_sentence(tmp_path):
 
 LOADER = """
 import os, signal, torch
-from equipoise.training.prepare import workers_watched
+from equipoise.training.settings import workers_watched
 from equipoise.errors import InvalidStateError
 
 class Samples(torch.utils.data.Dataset):

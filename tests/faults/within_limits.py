@@ -11,12 +11,12 @@ from pathlib import Path
 import pandas as pd
 from torch import nn
 
-from equipoise.data.columns import TableEncoder
+from equipoise.app.run_folder import read_record
+from equipoise.app.runs.config import read_config
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import EquipoiseError
 from equipoise.models.weights import load_weights
-from equipoise.runs.config import read_config
-from equipoise.runs.folder import read_record
 
 MOST_SECONDS, MOST_BYTES = 60, 3 * 2**30
 ENDED = json.dumps({"said": "the process was ended", "seconds": 1e9, "megabytes": 1e9, "pace": 0.0})

@@ -17,25 +17,25 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from equipoise.data.columns import TableEncoder
+from equipoise.app.report.record import read_record
+from equipoise.app.run_folder import read_record as read_run
+from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs.config import read_config
+from equipoise.app.runs.predict import human_threshold
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine
-from equipoise.data.sets.celeba import read_attributes, read_partition
-from equipoise.data.sets.cifar_batches import read_binary_batch, read_python_batch
-from equipoise.data.sets.idx import read_idx
 from equipoise.data.split_file import Split, load_split, save_split
 from equipoise.data.tables import iterate_table, read_table
-from equipoise.data.unpacking import unpack
-from equipoise.faces.bin_file import read_bin_pairs
-from equipoise.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs
-from equipoise.report.record import read_record
-from equipoise.runs import RunModel, TrainOptions, train_run
-from equipoise.runs.config import read_config
-from equipoise.runs.folder import read_record as read_run
-from equipoise.runs.predictions import human_threshold
-from equipoise.training.checkpoint import Checkpoints
-from tests.data.sets.layouts import cifar_arrays, idx
-from tests.faces.faces_made import LFW_FACES, LFW_LINES, encoded, write_faces
+from equipoise.paper.faces.bin_file import read_bin_pairs
+from equipoise.paper.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs
+from equipoise.paper.sets.celeba import read_attributes, read_partition
+from equipoise.paper.sets.cifar_batches import read_binary_batch, read_python_batch
+from equipoise.paper.sets.idx import read_idx
+from equipoise.storage.archives import unpack
+from equipoise.training.checkpoint_file import Checkpoints
+from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, encoded, write_faces
+from tests.paper.sets.layouts import cifar_arrays, idx
 
 NUMBERS = tuple(number.to_bytes(4, order) for number in (0, 1, 2**31, 2**32 - 1) for order in ("little", "big"))
 ROWS = 40

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from equipoise.calibration import scaling
+from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.errors import InvalidInputError
-from equipoise.training import scaling
-from equipoise.training.scaling import Scaling, fit_scaling
 
 
 def drawn(truth: Scaling, odds: Tensor, *, rows: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ import sys
 CODE = """
 import json, os, warnings
 import numpy as np
-from equipoise.estimator import UncertaintyBalancedClassifier
+from equipoise.estimators.network import UncertaintyBalancedClassifier
 
 def state():
     return {"environment": dict(os.environ), "filters": [str(entry) for entry in warnings.filters]}

@@ -5,15 +5,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.calibration.scaling import FORMS, _fit
+from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.training import Network
 from equipoise.training.batches import ArrayData, capped_sample, relative_weights
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.measure import class_recall
-from equipoise.training.scaling import FORMS, _fit
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
-from equipoise.training.targets import class_counts
 from equipoise.uncertainty import ClassMoments
 
 ROWS = 60

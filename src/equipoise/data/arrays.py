@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.bounded import open_arrays
-from equipoise.data.labels import labels_of
 from equipoise.data.samples import Part, Samples
+from equipoise.data.target_column import labels_of
 from equipoise.errors import InvalidInputError, listed
-from equipoise.files import DAMAGE
+from equipoise.storage.files import DAMAGE
+from equipoise.storage.limits import open_arrays
 
 PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
 PARTS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))

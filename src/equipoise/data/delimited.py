@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from equipoise.bounded import check_unpacked, most_unpacked
 from equipoise.errors import InvalidInputError
+from equipoise.storage.limits import check_unpacked, most_unpacked
 
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")

@@ -1,90 +1,134 @@
-"""The values of the column that is to be learnt, as class labels."""
+"""From a user's labels to class numbers."""
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.tensors import new_tensor
 
-INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,17})(?:\.0*)?"
+
+def plain_array(values: Any, name: str) -> Any:
+    """The values as they came, unless they would lose something on their way into a numpy array.
+
+    Args:
+        values: whatever a user passes.
+        name: of the argument, for the sentence.
+    """
+    if isinstance(values, Tensor):
+        if values.requires_grad:
+            raise InvalidInputError(f"{name} requires gradients, which are not used here; pass {name}.detach().")
+        if values.device.type != "cpu":
+            raise InvalidInputError(f"{name} lies on the device {values.device}; pass {name}.cpu().")
+        if values.dtype == torch.bfloat16:
+            raise InvalidInputError(f"{name} has the type bfloat16, which numpy lacks; pass {name}.float().")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = int(np.ma.getmaskarray(values).sum())
+        raise InvalidInputError(f"{name} has {masked} masked values; fill them in or leave their rows out.")
+    if getattr(getattr(values, "dtype", None), "kind", None) == "c":
+        raise InvalidInputError(f"Complex data not supported: {name} must hold real numbers; pass its .real part.")
+    return values
 
 
-def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
-    """Labels as booleans, integers or strings, (rows,), and what is odd about them."""
-    name, series = str(values.name), pd.Series(values).reset_index(drop=True)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        series = series.astype(series.cat.categories.dtype)
-    if pd.api.types.is_bool_dtype(series.dtype):
-        y = series.to_numpy(dtype=bool)
-    elif pd.api.types.is_integer_dtype(series.dtype):
-        y = series.to_numpy(dtype=np.int64)
-    elif pd.api.types.is_float_dtype(series.dtype):
-        y = _whole(series.to_numpy(dtype=np.float64), name)
-    elif pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
+def plain_labels(y: Any) -> Any:
+    """Labels as an array of one kind, all of them known; None and sparse matrices are left to scikit-learn.
+
+    >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
+    Traceback (most recent call last):
+    equipoise.errors.InvalidInputError: y has no label in 1 of 3 rows, the first of them row 2; leave these rows out.
+    """
+    if y is None or hasattr(y, "tocsr"):
+        return y
+    given = plain_array(y, "y")
+    try:
+        labels = np.asarray(given)
+    except ValueError:
+        raise InvalidInputError("y must have as many labels in each row; got rows of different lengths.") from None
+    if labels.ndim == 0:
+        raise InvalidInputError(f"y must have a label for each row of X, got a single one: {labels.item()!r}.")
+    rows = np.unique(np.nonzero(pd.isna(labels))[0])
+    if len(rows):
         raise InvalidInputError(
-            f"the target column {name!r} holds {series.dtype} values; give class names or integers."
+            f"y has no label in {len(rows)} of {len(labels)} rows, the first of them row {rows[0]}; leave these rows "
+            "out."
         )
-    else:
-        y = _from_text(series.astype(str).str.strip(), name)
-    return y, _odd(y, name)
+    if labels.ndim == 1 and (labels.dtype.kind == "O" or (labels.dtype.kind == "U" and isinstance(y, list | tuple))):
+        return _of_one_kind(labels, list(y))
+    return labels
 
 
-def multilabel_of(values: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """A matrix of 0 and 1, (rows, attributes); −1 and 1 become 0 and 1, and a note says so."""
-    columns, signed, notes = [], [], []
-    for name in values.columns:
-        words = values[name].astype(str).str.strip().str.lower().replace({"true": "1", "false": "0"})
-        numbers = pd.to_numeric(words, errors="coerce").to_numpy(dtype=np.float64)
-        given = set(np.unique(numbers).tolist())
-        if given in ({-1.0, 1.0}, {-1.0}):
-            signed.append(name)
-        elif not given <= {0.0, 1.0}:
-            example = next(word for word, number in zip(words, numbers, strict=True) if number not in (0.0, 1.0))
-            raise InvalidInputError(
-                f"the target column {name!r} holds {example!r}, but several targets must hold 0 and 1 only; "
-                "give one column of class names, or columns of 0 and 1."
-            )
-        columns.append((numbers > 0).astype(np.int64))
-        if len(given) == 1:
-            notes.append(
-                f"the target column {name!r} is {int(columns[-1][0])} in every row: there is nothing to learn."
-            )
-    if signed:
-        notes.append(f"-1 and 1 were read as 0 and 1 in {len(signed)} target columns.")
-    return np.stack(columns, axis=1), notes
+def _of_one_kind(labels: NDArray[Any], given: list[Any]) -> NDArray[Any]:
+    """Objects that are all text, or all numbers, which become an array of numbers."""
+    kinds = {_kind(label): label for label in reversed(given)}
+    if len(kinds) > 1:
+        examples = " and ".join(f"{kind} ({kinds[kind]!r})" for kind in sorted(kinds))
+        raise InvalidInputError(f"y mixes {examples}; make all labels text or all of them numbers.")
+    if set(kinds) == {"numbers"}:
+        labels = np.array(given)
+    if not set(kinds) <= {"numbers", "text", "bytes"} or (labels.dtype.kind == "O" and "numbers" in kinds):
+        raise InvalidInputError(f"labels must be text or numbers of up to 64 bits, got {given[0]!r}; convert them.")
+    return labels
 
 
-def _from_text(words: Any, name: str) -> NDArray[Any]:
-    distinct = words.drop_duplicates()
-    if distinct.str.fullmatch(INTEGER).all():
-        return np.asarray([int(word.split(".")[0]) for word in words], dtype=np.int64)
-    numbers = pd.to_numeric(distinct, errors="coerce")
-    if numbers.notna().all() and not distinct.str.fullmatch(r"[0-9]+").all():  # 007 is a name
-        _whole(numbers.to_numpy(dtype=np.float64), name)
-    if set(distinct.str.lower()) <= {"true", "false"}:
-        return np.asarray(words.str.lower() == "true", dtype=bool)
-    return np.asarray(words, dtype=str)
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "numbers" if isinstance(label, Number | np.bool_) else type(label).__name__
 
 
-def _whole(numbers: NDArray[np.float64], name: str) -> NDArray[np.int64]:
-    if not np.isfinite(numbers).all() or not (numbers == np.floor(numbers)).all():
-        example = numbers[~(numbers == np.floor(numbers)) | ~np.isfinite(numbers)][0]
+def class_counts(target: Tensor, classes: int, weight: Tensor | None = None) -> Tensor:
+    """Count the samples of each class, or add up their weights: (classes,), or (attributes, 2).
+
+    Args:
+        target: (samples,), or 0/1 of shape (samples, attributes).
+        classes: C; of no effect with attributes.
+        weight: (samples,), or one for each label, (samples, attributes): weight k counts as k samples.
+
+    >>> class_counts(torch.tensor([0, 0, 2]), 3), class_counts(torch.tensor([0, 0, 2]), 3, torch.tensor([1, 4, 2]))
+    (tensor([2, 0, 1]), tensor([5., 0., 2.], dtype=torch.float64))
+    """
+    if target.ndim == 1:
+        return torch.bincount(target, None if weight is None else weight.double(), minlength=classes)
+    if weight is None:
+        ones = target.sum(0)
+        return torch.stack((len(target) - ones, ones), dim=-1)
+    each = weight.double().view(len(weight), -1).expand(target.shape)
+    return torch.stack(((each * (1 - target)).sum(0), (each * target).sum(0)), dim=-1)
+
+
+def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
+    """The classes, and each sample's class number (samples,); for a 0/1 matrix the columns, and the matrix itself."""
+    check_classification_targets(labels)
+    kind = type_of_target(labels)
+    if kind == "multiclass-multioutput":
+        raise InvalidInputError("y must be labels or a matrix of 0 and 1, got several columns of other labels.")
+    if kind == "multilabel-indicator":
+        if not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels).tolist()}.")
+        return np.arange(labels.shape[1]), new_tensor(labels).long()
+    classes, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInputError(f"y must have at least two classes, got one class: {classes.tolist()[0]!r}.")
+    return classes, torch.as_tensor(numbers, dtype=torch.long)
+
+
+def known_labels(labels: NDArray[Any], classes: NDArray[Any], *, multilabel: bool) -> Tensor:
+    """Class numbers of labels whose classes are known already; for several labels the 0/1 matrix itself."""
+    if multilabel:
+        if labels.ndim != 2 or labels.shape[1] != len(classes) or not np.isin(labels, (0, 1)).all():
+            raise InvalidInputError(f"y must be a matrix of 0 and 1 with {len(classes)} columns, got {labels.shape}.")
+        return new_tensor(labels).long()
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    found = [numbers.get(label, -1) for label in column_or_1d(labels).tolist()]
+    if -1 in found:
         raise InvalidInputError(
-            f"the target column {name!r} holds real numbers such as {example:g} ({len(np.unique(numbers))} different "
-            "ones), but this library predicts classes; divide them into classes first, for example by pandas.cut."
+            f"y has a class that was not fitted: {labels.tolist()[found.index(-1)]!r}; leave it out."
         )
-    return numbers.astype(np.int64)
-
-
-def _odd(y: NDArray[Any], name: str) -> list[str]:
-    classes = np.unique(y)
-    if len(classes) == len(y) > 2:
-        raise InvalidInputError(
-            f"each of the {len(y)} rows has another value in the target column {name!r}; a class needs several rows: "
-            "choose another target."
-        )
-    if len(classes) == 1:
-        return [f"every row has the target {classes[0]!s}: training needs at least two classes."]
-    return []
+    return torch.tensor(found, dtype=torch.long)

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equipoise.bounded import check_unpacked
 from equipoise.data.delimited import clear_errors
 from equipoise.errors import InvalidInputError
-from equipoise.files import DAMAGE
+from equipoise.storage.files import DAMAGE
+from equipoise.storage.limits import check_unpacked
 
 SUFFIXES = (".parquet", ".pq")
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.bounded import parse_json
 from equipoise.errors import InvalidInputError
-from equipoise.files import write_atomically
+from equipoise.storage.files import write_atomically
+from equipoise.storage.limits import parse_json
 
 Rows = NDArray[np.intp]
 FORMAT = "equipoise split 1"

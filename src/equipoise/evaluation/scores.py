@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.calibration.reliability import Calibration, calibration
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation.calibration import Calibration, calibration
 from equipoise.evaluation.ranking import ranking
 
 IBA_WEIGHT = 0.1

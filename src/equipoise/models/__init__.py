@@ -4,7 +4,7 @@ from equipoise.models.assemble import image_backbone
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import BACKBONES, build_backbone
 from equipoise.models.dropout import Dropout
-from equipoise.models.extract import extract_features
+from equipoise.models.features import extract_features
 from equipoise.models.image_backbone import ImageBackbone
 from equipoise.models.image_input import ImageInput
 from equipoise.models.lenet import LeNet

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.files import remove_abandoned, write_atomically
+from equipoise.storage.files import remove_abandoned, write_atomically
 
 FORMAT = 1
 SECONDS_BETWEEN_RECORDS = 1.0

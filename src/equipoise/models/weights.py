@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.bounded import check_unpacked, load_tensors
 from equipoise.errors import InvalidInputError
+from equipoise.storage.limits import check_unpacked, load_tensors
 
 PICKLED = (".pth", ".pt", ".bin", ".ckpt")
 WRAPPERS = ("state_dict", "model", "model_state_dict")

@@ -7,13 +7,13 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from equipoise.calibration.scaling import Scaling, fit_scaling
+from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training.network import head_logits
-from equipoise.training.prepare import is_number, is_whole, whole_number
-from equipoise.training.scaling import Scaling, fit_scaling
+from equipoise.training.module import head_logits
+from equipoise.training.settings import is_number, is_whole, whole_number
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
-from equipoise.training.targets import class_counts
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
 

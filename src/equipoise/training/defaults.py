@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.data.splits import held_rows
 from equipoise.errors import InvalidInputError
-from equipoise.training.prepare import whole_number
+from equipoise.training.settings import whole_number
 
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000
 """Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""

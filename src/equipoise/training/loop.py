@@ -9,24 +9,24 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from equipoise.data.labels import class_counts
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
+from equipoise.training.checkpoints import Position, Run, Stopped, StopRequest, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.defaults import hold_out
-from equipoise.training.identity import run_identity
+from equipoise.training.fingerprint import run_identity
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
-from equipoise.training.network import Network, head_logits
-from equipoise.training.prepare import (
+from equipoise.training.module import Network, head_logits
+from equipoise.training.progress import Record, Silence, Watcher
+from equipoise.training.settings import (
     Settings,
     make_accelerator,
     make_loader,
     make_optimizer,
     workers_watched,
 )
-from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.resume import Position, Run, Stopped, StopRequest, Trainee
-from equipoise.training.targets import class_counts
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from equipoise.files import raise_if_full, write_atomically
+from equipoise.storage.files import raise_if_full, write_atomically
 
 Record = dict[str, Any]
 

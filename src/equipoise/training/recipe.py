@@ -15,8 +15,8 @@ from equipoise.losses import LOSSES, ClassVectorLoss
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.tensors import new_tensor
-from equipoise.training.network import Network
-from equipoise.training.prepare import is_number, is_whole
+from equipoise.training.module import Network
+from equipoise.training.settings import is_number, is_whole
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from equipoise.data.images import machine
-from equipoise.data.images.machine import cores, free_memory
+from equipoise import resources as machine
+from equipoise.resources import cores, free_memory
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images, UnreadableImageError
 from equipoise.data.images.check import verify
-from equipoise.data.images.machine import free_memory
-from equipoise.data.images.stack import steady_heap
-from equipoise.data.images.table import FileTable
+from equipoise.data.images.lazy import steady_heap
+from equipoise.data.images.name_table import FileTable
 from equipoise.errors import InvalidInputError
+from equipoise.resources import free_memory
 from tests.data.images.pictures import noise, write
 
 COUNT = 7
@@ -109,7 +109,7 @@ def test_a_cache_is_made_when_it_fits_and_the_files_are_not_read_again(folder):
 
 
 def test_a_part_larger_than_one_read_is_cached_in_order(folder, monkeypatch):
-    monkeypatch.setattr("equipoise.data.images.stack.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("equipoise.data.images.lazy.ROWS_AT_ONCE", 3)
     assert np.array_equal(images_of(folder).cached()[:], whole())
 
 
@@ -205,7 +205,7 @@ def test_a_file_that_vanishes_or_breaks_later_is_named(folder):
 
 
 def test_large_files_are_decoded_in_threads_with_the_same_result(tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.images.stack.cores", lambda: 2)
+    monkeypatch.setattr("equipoise.data.images.lazy.cores", lambda: 2)
     for number in range(5):
         write(tmp_path / f"{number}.png", number, height=180, width=180)
     images = Images(tmp_path, [f"{n}.png" for n in range(5)], size=(180, 180), channels=3)

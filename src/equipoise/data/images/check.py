@@ -13,13 +13,13 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
-from equipoise.data.cache import cache_folder
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
-from equipoise.data.images.machine import cores
-from equipoise.data.images.stack import Images, Progress
-from equipoise.data.images.table import FileTable
-from equipoise.data.images.verified import DIGEST_BYTES, FORMAT, Finding, Verified, remember, remembered
+from equipoise.data.images.lazy import Images, Progress
+from equipoise.data.images.name_table import FileTable
+from equipoise.data.images.remembered import DIGEST_BYTES, FORMAT, Finding, Verified, remember, remembered
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
+from equipoise.resources import cores
+from equipoise.storage.cache import cache_folder
 
 TOLERATED = 0.01
 ALWAYS, AT_MOST = 3, 0.1

@@ -1,0 +1,1 @@
+"""The application: what you type. Runs, their report, comparisons, and the command line."""

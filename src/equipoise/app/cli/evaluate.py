@@ -1,0 +1,95 @@
+"""``equipoise evaluate``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from equipoise.app.cli.options import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
+from equipoise.app.cli.printing import (
+    ConsoleWatcher,
+    print_json,
+    print_scores,
+    print_sets,
+    print_verdict,
+    shares_sentence,
+)
+
+if TYPE_CHECKING:
+    from equipoise.app.report.worth import Worth
+    from equipoise.app.runs import RunModel
+    from equipoise.app.runs.evaluate import Evaluation
+
+
+def evaluate(
+    run: RunFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
+    target: Target = None,
+    labels: Labels = None,
+    prior: Prior = None,
+    abstain: Abstain = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score a finished run on other labelled data.
+
+    --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it has
+    more than one class.
+
+    \b
+    Examples:
+        equipoise evaluate runs/patients second-hospital.csv
+        equipoise evaluate runs/patients second-hospital.csv --prior estimate --abstain 0.1
+        equipoise evaluate runs/photos new-photos/ --json
+    """
+    from equipoise.app.run_folder import finished_record
+
+    _check_source(finished_record(run), data, target, labels)
+    from equipoise.app.runs.evaluate import evaluate_run  # torch
+    from equipoise.app.runs.trained import RunModel
+
+    model = RunModel.load(run)
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        found = evaluate_run(model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain)
+    sets = None if found.sets is None else found.sets.as_dict(model.classes)
+    judged = _worth(model, found)
+    if as_json:
+        told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
+        print_json(told | {"prior": found.prior, "sets": sets, "verdict": judged.as_dict()})
+        return
+    if found.prior is not None:
+        watcher.note(shares_sentence("estimated class mix" if prior == "estimate" else "class mix", found.prior))
+    print_scores(
+        Console(),
+        found.scores,
+        model.classes,
+        uncertainty=model.learnt("class_uncertainty"),
+        margins=model.learnt("margins"),
+        title="On {samples:,} samples",
+    )
+    if sets is not None:
+        print_sets(Console(), sets)
+    print_verdict(Console(), judged.headline, judged.sentences)
+
+
+def _check_source(record: dict[str, Any], data: str, target: str | None, labels: Path | None) -> None:
+    """Refuse data that are not there, and a table without the column that the run, or the user, names."""
+    from equipoise.data.sources import check_source
+    from equipoise.storage.archives import is_archive
+
+    if not Path(data).exists():
+        check_source(data)
+    elif record.get("input", {}).get("kind") == "table" and Path(data).is_file() and not is_archive(data):
+        check_source(data, target=target or record["options"].get("target"), labels=labels)
+
+
+def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
+    import numpy as np
+
+    from equipoise.app.report.worth import worth
+    from equipoise.data.summary import class_groups
+
+    counts = model.learnt("train_counts") or [1] * len(model.classes)
+    rare = np.array(class_groups(counts)) == "rare"
+    return worth(found.skill, model.classes, rare, multilabel=model.multilabel)

@@ -1,0 +1,42 @@
+"""``equipoise export``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.app.cli.options import AsJson, Force, Quiet, RunFolder
+from equipoise.app.cli.printing import ConsoleWatcher, print_json
+from equipoise.errors import InvalidInputError
+
+
+def export(
+    run: RunFolder,
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, such as model.onnx.")],
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a run as an ONNX file.
+
+    It gives probabilities and uncertainty, was checked against torch, and describes its preprocessing.
+
+    \b
+    Example:
+        equipoise export runs/patients patients.onnx
+    """
+    from equipoise.app.run_folder import finished_record
+    from equipoise.app.runs.output import check_free
+
+    finished_record(run)
+    check_free(out, force)
+    if not out.parent.is_dir():
+        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
+    from equipoise.app.runs.export import export_run  # torch
+    from equipoise.app.runs.trained import RunModel
+
+    model = RunModel.load(run)
+    difference = export_run(model, out, force=force)
+    if as_json:
+        print_json({"run": str(run), "out": str(out), "difference": difference})
+    ConsoleWatcher(quiet=quiet).note(f"{out} is written; onnxruntime and torch differ by {difference:.1g} at most.")

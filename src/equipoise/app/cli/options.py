@@ -1,0 +1,57 @@
+"""Options that several commands have in common."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.errors import InvalidInputError
+
+
+def _check_abstain(share: float | None) -> float | None:
+    if share is not None and not 0 < share < 1:
+        raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {share}.")
+    return share
+
+
+def check_weights(weights: str | Path | None) -> None:
+    """Refuse a file of weights that is not there."""
+    if weights is not None and not Path(weights).exists():
+        raise InvalidInputError(
+            f"there is no file {str(weights)!r}; give the path of a file with weights for the backbone."
+        )
+
+
+def check_data(source: str) -> None:
+    """Refuse unlabelled data that are not there."""
+    from equipoise.data.sources import NAMED_SETS
+
+    if source != "-" and not Path(source).expanduser().exists() and source not in NAMED_SETS:
+        raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="CSV with names as they are, also such as a spreadsheet takes for formulae.")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+Target = Annotated[
+    str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
+]
+Labels = Annotated[Path | None, typer.Option(help="A table of file,label for images not sorted into folders.")]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="The class mix where the model is used: natural (as in training), balanced, estimate (from these data), "
+        "'a=0.2,b=0.8' or a .json file. Probabilities and classes are then the most probable there; without it "
+        "probabilities are natural, and the class is decided as the method aims at, all equally common by default."
+    ),
+]
+Abstain = Annotated[
+    float | None,
+    typer.Option(
+        callback=_check_abstain, help="Share of each class whose set of possible classes may lack it, such as 0.1."
+    ),
+]

@@ -1,0 +1,232 @@
+"""How the command line shows classes, scores and progress."""
+
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from equipoise.app.defused import printable, printable_json
+from equipoise.wording import counted
+
+if TYPE_CHECKING:
+    from equipoise.data.summary import ClassSummary
+    from equipoise.evaluation import Scores
+
+MOST_CLASSES = 40
+"""Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
+PATIENCE = 15.0
+"""Seconds without a terminal before progress is worth a line: short commands print none."""
+
+
+def shown(text: str) -> str:
+    """Text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
+    return escape(printable(text))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a sentence on what became of the work."""
+
+
+class ConsoleWatcher:
+    """What a run does, on standard error, so that standard output holds the result alone."""
+
+    def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = Console(stderr=True, quiet=quiet)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=quiet or not self.console.is_terminal,
+        )
+        self.task: TaskID | None = None
+        self.clock = clock
+        self.started = self.last_line = clock()
+
+    def __enter__(self) -> "ConsoleWatcher":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def note(self, sentence: str) -> None:
+        """A sentence of its own line."""
+        self.console.print(shown(sentence), highlight=False, soft_wrap=True)
+
+    def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
+        """The class table."""
+        for sentence in classes.notes:
+            self.note(sentence)
+        print_summary(self.console, classes, title=f"{counted(train, 'sample')} to train on, {test:,} to score on")
+
+    def bytes_of(self, name: str, done: int, total: int) -> None:
+        """A bar while a file arrives."""
+        self.progress(done, total, name)
+
+    def progress(self, done: int, total: int, name: str = "reading images") -> None:
+        """A bar that disappears at the end; where there is no terminal, a line now and then if it takes long."""
+        if self.bar.disable:
+            self._line(done, total, name)
+            return
+        if self.task is None:
+            self.bar.start()
+            self.task = self.bar.add_task(shown(name), total=total)
+        self.bar.update(self.task, completed=done, total=total, description=shown(name))
+        if done >= total:
+            self.bar.remove_task(self.task)
+            self.bar.stop()
+            self.task = None
+
+    def _line(self, done: int, total: int, name: str) -> None:
+        """A line whenever a tenth more time has passed, so that hours of work print dozens of lines, not thousands."""
+        now = self.clock()
+        if now - self.last_line >= max(PATIENCE, (now - self.started) / 10):
+            self.note(f"{done:,} of {total:,}: {name}")
+            self.last_line = now
+
+
+def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:
+    """The classes with their counts, the largest first, and how imbalanced they are."""
+    what = "attribute" if classes.multilabel else "class"
+    console.print(title, highlight=False)
+    table = Table()
+    for heading, side in ((what, "left"), ("samples", "right"), ("share", "right"), ("", "left")):
+        table.add_column(heading, justify="left" if side == "left" else "right")
+    rows = classes.rows()
+    for row in _ends(rows):
+        if row is None:
+            table.add_row("…", "", "", "")
+            continue
+        group = row["group"]
+        marked = f"[yellow]{group}[/yellow]" if group == "rare" else group
+        table.add_row(shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked)
+    console.print(table)
+    balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
+    console.print(f"{counted(len(rows), what)}, imbalance {classes.ratio:,.1f} ({balance})", highlight=False)
+
+
+def print_scores(
+    console: Console,
+    scores: "Scores",
+    classes: Sequence[str],
+    *,
+    uncertainty: Sequence[float | None] | None = None,
+    margins: Sequence[float | None] | None = None,
+    title: str = "On {samples:,} samples held out",
+) -> None:
+    """Per class what was found, then the scores of all.
+
+    Args:
+        uncertainty, margins: one a class; None for another method, or after too few epochs.
+    """
+    console.print(title.format(samples=scores.samples), highlight=False)
+    table = Table()
+    for heading in ("class", "tested", "recall", "precision", "F1", "uncertainty", "margin"):
+        table.add_column(heading, justify="left" if heading == "class" else "right")
+    for place in _ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
+        if place is None:
+            table.add_row("…", *[""] * 6)
+            continue
+        own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
+        cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
+        for column in (uncertainty, margins):
+            value = None if column is None else column[place]
+            cells.append("–" if value is None else f"{value:.2f}")
+        table.add_row(shown(classes[place]), f"{scores.support[place]:,}", *cells)
+    console.print(table)
+    found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
+    if scores.auc is not None and not math.isnan(scores.auc.mean):  # average precision would be the common class's
+        found["AUC"] = scores.auc.mean
+    found |= {f"recall, {name}": value for name, value in scores.group_recall.items()}
+    for name, value in found.items():
+        console.print(f"{name:<20}{value:7.1%}", highlight=False)
+
+
+def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> None:
+    """Whether the model is any good, and the figures behind it."""
+    console.print()
+    console.print(f"[bold]{shown(headline)}[/bold]", highlight=False, soft_wrap=True)
+    for sentence in sentences:
+        console.print(f"  {shown(sentence)}", highlight=False, soft_wrap=True)
+
+
+def print_sets(console: Console, sets: dict[str, Any]) -> None:
+    """Per class how often the set of possible classes held the true one, and how often it had more than one class."""
+    console.print(
+        f"Sets of possible classes at {sets['level']:.4g}: {sets['mean_size']:.2f} classes on average, "
+        f"{sets['abstained']:.1%} of the samples with more than one",
+        highlight=False,
+    )
+    table = Table()
+    for heading in ("class", "covered", "unanswered", ""):
+        table.add_column(heading, justify="left" if heading in ("class", "") else "right")
+    for row in _ends(list(sets["classes"].items())):
+        if row is None:
+            table.add_row("…", "", "", "")
+            continue
+        name, found = row
+        cells = ["–" if found[part] is None else f"{found[part]:.1%}" for part in ("coverage", "abstained")]
+        said = "never ruled out" if name in sets["never_ruled_out"] else ""
+        if found["verdict"] == "abstained away":
+            said = ", ".join(filter(None, (said, "left unanswered far more often than the rest")))
+        table.add_row(shown(name), *cells, said)
+    console.print(table)
+
+
+def shares_sentence(what: str, shares: dict[str, float]) -> str:
+    """A class mix in a line, the largest first."""
+    order = sorted(shares.items(), key=lambda pair: -pair[1])
+    named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
+    return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."
+
+
+def rows_as_lists(page: str, width: int) -> str:
+    """Markdown in which a table that is wider than a terminal is a list, a row a line, with every word of it.
+
+    >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
+    >>> print(rows_as_lists("\\n".join(table), width=20))
+    - **VS**: recall 78.5, F1 70.1
+    - **focal**: not run
+    """
+    found: list[str] = []
+    for is_table, lines in itertools.groupby(page.split("\n"), key=lambda line: line.startswith("|")):
+        block = list(lines)
+        if not is_table or len(block) < 2:
+            found += block
+            continue
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in block)
+        columns = zip(head, *rows, strict=True)
+        if sum(max(len(cell) for cell in column) + 2 for column in columns) < width:
+            found += block
+            continue
+        for name, *cells in rows:
+            said = [f"{heading} {cell}" for heading, cell in zip(head[1:], cells, strict=True) if cell]
+            only = next(filter(None, cells), "")  # a reason in place of the figures
+            found.append(f"- **{name}**: {', '.join(said) if len(said) > 1 or len(cells) == 1 else only}")
+    return "\n".join(found)
+
+
+def print_json(content: Any) -> None:
+    """One JSON object on standard output, with escapes in place of what a terminal would obey."""
+    print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
+
+
+def _ends(rows: list[Any]) -> list[Any]:
+    """All rows, or of too many the first and the last with a gap between."""
+    if len(rows) <= MOST_CLASSES:
+        return list(rows)
+    half = MOST_CLASSES // 2
+    return [*rows[:half], None, *rows[-half:]]

@@ -1,0 +1,195 @@
+"""``compare``: every method on a user's own data, ranked, with a recommendation in plain words."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.app.compare.advice import recommend
+from equipoise.app.compare.budget import Plan
+from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
+from equipoise.app.compare.features import Reading, with_features
+from equipoise.app.compare.methods import METHODS
+from equipoise.app.compare.network import FitOptions
+from equipoise.app.compare.ranking import Ranking, rank
+from equipoise.app.compare.results import Cell, CellStore
+from equipoise.app.compare.runner import Progress, run_cells, run_schedule
+from equipoise.app.compare.schedule import Schedule
+from equipoise.app.compare.single_fit import FoldRun, Prepare, samples_checksum
+from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.options import TrainOptions
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+from equipoise.names import check_methods
+from equipoise.wording import counted, plural
+
+CASE = "data"
+DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if not method.variant)
+"""What is compared when nobody says, most wanted first."""
+MOST_FOLDS = 5
+FIRST = DEFAULT_METHODS[:2]
+"""The baseline and the paper's method: where the budget allows, these are compared."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` found.
+
+    Args:
+        ranking: the methods, best first.
+        recommendation: a few sentences for a person.
+        left_out: methods that were not compared, and why.
+        notes: what was chosen or had to be changed, a sentence each.
+        records: one a fit, as in the file.
+        seeds: how many were asked for.
+        folds: None for the official test part.
+        rounds: pairs of a seed and a fold on which every method of the ranking was run.
+        seconds: from the first fit to the last, on the clock.
+    """
+
+    ranking: Ranking
+    recommendation: str
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+    records: list[dict[str, Any]]
+    seeds: int
+    folds: int | None
+    rounds: int
+    seconds: float
+
+
+def compare(
+    samples: Samples,
+    *,
+    methods: Sequence[str] | None = None,
+    seeds: int = 5,
+    folds: int | None = None,
+    budget_seconds: float | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    reading: Reading | None = None,
+    note: Callable[[str], None] | None = None,
+    jobs: int = 1,
+    tune: bool = False,
+    metric: str = "balanced_accuracy",
+    options: FitOptions | None = None,
+    prepare: Prepare | None = None,
+    started: float | None = None,
+    clock: Clock = time.monotonic,
+) -> Comparison:
+    """Fit every method with the same network on the same folds, and rank them.
+
+    Args:
+        samples: a table or images with their labels, see ``open_data``.
+        methods: names of ``METHODS``; None takes all but the research variants, as far as the budget goes.
+        seeds: each shuffles the folds anew and starts from other weights.
+        folds: None takes the official test part where there is one, else 5, or as many as the rarest class has
+            samples, but 3 at least. Rows of one group are never divided.
+        budget_seconds: a limit on the clock, at which a fit that is still running is aborted. How long fits take is
+            measured first; none is started that does not fit. As many methods as possible, the cheapest first beside
+            cross-entropy and Equipoise, get the three fits that an interval needs, then more.
+        out: a file that keeps every fit; the same call goes on where a killed one stopped.
+        progress: told of each finished fit.
+        reading: told how many images of how many have been through a frozen backbone.
+        note: told in a sentence, before the first fit, what fits into the budget.
+        jobs: processes.
+        tune: choose each method's knob on a fifth of the training rows, 4 settings at the most for each.
+        metric: a name of the scores, see :func:`equipoise.app.compare.ranking.score_of`.
+        options: of the network; the same for all.
+        prepare: makes the network's input from training rows; None suits tables and images trained from scratch.
+        started: when the budget began to run, by the clock; None is now.
+        clock: seconds, by which the budget is kept.
+    """
+    began = clock()
+    names = _checked_methods(methods)
+    if seeds < 1 or (budget_seconds is not None and not budget_seconds > 0):
+        raise InvalidInputError(f"seeds must be 1 or more and the budget above 0, got {seeds} and {budget_seconds}.")
+    start = began if started is None else started
+    limit = None if budget_seconds is None else Deadline(start, budget_seconds, clock)
+    prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
+    samples, backbone = with_features(samples, prepare, limit, reading)
+    folds, notes = _chosen_folds(samples, folds)
+    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit)
+    rounds = seeds * (folds or 1)
+    more, left_out = "give more seeds", dict[str, str]()
+    settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
+    with CellStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
+        cell = partial(_cell, folds=folds or 1)
+        if limit is None:
+            reached = Plan(names, rounds)
+            run_cells(_cells(reached, cell), store, run, progress=progress, jobs=jobs)
+        else:
+            alone = tuple(name for name in names if METHODS[name].family == "svm")
+            schedule = Schedule(names, store, limit, first=FIRST, alone=alone, cell=cell, rounds=rounds, jobs=jobs)
+            schedule.estimate(run)
+            if note is not None:
+                note(schedule.sentence())
+            run_schedule(schedule, store, run, progress=progress, jobs=jobs)
+            reached, left_out = schedule.reached(), schedule.left_out()
+            if left_out or reached.rounds < rounds:
+                more = f"give more minutes: {schedule.needed()}"
+        records = [store[one] for one in _cells(reached, cell) if one in store]
+    if not records:
+        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
+    if reached.rounds < rounds:
+        notes += (f"{reached.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget.",)
+    ranking = rank(records, metric=metric, test_to_train=0.0 if folds is None else 1 / (folds - 1))
+    return Comparison(
+        ranking=ranking,
+        recommendation=recommend(ranking, {name: method.label for name, method in METHODS.items()}, more=more),
+        left_out=left_out,
+        notes=notes + tuple(dict.fromkeys(note for record in records for note in record.get("notes", ()))),
+        records=records,
+        seeds=seeds,
+        folds=folds,
+        rounds=reached.rounds,
+        seconds=clock() - began,
+    )
+
+
+def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
+    names = DEFAULT_METHODS if methods is None else tuple(dict.fromkeys(methods))
+    check_methods(names)
+    return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
+
+
+def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tuple[str, ...]]:
+    if folds is None and samples.partition is not None and "test" in samples.partition:
+        return None, ("Trained on the official training part and tested on the official test part.",)
+    if folds is not None and folds < 2:
+        raise InvalidInputError(f"folds must be 2 or more, got {folds}.")
+    if samples.multilabel:
+        return folds or MOST_FOLDS, ()
+    members = samples.y
+    if samples.groups is not None:  # each class's groups, once
+        groups = np.unique(samples.groups, return_inverse=True)[1]
+        codes = np.unique(samples.y, return_inverse=True)[1]
+        members = samples.y[np.unique(codes.astype(np.int64) * (groups.max() + 1) + groups, return_index=True)[1]]
+    classes, counts = np.unique(members, return_counts=True)
+    fewest = int(counts.min())
+    chosen = folds or max(3, min(MOST_FOLDS, fewest))
+    what = "sample" if samples.groups is None else "group"
+    notes = []
+    if folds is None and chosen < MOST_FOLDS:
+        notes.append(
+            f"{chosen} folds instead of {MOST_FOLDS}, as class {classes[counts.argmin()]} has {counted(fewest, what)}."
+        )
+    if fewest < chosen:
+        few = int((counts < chosen).sum())
+        those = "1 class has" if few == 1 else f"{few} classes have"
+        notes.append(f"{those} fewer {plural(2, what)} than there are folds; some test parts have none of them.")
+    return chosen, tuple(notes)
+
+
+def _cell(name: str, number: int, *, folds: int) -> Cell:
+    """The fit of a method in a round: the folds of the first seed, then those of the next."""
+    return Cell(CASE, name, *divmod(number, folds))
+
+
+def _cells(plan: Plan, cell: Callable[[str, int], Cell]) -> list[Cell]:
+    """Round by round."""
+    return [cell(name, number) for number in range(plan.rounds) for name in plan.methods]

@@ -1,0 +1,232 @@
+"""Several runs side by side, on one page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.app.report.classes import MOST_ROWS
+from equipoise.app.report.confusion import by_count
+from equipoise.app.report.figures import groups_figure
+from equipoise.app.report.formats import percent, points
+from equipoise.app.report.page import page_path, render, write_page
+from equipoise.app.report.provenance import origin
+from equipoise.app.report.record import REMEDY, Record, read_record
+from equipoise.app.report.verdict import verdict
+from equipoise.data.summary import GROUPS
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import foreign_files
+
+DRAWS = 2000
+SCORES = ("balanced_accuracy", "accuracy", "macro F1", "G-mean")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Balanced accuracy of one run minus that of another, with the 95 % interval over the held-out samples."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
+    """Write one page about several finished runs.
+
+    Args:
+        runs: their folders, two at the least.
+        out: the page; an earlier one there is replaced.
+    """
+    if len(runs) < 2:
+        raise InvalidInputError(f"a comparison needs at least two runs, got {len(runs)}; for one, write its report.")
+    records = [read_record(run) for run in runs]
+    if len({record.multilabel for record in records}) > 1:
+        raise InvalidInputError("runs with classes and runs with attributes cannot be compared; choose one kind.")
+    path = page_path(out)
+    with foreign_files(Path("one of the runs"), REMEDY):  # each alone was read before
+        page = render("comparison.html.j2", _content(records))
+    return write_page(page, path)
+
+
+def difference(one: Record, other: Record, *, seed: int = 0) -> Difference | None:
+    """How much better ``one`` is, from samples drawn anew within each class; None unless both saw the same samples."""
+    a, b = one.held_out, other.held_out
+    if a is None or b is None or not _same_samples(one, other):
+        return None
+    better, worse, number = _changed(one, other)
+    rng = np.random.default_rng(seed)
+    part = np.stack([better, worse, number - better - worse], axis=1) / number[:, None]
+    drawn = np.zeros(DRAWS)
+    for count, share in zip(number.tolist(), part, strict=True):
+        found = rng.multinomial(count, share, size=DRAWS)
+        drawn += (found[:, 0] - found[:, 1]) / count
+    low, high = np.quantile(drawn / len(number), [0.025, 0.975])
+    return Difference(float(((better - worse) / number).mean()), float(low), float(high))
+
+
+def _changed(one: Record, other: Record) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Samples that only the one, and only the other answers rightly, and all, for each class that has any.
+
+    With attributes the ones and the zeros of each are classes: the mean of their recalls is balanced accuracy too.
+    """
+    a, b = one.held_out, other.held_out
+    assert a is not None
+    assert b is not None
+    size = len(one.classes)
+    place = a.labels if not one.multilabel else a.labels * size + np.arange(size)
+    right, right_too = (held.predicted == held.labels for held in (a, b))
+    counts = [
+        np.bincount(place[mask], minlength=2 * size) for mask in (right & ~right_too, right_too & ~right, place >= 0)
+    ]
+    known = counts[2] > 0
+    return counts[0][known], counts[1][known], counts[2][known]
+
+
+def _same_samples(one: Record, other: Record) -> bool:
+    a, b = one.held_out, other.held_out
+    if a is None or b is None or one.classes != other.classes:
+        return False
+    return np.array_equal(a.rows, b.rows) and np.array_equal(a.labels, b.labels)
+
+
+def _content(records: list[Record]) -> dict[str, Any]:
+    names = _names(records)
+    best = max(range(len(records)), key=lambda place: _score(records[place], "balanced_accuracy"))
+    same = all(_same_samples(records[0], record) for record in records[1:])
+    groups = [group for group in GROUPS if any(group in record.groups for record in records)]
+    rows = [_run_row(record, name, groups) for record, name in zip(records, names, strict=True)]
+    for row, record in zip(rows, records, strict=True):
+        row["difference"] = None if record is records[best] else difference(records[best], record)
+    return {
+        "headline": _headline(names, best, rows),
+        "sentences": [f"{names[best]}: {verdict(records[best]).headline}", *_sentences(records, same)],
+        "noun": records[0].noun,
+        "nouns": records[0].nouns,
+        "groups": groups,
+        "scores": SCORES,
+        "rows": rows,
+        "best": _best(rows),
+        "seeds": _over_seeds(rows),
+        "classes": _class_rows(records),
+        "names": names,
+        "groups_figure": groups_figure(records, names),
+        "commands": [(name, origin(record)["command"]) for name, record in zip(names, records, strict=True)],
+        "data": {},
+    }
+
+
+def _names(records: list[Record]) -> list[str]:
+    """The folders' names; where two are alike, with their parents."""
+    names = [record.name for record in records]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{record.folder.resolve().parent.name}/{name}" for record, name in zip(records, names, strict=True)]
+
+
+def _score(record: Record, name: str) -> float:
+    value = record.scores.get(name)
+    return float(value) if isinstance(value, int | float) else -1.0
+
+
+def _run_row(record: Record, name: str, groups: list[Any]) -> dict[str, Any]:
+    about = origin(record)
+    values = {
+        "balanced_accuracy": record.scores["balanced_accuracy"],
+        "accuracy": record.scores["accuracy"],
+        "macro F1": record.scores["f1"]["mean"],
+        "G-mean": record.scores["g_mean"]["mean"],
+    }
+    recall = record.each("recall")
+    for group in groups:
+        mine = recall[record.in_group(group) & ~np.isnan(recall)]
+        values[group] = float(mine.mean()) if len(mine) else None
+    values["ECE"] = (record.scores.get("calibration") or {}).get("ece")
+    known = {key: float("nan") if value is None else float(value) for key, value in values.items()}
+    return {
+        "name": name,
+        "method": about["method"],
+        "seed": about["options"].get("seed", ""),
+        "samples": int(record.scores["samples"]),
+        "values": known,
+        "same_but_seed": {key: value for key, value in about["options"].items() if key != "seed"},
+    }
+
+
+def _headline(names: list[str], best: int, rows: list[dict[str, Any]]) -> str:
+    said = f"{names[best]} has the highest balanced accuracy, {percent(rows[best]['values']['balanced_accuracy'])}"
+    gaps = [(row["name"], row["difference"]) for row in rows if row["difference"] is not None]
+    level = [name for name, gap in gaps if not gap.clear]
+    if not gaps:
+        return said + "."
+    if level:
+        verb = "is" if len(level) == 1 else "are"
+        return f"{said}, but {', '.join(level)} {verb} not clearly worse: the difference may be chance."
+    return f"{said}, and its lead is more than these samples would give by chance."
+
+
+def _sentences(records: list[Record], same: bool) -> list[str]:
+    samples = int(records[0].scores["samples"])
+    if same:
+        return [
+            f"All runs were scored on the same {samples:,} held-out samples. Intervals are from drawing these anew; "
+            "they do not cover what another seed of training would give."
+        ]
+    return [
+        "The runs were not all scored on the same samples, so a difference may come from the samples as well as from "
+        "the method; train with the same data, --test-share and --seed for a fair comparison."
+    ]
+
+
+def _best(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The best value of each column; of the calibration error the smallest."""
+    found = {}
+    for key in rows[0]["values"]:
+        values = [row["values"][key] for row in rows if not np.isnan(row["values"][key])]
+        if values:
+            found[key] = min(values) if key == "ECE" else max(values)
+    return found
+
+
+def _over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mean and standard deviation of runs that differ in nothing but their seed."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(repr(sorted(row["same_but_seed"].items())), []).append(row)
+    found = []
+    for members in alike.values():
+        if len(members) < 2 or len({row["seed"] for row in members}) < len(members):
+            continue
+        values = {key: np.array([row["values"][key] for row in members]) for key in members[0]["values"]}
+        shown = {key: f"{percent(each.mean())} ± {100 * each.std(ddof=1):.1f}" for key, each in values.items()}
+        found.append({"method": members[0]["method"], "runs": len(members), "values": shown})
+    return found
+
+
+def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
+    """Recall of each class of the first run in every run; unknown to one, it has none there."""
+    first = records[0]
+    recalls = [dict(zip(record.classes, record.each("recall").tolist(), strict=True)) for record in records]
+    rows = []
+    for place in by_count(first)[:MOST_ROWS].tolist():
+        name = first.classes[place]
+        values = [recall.get(name, float("nan")) for recall in recalls]
+        known = [value for value in values if not np.isnan(value)]
+        rows.append(
+            {
+                "name": name,
+                "group": first.groups[place],
+                "count": int(first.counts[place]),
+                "values": values,
+                "best": max(known) if known else None,
+                "gain": points(values[-1] - values[0]) if len(values) == 2 else "",
+            }
+        )
+    return rows

@@ -1,0 +1,78 @@
+"""The samples worth looking at: the most uncertain, and those the model was confidently wrong about."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.app.report.record import Record, shown
+
+MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
+KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+"""How the two formats that a thumbnail may have begin."""
+TITLES = {
+    "uncertain": ("Most uncertain", "Where the model itself does not know: a human should look at these first."),
+    "wrong": (
+        "Confidently wrong",
+        "Wrong answers that the model was surest of: look for mistaken labels and look-alikes.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A sample."""
+
+    name: str
+    true: str
+    predicted: str
+    probability: float
+    uncertainty: float
+    image: str  # a data: address, or empty
+    columns: dict[str, str]
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is."""
+        return self.true == self.predicted
+
+
+def gallery(record: Record) -> list[dict[str, Any]]:
+    """The two lists, those that are not empty."""
+    found = []
+    for key, (title, text) in TITLES.items():
+        entries = record.gallery.get(key)
+        items = [_item(entry) for entry in (entries if isinstance(entries, list) else []) if isinstance(entry, dict)]
+        if items:
+            found.append({"title": title, "text": text, "items": items[:MOST_ITEMS]})
+    return found
+
+
+def _item(entry: dict[str, Any]) -> Item:
+    columns = entry.get("columns")
+    pairs = list(columns.items())[:MOST_COLUMNS] if isinstance(columns, dict) else []
+    return Item(
+        name=shown(entry.get("name", f"row {entry.get('row', '?')}"), 80),
+        true=shown(entry.get("true", "?"), 80),
+        predicted=shown(entry.get("predicted", "?"), 80),
+        probability=_number(entry.get("probability")),
+        uncertainty=_number(entry.get("uncertainty")),
+        image=_image(entry.get("thumbnail")),
+        columns={shown(name, 40): shown(value, 40) for name, value in pairs},
+    )
+
+
+def _image(encoded: Any) -> str:
+    """A data address of what is truly a JPEG or PNG; anything else is not shown."""
+    if not isinstance(encoded, str) or len(encoded) > MOST_BYTES:
+        return ""
+    try:
+        content = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    kind = next((kind for start, kind in KINDS.items() if content.startswith(start)), None)
+    return f"data:{kind};base64,{encoded}" if kind else ""
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")

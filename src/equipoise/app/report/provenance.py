@@ -1,0 +1,57 @@
+"""How a run was made."""
+
+from typing import Any
+
+from equipoise.app.report.record import Record, shown
+from equipoise.wording import method_name
+
+TELLING = (
+    "data",
+    "target",
+    "labels",
+    "group",
+    "test",
+    "test_labels",
+    "method",
+    "backbone",
+    "weights",
+    "freeze",
+    "epochs",
+    "seed",
+)
+
+
+def origin(record: Record) -> dict[str, Any]:
+    """Command, versions, options that were set, and what the run noted on the way; all as text."""
+    about = record.about
+    options = _mapping(about.get("options"))
+    settings = _mapping(_mapping(about.get("training")).get("settings"))
+    told = {name: options[name] for name in TELLING if options.get(name) is not None}
+    told |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
+    notes = about.get("notes")
+    return {
+        "command": shown(about.get("command") or "", 2000),
+        "seconds": _duration(about.get("seconds")),
+        "versions": {shown(name): shown(value) for name, value in _mapping(about.get("versions")).items()},
+        "options": {shown(name).replace("_", " "): shown(value) for name, value in told.items()},
+        "notes": [shown(note, 600) for note in notes] if isinstance(notes, list) else [],
+        "method": method_name(shown(options.get("method", ""))),
+        "data": shown(options.get("data", "")),
+    }
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _duration(seconds: Any) -> str:
+    """
+    >>> _duration(42.31), _duration(4230), _duration(None)
+    ('42 s', '1 h 10 min', '')
+    """
+    if not isinstance(seconds, int | float):
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,144 @@
+"""Calibration on the samples that a run holds out: of its model on all of them, of its figures on the others each time.
+
+No epoch has seen these samples, so that they tell how far the probabilities can be believed. A figure of calibration
+or coverage on the very samples that were calibrated on would flatter, so each sample's probabilities and set of classes
+come from a calibration on folds without it, groups kept together. Sets take more folds: a scaling fits as well to half
+of many samples, but a rare class needs nearly all of its own to be ruled out as the saved model does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.conformal import LEVEL
+from equipoise.calibration.scaling import Scaling
+from equipoise.data.splits import grouped_folds, stratified_folds
+
+FEWEST = 50
+"""Held-out samples from which on a scaling is fitted to them: of fewer, one number strays by a third or more."""
+FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
+"""Half of many samples calibrates as well as four fifths do, in less time."""
+SET_FOLDS = 10
+"""For sets, whose thresholds cost little to find."""
+
+Source = Literal["held_out", "held_back", "nothing"]
+Folds = list[tuple[Any, Any]]  # the others' rows, and the fold's own
+
+
+@dataclass(frozen=True)
+class HeldOutCalibration:
+    """What :func:`calibrate_held_out` found.
+
+    Args:
+        model: calibrated on all samples.
+        source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
+            two stages have left out.
+        folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
+        parts: rows, and what answers them: calibrated on the others, or as before where nothing was fitted.
+        probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None
+            without folds.
+    """
+
+    model: Calibrated
+    source: Source
+    folds: int
+    parts: tuple[tuple[NDArray[np.intp], Calibrated], ...]
+    probabilities: NDArray[np.float32]
+    predicted: NDArray[np.int64]
+    uncalibrated: NDArray[np.float32] | None
+    sets: NDArray[np.bool_] | None
+
+    def as_dict(self, classes: Sequence[str]) -> dict[str, Any]:
+        """For ``run.json``; which classes the saved model never rules out, by their names."""
+        assert self.model.thresholds is not None
+        always = np.flatnonzero(self.model.thresholds.never_ruled_out(LEVEL))
+        return {
+            "source": self.source,
+            "samples": len(self.probabilities),
+            "folds": self.folds,
+            "level": LEVEL,
+            "never_ruled_out": [classes[place] for place in always.tolist()],
+        }
+
+    @property
+    def note(self) -> str | None:
+        """A sentence where the held-out samples are too few, or cannot be divided."""
+        if self.source == "held_out":
+            return None
+        rest = "are not calibrated" if self.source == "nothing" else "stay calibrated on training samples held back"
+        samples = len(self.probabilities)
+        if samples >= FEWEST:
+            return (
+                f"all {samples} held-out samples are of one group, and too alike to calibrate on; probabilities {rest}."
+            )
+        return f"{samples} held-out samples are too few to calibrate on, {FEWEST} are needed; probabilities {rest}."
+
+
+def calibrate_held_out(
+    calibrated: Calibrated, logits: Tensor, labels: NDArray[np.int64], *, groups: NDArray[Any] | None, seed: int
+) -> HeldOutCalibration:
+    """Calibrate on samples that no epoch has seen.
+
+    Args:
+        logits: (samples, classes) or (samples, attributes, 2).
+        labels: (samples,) or (samples, attributes).
+        groups: samples of one group are calibrated on or scored together.
+        seed: of the folds.
+    """
+    plain = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
+    target = torch.from_numpy(labels)
+    folds = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
+    enough = len(labels) >= FEWEST and len(folds) > 0
+    parts: list[tuple[NDArray[np.intp], Calibrated]] = [(np.arange(len(labels)), calibrated)]
+    if enough:
+        parts = [(own, calibrated.fitted(logits[others], target[others])) for others, own in folds]
+    probabilities, predicted = torch.empty(logits.shape, dtype=torch.float64), torch.empty_like(target)
+    for own, fitted in parts:
+        rows = torch.from_numpy(own)
+        probabilities[rows], predicted[rows] = fitted.probabilities(logits[rows]), fitted.decided(logits[rows])
+    source: Source = "held_out" if enough else "nothing" if _is_none(calibrated.scaling) else "held_back"
+    several = labels.ndim == 2
+    return HeldOutCalibration(
+        calibrated.fitted(logits, target) if enough else calibrated.with_thresholds(logits, target),
+        source,
+        len(folds),
+        tuple(parts),
+        _own(probabilities, several),
+        predicted.numpy(),
+        _own(plain.probabilities(logits), several) if folds else None,
+        _sets(calibrated, logits, target, predicted, _folds(labels, groups, SET_FOLDS, seed)) if folds else None,
+    )
+
+
+def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Tensor, folds: Folds) -> NDArray[np.bool_]:
+    """Which classes remain possible for each sample, by thresholds from the other parts; the predicted one always."""
+    found = np.ones(tuple(logits.shape), dtype=np.bool_)
+    for others, own in folds:
+        found[own] = calibrated.with_thresholds(logits[others], target[others]).sets(logits[own], LEVEL)
+    np.put_along_axis(found, predicted.numpy()[..., None], True, -1)
+    return found
+
+
+def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, seed: int) -> Folds:
+    units = len(labels) if groups is None else len(set(groups.tolist()))
+    folds = min(most, units)
+    if folds < 2:
+        return []
+    if groups is None:
+        return stratified_folds(labels, folds, seed=seed, allow_missing=True)
+    return grouped_folds(labels, groups, folds, seed=seed, allow_missing=True)
+
+
+def _is_none(scaling: Scaling) -> bool:
+    return bool((scaling.scale == 1).all()) and bool((scaling.bias == 0).all())
+
+
+def _own(probabilities: Tensor, several: bool) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = (probabilities[..., 1] if several else probabilities).float().numpy()
+    return found

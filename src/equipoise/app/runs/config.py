@@ -1,0 +1,86 @@
+"""Options from a file: TOML, or the ``run.json`` of another run."""
+
+import difflib
+import sys
+import types
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from equipoise.app.run_folder import LARGEST_RECORD
+from equipoise.app.runs.options import TrainOptions
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import read_plain
+from equipoise.storage.limits import parse_json
+
+OUT = "out"
+"""The one key beside the options: the run's folder."""
+MOST = 10**300
+LONGEST_TOML, MOST_DOTS = 2**16, 100
+"""Letters of a file of options, and dots in a line of it: a key's parts take memory by the square of their number."""
+NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Options by name, each of its right type; dashes in names count as underscores."""
+    content, known = _content(path), {field.name for field in fields(TrainOptions)}
+    if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
+        content = content["options"]
+    else:
+        known |= {OUT}  # a run's record names no folder, and one of a stranger must not
+    types_of = get_type_hints(TrainOptions) | {OUT: str}
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}."
+            raise InvalidInputError(f"{path} has an unknown option {key!r}; {hint}")
+        found[name] = _checked(value, types_of[name], f"{path}: {key}")
+    return found
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
+    try:
+        content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
+    except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidInputError(f"{path} is no valid TOML or JSON ({reason}); correct it.") from error
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
+    return content
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    if len(text) > LONGEST_TOML:
+        raise ValueError(f"it has {len(text):,} letters, more than the {LONGEST_TOML:,} that are read")
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ValueError(f"a line has more than {MOST_DOTS} dots")
+    return tomllib.loads(text)
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    """The value, if it is of its option's type; a whole number is a number too."""
+    several = get_origin(kind) in (Union, types.UnionType)
+    allowed = get_args(kind) if several else (kind,)
+    if value is None and types.NoneType in allowed:
+        return None
+    wanted = next(one for one in allowed if one is not types.NoneType)
+    if isinstance(value, int) and abs(value) >= MOST:  # past what a float holds, and what Python prints
+        raise InvalidInputError(f"{where} is a number of more than 300 digits; write a smaller one.")
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        nested = isinstance(value, dict | list)  # may hold what Python cannot print
+        found = f"a {'table' if isinstance(value, dict) else 'list'}" if nested else repr(value)
+        raise InvalidInputError(f"{where} must be {NAMES[wanted]}, got {found}.")
+    return value

@@ -1,0 +1,170 @@
+"""A run as one ONNX file: from the encoded columns or the pixels to probabilities, uncertainty and class."""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from equipoise import __version__
+from equipoise.app.runs.inputs import FeaturesInput, TableInput
+from equipoise.app.runs.trained import RunModel
+from equipoise.app.runs.unlabelled import image_shape
+from equipoise.decisions.prediction import Answer, Answers
+from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
+from equipoise.tensors import not_finite
+
+OPSET = 18
+TOLERANCE = 1e-4
+CHECKED_BATCHES = (1, 2, 7)
+"""Rows of the batches that are tried: the graph must not have kept the one it was made with."""
+MEANING = {
+    "probabilities": "of the classes in their order, calibrated, if they are as common as prior says; of a 1 where a "
+    "sample has several labels",
+    "uncertainty": "variance of the predicted label in closed form, for dropout on the last features",
+    "predicted": "place of the class that is most probable if they are as common as decided_at says; 0 and 1 where a "
+    "sample has several labels",
+}
+
+
+def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
+    """Write the network with its preprocessing's description; return how far onnxruntime is from torch at most.
+
+    The file gets its name only after it has given the same answers as torch, to 1e-4.
+    """
+    if out.exists() and not force:
+        raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
+    if not out.parent.is_dir() or out.is_dir():
+        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
+    wrong = not_finite(model.network.state_dict())
+    if wrong is not None:
+        raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
+    _need_packages()
+    extractor = model.input.extractor if isinstance(model.input, FeaturesInput) else None
+    answers = Answers(model.network, model.calibrated, extractor=extractor)
+    content = _graph(answers, example(model, 3), metadata(model))
+    difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
+    if not difference <= TOLERANCE:
+        raise InvalidStateError(
+            f"onnxruntime differs from torch by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
+            "please report it with the run's method and backbone."
+        )
+    try:
+        remove_abandoned(out.parent, out.name)
+        write_atomically(out, content)
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+    return difference
+
+
+def metadata(model: RunModel) -> dict[str, str]:
+    """What a program needs to feed the graph and to read its answers, as JSON text by name."""
+    found: dict[str, Any] = {
+        "equipoise": __version__,
+        "classes": list(model.classes),
+        "multilabel": model.multilabel,
+        "prior": model.calibrated.prior.tolist(),
+        "decided_at": model.calibrated.aimed.tolist(),
+        "outputs": MEANING,
+    }
+    if isinstance(model.input, TableInput):
+        encoder = model.input.encoder
+        kind = np.dtype(encoder.dtype).name
+        found |= {"input": "table", "dtype": kind, "columns": encoder.column_names_, "encoder": encoder.to_json()}
+    else:
+        channels, height, width = image_shape(model)
+        backbone: Any = model.input.extractor if isinstance(model.input, FeaturesInput) else model.network.backbone
+        first = backbone.input
+        found |= {
+            "input": "images: uint8 from 0 to 255, (batch, channels, height, width), RGB; scaling is in the graph",
+            "channels": channels,
+            "size": [height, width],
+            "fit": "crop",
+            "resize": "turned as EXIF says, transparency on white; the shorter side to size by Pillow's BILINEAR "
+            "(which averages when it shrinks), then the middle cut out",
+            "mean": first.mean.flatten().tolist(),
+            "std": first.std.flatten().tolist(),
+        }
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in found.items()}
+
+
+def example(model: RunModel, rows: int) -> torch.Tensor:
+    """Random input of the right shape and range."""
+    generator = torch.Generator().manual_seed(rows)
+    if isinstance(model.input, TableInput):
+        first: Any = model.network.backbone[0]  # type: ignore[index]
+        kind = torch.float64 if model.input.encoder.dtype is np.float64 else torch.float32
+        drawn = torch.randn(rows, len(first.mean), generator=generator)
+        return torch.addcmul(first.mean, first.scale, drawn.double()).to(kind)
+    return torch.randint(0, 256, (rows, *image_shape(model)), generator=generator, dtype=torch.uint8)
+
+
+def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> bytes:
+    import onnx
+
+    with _silence():
+        program = torch.onnx.export(
+            answers,
+            (x,),
+            dynamo=True,
+            input_names=["x"],
+            output_names=list(Answer._fields),
+            dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}},
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    graph = proto.graph
+    for part in (proto, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        del part.metadata_props[:]  # the exporter keeps the lines of source, with this machine's paths
+    onnx.helper.set_model_props(proto, described)
+    proto.producer_name, proto.producer_version = "equipoise", __version__
+    return bytes(proto.SerializeToString())
+
+
+@torch.inference_mode()
+def _difference(answers: nn.Module, x: torch.Tensor, graph: bytes) -> float:
+    import onnxruntime  # type: ignore[import-untyped,unused-ignore]
+
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    found: list[NDArray[Any]] = session.run(list(Answer._fields), {"x": x.numpy()})
+    expected = [tensor.numpy() for tensor in answers(x)]
+    if any(one.shape != other.shape for one, other in zip(found, expected, strict=True)):
+        return float("inf")
+    return max(float(np.abs(one - other).max()) for one, other in zip(found, expected, strict=True))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The exporter speaks to its developers, in warnings and on the log."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _need_packages() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise InvalidInputError(
+            f"exporting needs {error.name or 'onnx'}; install it by `pip install 'equipoise[export]'`."
+        ) from error

@@ -1,0 +1,163 @@
+"""What a run keeps of the samples it was scored on: every answer, before and after the margins."""
+
+import copy
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+from numpy.typing import NDArray
+
+from equipoise.app.run_folder import HELD_OUT
+from equipoise.app.runs.calibration import HeldOutCalibration, calibrate_held_out
+from equipoise.app.runs.trained import RunModel
+from equipoise.data.images import Images
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import Scores, scores
+from equipoise.storage.files import write_atomically
+from equipoise.storage.limits import load_tensors
+from equipoise.tensors import check_finite
+from equipoise.training import Network
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One entry a sample, in the order of ``rows``.
+
+    Args:
+        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
+            samples than the one they are of, as are predictions and uncertainty.
+        labels: true classes by their place, (samples,), or 0 and 1, (samples, attributes).
+        predicted: likewise.
+        uncertainty: see :mod:`equipoise.decisions.prediction`.
+        before: what the network of the softmax stage predicted; None where there was no such stage.
+        rows: of the user's data.
+        uncalibrated: probabilities without a scaling, at the same class mix; None, as the sets, where all are one
+            group, and cannot be divided into some to calibrate on and others to score.
+        sets: which classes cannot be ruled out at 90 %, (samples, classes) or (samples, attributes, 2), likewise from
+            other samples.
+        prior: the class mix of the probabilities, (classes,) or (attributes, 2).
+    """
+
+    probabilities: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    uncertainty: NDArray[np.float32]
+    before: NDArray[np.int64] | None
+    rows: NDArray[np.int64]
+    uncalibrated: NDArray[np.float32] | None
+    sets: NDArray[np.bool_] | None
+    prior: NDArray[np.float64]
+
+    def save(self, folder: Path) -> None:
+        """Write ``held_out.npz``, without any Python object in it."""
+        arrays = {name: values for name, values in vars(self).items() if values is not None}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_atomically(folder / HELD_OUT, buffer.getvalue())
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What :func:`answer_held_out` found.
+
+    Args:
+        model: as it was, calibrated on the samples.
+        calibration: how.
+        earlier: the softmax stage's probabilities where it is known.
+    """
+
+    held: HeldOut
+    model: RunModel
+    calibration: HeldOutCalibration
+    earlier: NDArray[np.float32] | None
+
+
+def answer_held_out(
+    model: RunModel,
+    inputs: Any,
+    labels: NDArray[np.int64],
+    rows: NDArray[Any],
+    softmax: Path,
+    *,
+    groups: NDArray[Any] | None = None,
+    seed: int = 0,
+) -> Tested:
+    """All answers for the rows that the network takes, and the model calibrated on them.
+
+    Args:
+        inputs: rows as ``model.input.rows`` gives them.
+        softmax: the weights at the end of the softmax stage; the file may not be there.
+        groups: of the rows, which calibration keeps together.
+    """
+    answered = model.answer_inputs(inputs)
+    check_finite(answered.finite)
+    found = calibrate_held_out(model.calibrated, answered.logits, labels, groups=groups, seed=seed)
+    earlier = None
+    if softmax.is_file():
+        earlier = model.with_network(network_before(model.network, softmax)).answer_inputs(inputs)
+    held = HeldOut(
+        found.probabilities,
+        labels,
+        found.predicted,
+        _uncertainty(model, inputs, found) if found.source == "held_out" else answered.uncertainty,
+        None if earlier is None else earlier.predicted,
+        np.asarray(rows, dtype=np.int64),
+        found.uncalibrated,
+        found.sets,
+        model.calibrated.prior.numpy(),
+    )
+    earlier_found = None if earlier is None else earlier.probabilities
+    return Tested(held, replace(model, calibrated=found.model), found, earlier_found)
+
+
+def _uncertainty(model: RunModel, inputs: Any, found: HeldOutCalibration) -> NDArray[np.float32]:
+    """Of each part's predictions, by the calibration that makes them; the network runs once more."""
+    uncertainty = np.empty(len(inputs), dtype=np.float32)
+    for own, calibrated in found.parts:
+        rows = inputs.take(own) if isinstance(inputs, Images) else inputs[own]
+        uncertainty[own] = replace(model, calibrated=calibrated).answer_inputs(rows).uncertainty
+    return uncertainty
+
+
+def network_before(network: Network, weights: Path) -> Network:
+    """The same network with the weights of an earlier moment."""
+    earlier = copy.deepcopy(network)
+    try:
+        earlier.load_state_dict(load_tensors(weights))
+    except (safetensors.SafetensorError, RuntimeError, OSError) as error:
+        raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
+    return earlier
+
+
+def label_places(y: NDArray[Any], classes: Iterable[Any], what: str) -> NDArray[np.int64]:
+    """Labels (samples,) by their place in ``classes``, compared as text; a matrix of 0 and 1 stays as it is."""
+    if y.ndim == 2:
+        return y.astype(np.int64)
+    known = {str(name): place for place, name in enumerate(classes)}
+    found = [known.get(str(label), -1) for label in y.tolist()]
+    unknown = sorted({str(label) for label, place in zip(y.tolist(), found, strict=True) if place < 0})
+    if unknown:
+        few = ", ".join(map(repr, unknown[:5]))
+        raise InvalidInputError(f"{what} have classes that training has not seen: {few}; leave them out.")
+    return np.asarray(found, dtype=np.int64)
+
+
+def score(
+    probabilities: NDArray[Any],
+    predicted: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    classes: Sequence[str],
+    counts: Sequence[int],
+) -> Scores:
+    """Scores under the classes' names."""
+    total = probabilities.astype(np.float64)
+    if labels.ndim == 1:
+        names = np.asarray(classes, dtype=np.str_)
+        total /= total.sum(1, keepdims=True)
+        return scores(names[labels], names[predicted], probabilities=total, classes=names, train_counts=counts)
+    return scores(labels, predicted, probabilities=total, classes=list(classes), train_counts=counts)

@@ -1,0 +1,144 @@
+"""``equipoise inspect``: which classes want more data, and which samples want another look at their label."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.app.run_folder import finished_record
+from equipoise.app.runs.label_file import JudgedLabels, read_labels
+
+if TYPE_CHECKING:
+    from equipoise.app.report.hardness import Kind
+
+ADVICE: "dict[Kind, str]" = {
+    "needs data": "collect more",
+    "overlaps": "look at labels and features",
+    "middling": "better than the mean class, not good",
+    "unclear": "too few held out to tell",
+    "distinct": "seldom missed, though rare",
+    "learnt": "seldom missed",
+}
+"""What to do about each kind of class, what is most urgent first."""
+FALSE_ALARMS = "seldom missed, mostly false alarms"
+"""For a class that is found because it is named too often: fewer than half of the answers that name it are right."""
+
+
+@dataclass(frozen=True)
+class ClassAdvice:
+    """What a class, or an attribute, wants.
+
+    Args:
+        samples: to train on.
+        missed: share of those held out that were not found; None without any.
+        precision: share of the answers that name it that are right; None without any held out.
+        taken_for: the class that most of the missed were taken for.
+        suspected: labels of this class, of training and held-out samples, that fit another better.
+    """
+
+    name: str
+    samples: int
+    tested: int
+    missed: float | None
+    precision: float | None
+    taken_for: str | None
+    suspected: int
+    kind: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a run tells about its data.
+
+    Args:
+        classes: what is most urgent first.
+        ranking: every label that could be judged, the most doubtful first: ``row`` or ``file``, ``part``, with several
+            labels ``attribute``, ``label``, ``suggested`` and ``score``.
+        labels: how many were given; others than those in the ranking are of classes too small to judge.
+        several: whether a sample has several labels.
+    """
+
+    classes: tuple[ClassAdvice, ...]
+    ranking: pd.DataFrame
+    labels: int
+    several: bool
+
+    @property
+    def suspected(self) -> int:
+        """Labels that fit another class better than their own."""
+        return int((self.ranking["score"] > 0.5).sum())
+
+    def as_dict(self, top: int) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "classes": [asdict(entry) for entry in self.classes],
+            "labels": self.labels,
+            "judged": len(self.ranking),
+            "suspected": self.suspected,
+            "samples": self.ranking.head(top).to_dict(orient="records"),
+        }
+
+
+def inspect_run(folder: str | Path) -> Inspection:
+    """Read a finished run; nothing but the files of its folder is opened."""
+    from equipoise.app.report.record import (
+        read_record,  # the report draws; whoever only trains should not wait for that
+    )
+
+    folder = Path(folder)
+    finished_record(folder)
+    record = read_record(folder)
+    judged = read_labels(folder, len(record.classes), multilabel=record.multilabel)
+    return Inspection(_advice(record, judged), ranking(judged, record.classes), judged.labels.size, record.multilabel)
+
+
+def _advice(record: Any, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
+    from equipoise.app.report.hardness import hardness
+
+    found, right = hardness(record), record.each("precision")
+    doubtful = judged.doubt.suspected
+    if record.multilabel:
+        suspected = doubtful.sum(0)
+    else:
+        suspected = np.bincount(judged.labels[doubtful], minlength=len(record.classes))
+    entries = []
+    for place, name in enumerate(record.classes):
+        missed, rival, kind = float(found.missed[place]), found.rivals[place], found.kinds[place]
+        entries.append(
+            ClassAdvice(
+                name=name,
+                samples=int(record.counts[place]),
+                tested=int(record.support[place]),
+                missed=None if np.isnan(missed) else missed,
+                precision=None if np.isnan(right[place]) else float(right[place]),
+                taken_for=None if rival is None else record.classes[rival],
+                suspected=int(suspected[place]),
+                kind=kind,
+                advice=FALSE_ALARMS if kind in ("distinct", "learnt") and right[place] < 0.5 else ADVICE[kind],
+            )
+        )
+    urgency = [str(kind) for kind in ADVICE]
+    return tuple(sorted(entries, key=lambda entry: (urgency.index(entry.kind), -(entry.missed or 0.0))))
+
+
+def ranking(judged: JudgedLabels, classes: tuple[str, ...]) -> pd.DataFrame:
+    """All labels that could be judged, the most doubtful first."""
+    several = judged.labels.ndim == 2
+    order = judged.doubt.ranking()
+    sample, column = np.divmod(order, judged.labels.shape[1]) if several else (order, order)
+    if judged.names is None:
+        columns: dict[str, Any] = {"row": judged.rows[sample]}
+    else:
+        columns = {"file": [judged.names[place] for place in sample.tolist()]}
+    columns["part"] = np.where(judged.test[sample], "test", "train")
+    given, better = judged.labels.ravel()[order], judged.doubt.suggested.ravel()[order]
+    if several:
+        columns["attribute"] = [classes[place] for place in column.tolist()]
+        columns |= {"label": given, "suggested": better}
+    else:
+        columns["label"] = [classes[place] for place in given.tolist()]
+        columns["suggested"] = [classes[place] for place in better.tolist()]
+    return pd.DataFrame(columns | {"score": judged.doubt.score.ravel()[order]})

@@ -1,0 +1,173 @@
+"""Which samples train and which are scored, settled before anything costs time."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.app.runs.inputs import FeaturesInput, RunInput
+from equipoise.app.runs.options import TrainOptions
+from equipoise.app.runs.progress import Watcher
+from equipoise.data import Samples, open_data
+from equipoise.data.images import Images, duplicate_note
+from equipoise.data.sources import grouped
+from equipoise.data.split_file import Split
+from equipoise.data.splits import hold_out
+from equipoise.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class GivenSamples:
+    """Samples that are in memory already.
+
+    Args:
+        train, test: to train on and to score on.
+        pictures: of the test samples, uint8 (samples, channels, height, width), for the report's gallery where the
+            samples themselves are a table.
+
+    >>> rows = Samples(np.arange(8.0).reshape(4, 2), np.array(["a", "b", "a", "b"]))
+    >>> given = GivenSamples(train=rows.take([0, 1]), test=rows.take([2, 3]))
+    >>> len(given.train), given.test.y.tolist()
+    (2, ['a', 'b'])
+    """
+
+    train: Samples
+    test: Samples
+    pictures: NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True)
+class Division:
+    """Training and test samples.
+
+    Args:
+        split: their rows in the user's data; test samples of another source have none.
+        total: rows of the user's data.
+        whole: the images both were taken from; None where they come from two sources, and for tables.
+    """
+
+    train: Samples
+    test: Samples
+    split: Split
+    total: int
+    whole: Samples | None = None
+
+    def rows(self, prepared: RunInput) -> tuple[Any, Any]:
+        """What the network takes of both. Frozen features of the whole are found again whatever the split."""
+        if isinstance(prepared, FeaturesInput) and self.whole is not None:
+            features = prepared.rows(self.whole.x)
+            return features[self.split.train], features[self.split.test]
+        return prepared.rows(self.train.x), prepared.rows(self.test.x)
+
+
+def divide(options: TrainOptions, told: Watcher, given: GivenSamples | None = None) -> Division:
+    """Read the data, and divide it: by its official parts, by a test set of its own, or by holding out a share."""
+    if given is not None:
+        return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
+    samples = _read(options.data, options, told)
+    division = _with_own_test(samples, options, told) if options.test is not None else _parts(samples, options, told)
+    division = _without_unseen(division, told)
+    train, test = division.train.x, division.test.x
+    if samples.partition is None and isinstance(train, Images) and isinstance(test, Images):
+        doubled = duplicate_note(train, test)
+        if doubled:
+            told.note(doubled)
+    return division
+
+
+def _with_own_test(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
+    rows = np.arange(len(samples))
+    if samples.partition is not None:
+        rows = np.flatnonzero(samples.partition == "train")
+        told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
+    train = samples.take(rows)
+    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may have no such column
+    if isinstance(train.x, Images):  # read as the network will take them
+        test = _read(str(options.test), asked, told, size=train.x.size, channels=train.x.channels)
+    else:
+        test = _read(str(options.test), asked, told)
+    test = _with_groups(test, options, told)
+    if test.partition is not None and "test" in test.partition:
+        test = test.part("test")
+    return Division(train, test, Split(rows, [], []), len(samples))
+
+
+def _with_groups(test: Samples, options: TrainOptions, told: Watcher) -> Samples:
+    """Groups of a test table are kept together where it is divided to calibrate; it need not have the column."""
+    if options.group is None or test.groups is not None:
+        return test
+    if options.group not in map(str, getattr(test.x, "columns", ())):
+        told.note(
+            f"{options.test} has no column {options.group!r}: its samples are calibrated on as if each stood alone."
+        )
+        return test
+    found = grouped(test, options.group)
+    for sentence in found.notes[len(test.notes) :]:
+        told.note(sentence)
+    return found
+
+
+def _parts(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
+    if samples.partition is None:
+        train, test = hold_out(samples.y, options.test_share, seed=options.seed, groups=samples.groups)
+        split = Split(train, [], test)
+    else:
+        parts = {part: np.flatnonzero(samples.partition == part) for part in ("train", "val", "test")}
+        if not len(parts["test"]) and len(parts["val"]):
+            told.note("there is no official test part; the scores are those of the validation part.")
+            parts["val"], parts["test"] = parts["test"], parts["val"]
+        elif len(parts["val"]):
+            told.note(f"the official validation part, {len(parts['val'])} samples, is left aside.")
+        split = Split(**parts)
+    if len(split.train) == 0 or len(split.test) == 0:
+        raise InvalidInputError(
+            f"there must be samples to train on and samples to score on, got {len(split.train)} and "
+            f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
+            "--test."
+        )
+    whole = samples if isinstance(samples.x, Images) else None  # a table would stay in memory for nothing
+    return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
+
+
+def _without_unseen(division: Division, told: Watcher) -> Division:
+    """Test samples of classes that training has not are left out: no model can find them."""
+    train, test = division.train, division.test
+    if train.multilabel != test.multilabel:
+        raise InvalidInputError("training and test samples must both have one label each, or both several.")
+    if train.multilabel:
+        return division
+    seen = np.isin(test.y.astype(str), train.y.astype(str))
+    if seen.all():
+        return division
+    if not seen.any():
+        raise InvalidInputError("no test sample has a class of the training samples; check the labels of both.")
+    names = ", ".join(map(repr, sorted(set(test.y[~seen].astype(str).tolist()))[:5]))
+    told.note(f"{int((~seen).sum())} test samples of classes without a training sample are left out: {names}.")
+    kept = np.flatnonzero(seen)
+    split = division.split
+    if len(split.test):
+        split = Split(split.train, split.val, split.test[kept])
+    return replace(division, test=test.take(kept), split=split)
+
+
+def _read(
+    source: str,
+    options: TrainOptions,
+    told: Watcher,
+    *,
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
+) -> Samples:
+    samples = open_data(
+        source,
+        target=options.target,
+        labels=options.labels,
+        group=options.group,
+        size=size or options.size,
+        channels=channels,
+        progress=told.progress,
+    )
+    for sentence in samples.notes:
+        told.note(sentence)
+    return samples

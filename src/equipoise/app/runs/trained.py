@@ -1,0 +1,176 @@
+"""A finished run, ready to answer: input and network built again from a folder that anyone may have written."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from equipoise.app.run_folder import RECORD, finished_record
+from equipoise.app.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
+from equipoise.calibration.calibrated import Calibrated
+from equipoise.data.encoder import TableEncoder
+from equipoise.decisions.prediction import Answers
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.network import UncertaintyBalancedClassifier
+from equipoise.estimators.persistence import load_model
+from equipoise.storage.files import foreign_files
+from equipoise.tensors import check_finite, new_tensor
+from equipoise.training import Network, Recipe
+from equipoise.training.defaults import rows_at_once
+
+FORWARD_NUMBERS = 64
+"""Numbers that a network holds of a row while it answers, for each number that goes in, roughly."""
+
+
+class Answered(NamedTuple):
+    """What a run says of each row."""
+
+    probabilities: NDArray[np.float32]  # (rows, classes), or of each attribute being 1, (rows, attributes)
+    predicted: NDArray[np.int64]  # the class's place, (rows,), or 0 and 1, (rows, attributes)
+    uncertainty: NDArray[np.float32]  # (rows,), of what is predicted
+    logits: Tensor  # (rows, classes) or (rows, attributes, 2): what ``calibrated`` takes
+
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Whether the network gave a row finite numbers, (rows,); others have no answer."""
+        return np.asarray(np.isfinite(self.probabilities).all(1) & np.isfinite(self.uncertainty))
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """What a run has learnt: ``RunModel.load(folder).predict_proba(x)``.
+
+    Args:
+        input: from a data frame or images to what the network takes.
+        network: trained.
+        classes: their names, in the order of the probabilities; of the attributes where there are several.
+        multilabel: whether a sample has several labels.
+        record: ``run.json``; no path in it is opened.
+        calibrated: from the network's logits to probabilities and to sets of classes.
+    """
+
+    input: RunInput
+    network: Network
+    classes: tuple[str, ...]
+    multilabel: bool
+    record: dict[str, Any]
+    calibrated: Calibrated
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "RunModel":
+        """Read a finished run from its ``folder``; what does not fit together is refused before it takes memory."""
+        folder = Path(folder)
+        record = finished_record(folder)
+        with foreign_files(folder, "train again"):
+            prepared = _load_input(record.get("input"), folder, load_model(folder).recipe)
+            model = UncertaintyBalancedClassifier.load(folder, backbone=prepared.backbone)
+            found = cls.of(prepared, model, tuple(map(str, record.get("attributes") or ())), record)
+            if record.get("classes") != list(found.classes):
+                raise InvalidInputError(f"{folder / RECORD} names other classes than the model has; train again.")
+        return found
+
+    @classmethod
+    def of(
+        cls,
+        prepared: RunInput,
+        model: UncertaintyBalancedClassifier,
+        attributes: tuple[str, ...] = (),
+        record: dict[str, Any] | None = None,
+    ) -> "RunModel":
+        """Of a fitted estimator and its input."""
+        multilabel = model.network_.head.multilabel
+        names = tuple(str(label) for label in (attributes if multilabel and attributes else model.classes_))
+        if len(names) != len(model.classes_):
+            raise InvalidInputError(f"the run names {len(names)} attributes and its model has {len(model.classes_)}.")
+        return cls(prepared, model.network_, names, multilabel, record or {}, model.calibrated_)
+
+    def with_network(self, network: Network) -> "RunModel":
+        """The same run with the weights of its softmax stage, whose logits have the training samples' class mix."""
+        calibrated = Calibrated.of_plain_softmax(self.calibrated.prior)
+        return replace(self, network=network, calibrated=calibrated)
+
+    def learnt(self, field: str) -> list[float] | None:
+        """A field of the record with a number for each class, or None where it holds anything else."""
+        values: Any = self.record.get(field)
+        if not isinstance(values, list) or len(values) != len(self.classes):
+            return None
+        return values if all(type(value) in (int, float) for value in values) else None
+
+    def predict_proba(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
+        """Calibrated probabilities (rows, classes), or of each attribute being 1, of a data frame or of images.
+
+        Args:
+            x: a data frame (rows, columns), or images (rows, channels, height, width).
+            prior: the class mix where the model is used, (classes,) or (attributes, 2); None is that of the training
+                samples.
+        """
+        return self._certain(x, prior).probabilities
+
+    def uncertainty(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
+        """The variance of the label predicted for each row of x, (rows,), in closed form, see
+        :mod:`equipoise.decisions.prediction`; x and ``prior`` as in :meth:`predict`.
+        """
+        return self._certain(x, prior).uncertainty
+
+    def predict(self, x: Any, prior: ArrayLike | None = None) -> list[str] | NDArray[np.int64]:
+        """The class of each row; for several labels 0 and 1, (rows, attributes).
+
+        Args:
+            x: as in :meth:`predict_proba`.
+            prior: the class mix where the model is used: the most probable class there. None takes the mix which the
+                run's method aims at: for the default method, all classes equally common.
+        """
+        found = self._certain(x, prior).predicted
+        return found if self.multilabel else [self.classes[place] for place in found.tolist()]
+
+    def answer(self, x: Any, prior: ArrayLike | None = None) -> Answered:
+        """``probabilities``, ``uncertainty``, ``predicted`` places and ``logits`` of x in one pass; at the class mix
+        ``prior``, as in :meth:`predict`.
+        """
+        return self.answer_inputs(self.input.rows(x), prior)
+
+    def _certain(self, x: Any, prior: ArrayLike | None) -> Answered:
+        found = self.answer(x, prior)
+        check_finite(found.finite)
+        return found
+
+    @torch.no_grad()
+    def answer_inputs(self, rows: Any, prior: ArrayLike | None = None) -> Answered:
+        """The same for rows as the network takes them."""
+        answers = Answers(self.network, self.calibrated, target_prior=prior)
+        step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
+        parts = [answers.judged(new_tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
+        if parts:
+            logits, uncertainty = (torch.cat(tensors).float() for tensors in zip(*parts, strict=True))
+        else:
+            logits, uncertainty = torch.zeros(0, *self.calibrated.prior.shape), torch.zeros(0)
+        return Answered(*self.decided(logits, prior), uncertainty.numpy(), logits)
+
+    def decided(self, logits: Tensor, prior: ArrayLike | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """``probabilities`` and ``predicted`` of :class:`Answered` for these logits."""
+        probabilities = self.calibrated.probabilities(logits, prior)
+        own = probabilities[..., 1] if self.multilabel else probabilities
+        return own.float().numpy(), self.calibrated.decided(logits, prior).numpy()
+
+
+def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:
+    """What a run's record says of its input, checked against the network that takes it."""
+    fields = described if isinstance(described, dict) else {}
+    if fields.get("kind") == "table":
+        encoder = TableEncoder.from_json(fields.get("encoder"))
+        if len(encoder.column_names_) != recipe.columns:
+            raise InvalidInputError(f"{folder} holds a table encoding of another network; train again.")
+        return TableInput(encoder)
+    if fields.get("kind") == "images":
+        backbone, known = load_backbone(fields.get("backbone"), folder, frozen=False, dropout=recipe.dropout)
+        return ImagesInput(backbone, known, None)
+    if fields.get("kind") != "features":
+        raise InvalidInputError(f"{folder / RECORD} has no valid field 'input'; train again.")
+    extractor, known = load_backbone(fields.get("backbone"), folder, frozen=True)
+    if extractor.out_features != recipe.columns:
+        raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
+    return FeaturesInput(extractor, known, None, cache=False)

@@ -1,0 +1,174 @@
+"""Data without labels, a part at a time: rows of a table of any length, or images wherever they lie."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.app.runs.inputs import TableInput, as_frame
+from equipoise.app.runs.sample_pictures import printable
+from equipoise.app.runs.trained import RunModel
+from equipoise.data.images import UnreadableImageError, decode_image
+from equipoise.data.images.scan import SUFFIXES, scan
+from equipoise.data.sources import NAMED_SETS, open_data
+from equipoise.data.tables import iterate_table
+from equipoise.errors import InvalidInputError
+from equipoise.storage.archives import is_archive, unpack
+from equipoise.storage.files import DAMAGE
+from equipoise.storage.limits import open_arrays
+from equipoise.storage.unnamed import HeldFile
+
+STANDARD_INPUT = "-"
+ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
+ARRAYS = ("X", "x", "features", "images", "data")
+SUFFIX_OF = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+"""How a file that is no plain text begins, and how its name would end."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some samples in a row.
+
+    Args:
+        names: files' names, or numbers of rows from 0.
+        x: a data frame, or images (samples, channels, height, width), of all that could be read.
+        broken: why a sample could not be read, by its place in ``names``.
+    """
+
+    names: Sequence[Any]
+    x: Any
+    broken: Mapping[int, str] = field(default_factory=dict)
+
+
+@contextmanager
+def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
+    """The samples that ``source`` names, as the run's model takes them.
+
+    Args:
+        source: a table (CSV, Parquet, npz) or ``-``, a table from standard input; for images a file, a folder of any
+            depth, an archive of one, npz, or the name of a known set.
+    """
+    if source == STANDARD_INPUT:
+        with _standard_input(model) as parts:
+            yield parts
+        return
+    path = Path(source).expanduser()
+    if not path.exists() and source not in NAMED_SETS:
+        raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
+    if isinstance(model.input, TableInput):
+        yield _table(model, path)
+    elif not path.exists():
+        yield _slices(model, open_data(source, size=image_shape(model)[1:]).x, source)
+    else:
+        yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _images(model, path)
+
+
+@contextmanager
+def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
+    """Kept in a file first: its first rows are looked at before the others, and a Parquet is read from its end."""
+    if not isinstance(model.input, TableInput):
+        raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
+    begin = sys.stdin.buffer.read(max(map(len, SUFFIX_OF)))
+    suffix = next((suffix for start, suffix in SUFFIX_OF.items() if begin.startswith(start)), "")
+    with HeldFile(sys.stdin.buffer, "standard input", suffix=suffix, begin=begin) as held:
+        yield _table(model, held)
+
+
+def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
+    assert isinstance(model.input, TableInput)
+    if path.suffix.lower() == ".npz":
+        yield from _array_parts(model, path)
+        return
+    start = 0
+    for frame in iterate_table(path, rows=ROWS_AT_ONCE, text=model.input.encoder.text_columns):
+        yield Part(range(start, start + len(frame)), frame)
+        start += len(frame)
+
+
+def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
+    """The array X of a ``.npz`` file."""
+    try:
+        with open_arrays(path) as archive:
+            names = [name for name in ARRAYS if name in archive.files] or archive.files
+            if len(names) == 0:
+                raise InvalidInputError(f"{path} must hold an array X, got none.")
+            values: NDArray[Any] = archive[names[0]]
+    except (OSError, *DAMAGE) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{path} is no .npz file of numbers, or damaged; write it by numpy.savez.") from error
+    if isinstance(model.input, TableInput) and values.ndim != 2:
+        raise InvalidInputError(f"{path} must hold rows and columns, got an array of shape {values.shape}.")
+    if not isinstance(model.input, TableInput) and values.ndim == 3:
+        values = values[:, None]
+    yield from _slices(model, values, str(path))
+
+
+def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
+    table = isinstance(model.input, TableInput)
+    if not table:
+        check_images(model, x, where)
+    step = ROWS_AT_ONCE if table else IMAGES_AT_ONCE
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        yield Part(range(start, start + len(part)), as_frame(part) if table else part)
+
+
+def check_images(model: RunModel, x: Any, where: str) -> None:
+    """Images must be as those that the run was trained on."""
+    channels, height, width = image_shape(model)
+    shape = tuple(getattr(x, "shape", ()))
+    if shape[1:] != (channels, height, width) or x.dtype != np.uint8:
+        raise InvalidInputError(
+            f"the run was trained on uint8 images of {channels} × {height} × {width}, and {where} holds "
+            f"{' × '.join(map(str, shape[1:])) or 'no images'}; bring them to that size."
+        )
+
+
+def image_shape(model: RunModel) -> tuple[int, int, int]:
+    """Channels, height and width of the images that a run takes."""
+    described: dict[str, Any] = model.input.described  # type: ignore[attr-defined]
+    height, width = described["size"]
+    return int(described["channels"]), int(height), int(width)
+
+
+def _images(model: RunModel, path: Path) -> Iterator[Part]:
+    """Image files in batches."""
+    root, names = _files(path)
+    channels, height, width = image_shape(model)
+
+    def decoded(name: str) -> Any:
+        try:
+            return decode_image(root / name, size=(height, width), channels=channels)
+        except UnreadableImageError as error:
+            return error.reason
+
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for start in range(0, len(names), IMAGES_AT_ONCE):
+            batch = names[start : start + IMAGES_AT_ONCE]
+            found = list(pool.map(decoded, batch))
+            broken = {place: pixels for place, pixels in enumerate(found) if isinstance(pixels, str)}
+            good = [pixels for pixels in found if not isinstance(pixels, str)]
+            x = np.stack(good) if good else np.zeros((0, channels, height, width), dtype=np.uint8)
+            yield Part([printable(name) for name in batch], x, broken)
+
+
+def _files(path: Path) -> tuple[Path, list[str]]:
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return path.parent, [path.name]
+    root = unpack(path) if path.is_file() and is_archive(path) else path
+    if not root.is_dir():
+        raise InvalidInputError(f"the run is of images, and {path} is neither an image, a folder nor an archive.")
+    names = scan(root).images
+    if not names:
+        raise InvalidInputError(f"there is no image in {str(path)!r}; give a folder that holds some.")
+    return root, names

@@ -1,0 +1,111 @@
+"""Probabilities for another class mix than the one they were made for, and the mix of a set without labels."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.calibration.reliability import checked_probabilities
+from equipoise.errors import InvalidInputError
+
+LONGEST_SAID = 200
+"""Letters of a wrong class mix that an error repeats."""
+
+
+def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> NDArray[Any]:
+    r"""Bayes' rule: p(c | x) at the class mix ``new``, from p(c | x) at the class mix ``old``.
+
+    .. math:: p_\mathrm{new}(c \mid x) \propto p_\mathrm{old}(c \mid x) \, \frac{\mathrm{new}_c}{\mathrm{old}_c}
+
+    Args:
+        probabilities: (rows, classes), or (rows, attributes, 2).
+        old, new: one share a class, (classes,) or (attributes, 2); of any scale. A class of the old share 0 keeps
+            the probability 0, for nothing is known of it; a row which names no other class is given ``new``.
+
+    >>> move_prior([[0.5, 0.5]], old=[0.5, 0.5], new=[0.9, 0.1])
+    array([[0.9, 0.1]])
+    """
+    given = np.asarray(probabilities, dtype=np.float64)
+    before, after = class_shares(old, given.shape[1:], name="old"), class_shares(new, given.shape[1:])
+    moved = given * np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+    total = moved.sum(-1, keepdims=True)
+    return np.where(total > 0, moved / np.where(total > 0, total, 1), after)
+
+
+def estimate_prior(
+    probabilities: ArrayLike, *, old: ArrayLike, smoothing: float = 0.0, tolerance: float = 1e-8, iterations: int = 1000
+) -> NDArray[np.float64]:
+    """The class mix of samples without labels, from their probabilities at the class mix ``old``.
+
+    EM of Saerens, Latinne and Decaestecker (2002). Each step moves the probabilities to the mix found so far, as
+    :func:`move_prior` does, and takes their mean as the next mix, which never lowers the samples' likelihood
+    Σ ln Σ_c π_c p(c | x) / old_c. It is right where the mix alone has changed and not what the classes look like,
+    and no better than the probabilities are calibrated, each class against the others: a model that names one class
+    too often is taken for a mix with too much of it.
+
+    Args:
+        probabilities: (rows, classes), or (rows, attributes, 2).
+        old: the mix they were made for, one share a class, (classes,) or (attributes, 2); of any scale. A class of
+            share 0 was never seen: nothing is known of it, and its estimate is 0.
+        smoothing: samples of each class taken for granted. EM alone (0) gives rare classes the share 0 easily, and
+            probabilities moved there rule them out; 1 prevents that at little cost.
+        tolerance: stops once no share moves by more than this.
+        iterations: stops after so many steps at the latest.
+
+    Returns:
+        Shares that sum to 1, shaped as ``old``; ``new`` for :func:`move_prior`.
+
+    >>> estimate_prior([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], old=[0.5, 0.5]).round(3)
+    array([0.708, 0.292])
+    """
+    if not tolerance > 0 or iterations < 1 or not 0 <= smoothing < np.inf:
+        raise InvalidInputError(
+            f"tolerance and iterations must be above 0 and smoothing not below it, got {tolerance}, {iterations} and "
+            f"{smoothing}."
+        )
+    shape = np.shape(probabilities)
+    if len(shape) not in (2, 3) or shape[0] == 0 or (len(shape) == 3 and shape[2] != 2):
+        raise InvalidInputError(
+            f"probabilities must have the shape (rows, classes) or (rows, attributes, 2), of one row at least, got "
+            f"{shape}."
+        )
+    given = checked_probabilities(probabilities, shape)
+    shares = class_shares(old, shape[1:], name="old")
+    if given.ndim == 2:
+        return _mix(given, shares, smoothing, tolerance, iterations)
+    pairs = zip(given.swapaxes(0, 1), shares, strict=True)
+    return np.stack([_mix(column, share, smoothing, tolerance, iterations) for column, share in pairs])
+
+
+def _mix(
+    probabilities: NDArray[np.float64], old: NDArray[np.float64], smoothing: float, tolerance: float, iterations: int
+) -> NDArray[np.float64]:
+    """EM from the start ``old``; probabilities (rows, classes)."""
+    ratio = np.divide(probabilities, old, out=np.zeros_like(probabilities), where=old > 0)  # p(x | c) / p(x)
+    best = ratio.max(1)
+    if not bool((best > 0).any()):
+        raise InvalidInputError(
+            "old must give a share to a class that the probabilities name, which are 0 for every such class; pass "
+            "the mix that they were made for."
+        )
+    ratio = ratio[best > 0] / best[best > 0, None]  # a factor of a row changes nothing; a row of zeros says nothing
+    mix, added = old, smoothing * (old > 0)
+    for _ in range(iterations):
+        before, mix = mix, (mix * ((1 / (ratio @ mix)) @ ratio) + added) / (len(ratio) + added.sum())
+        if np.abs(mix - before).max() <= tolerance:
+            break
+    return np.asarray(mix / mix.sum())
+
+
+def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "target_prior") -> NDArray[Any]:
+    shares = np.asarray(prior, dtype=np.float64)
+    fits = shares.shape == shape and bool((np.isfinite(shares) & (shares >= 0)).all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = shares.sum(-1, keepdims=True)
+    if not fits or not bool(((total > 0) & np.isfinite(total)).all()):
+        text = str(np.asarray(prior).tolist())
+        said = text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
+        raise InvalidInputError(
+            f"{name} must hold one share a class, {shape}, none negative, with a finite sum above 0; got {said}."
+        )
+    return np.asarray(shares / total)

@@ -1,0 +1,183 @@
+"""Sets of labels that hold the true one as often as asked for, in every class by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.calibration.reliability import SMALLEST, checked_probabilities
+from equipoise.errors import InvalidInputError
+
+LEVEL = 0.9
+"""Of the sets that a run keeps of its held-out samples, and its report shows."""
+MOST_KEPT = 2000
+"""Scores kept of a class: of more, those at evenly spaced ranks, which widens a set by at most a 2,000th."""
+MOST_COUNTED = 2**53 // MOST_KEPT
+"""Calibration samples of a class that a file may claim, so that no rank overflows."""
+ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point, and 7 to a reader
+
+
+@dataclass(frozen=True)
+class ClassThresholds:
+    """How improbable the true class may look: split conformal prediction with each class calibrated on its own samples.
+
+    The score of a class for a sample is s = −ln p; the sets are those of 1 − p, but probabilities next to 0 and to 1
+    stay apart in single precision. The class is in the set where its score is at most the ⌈(n + 1)·level⌉-th smallest
+    of the n scores which its calibration samples gave it. Of new samples of the class, drawn as those were, a share of
+    at least ``level`` then gets a set with their class in it, and at most 1/(n + 1) (with the spacing of
+    ``MOST_KEPT``, 1/2,000) more where no scores are equal. This holds on average over the calibration samples drawn,
+    whatever the model and whatever the class mix: no class pays for another. Where n is too small for the level, the
+    class is in every set.
+
+    Args:
+        scores: (classes, kept) or (attributes, 2, kept), ascending, filled up with infinity.
+        counts: calibration samples n, (classes,) or (attributes, 2).
+
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> fitted = ClassThresholds.fit(p, [0, 0, 0, 1])
+    >>> fitted.thresholds(0.75).tolist()  # −ln 0.6 by three samples; one sample is too few
+    [0.5108256340026855, inf]
+    >>> fitted.never_ruled_out(0.75), fitted.sets([[0.7, 0.3]], 0.75)
+    (array([False,  True]), array([[ True,  True]]))
+    >>> bool((ClassThresholds.of_arrays(fitted.arrays()).counts == [3, 1]).all())
+    True
+    """
+
+    scores: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> "ClassThresholds":
+        """From samples that training has not seen.
+
+        Args:
+            probabilities: (rows, classes); for several labels of a 1, (rows, attributes), or (rows, attributes, 2).
+                At a balanced class mix, for no class should be handicapped; in double precision if at hand.
+            labels: places in the classes, (rows,); for several labels 0 and 1, (rows, attributes).
+
+        >>> fitted = ClassThresholds.fit([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
+        >>> fitted.sets([[0.7, 0.3], [0.5, 0.5]], level=0.5)
+        array([[ True, False],
+               [ True, False]])
+        """
+        y = np.asarray(labels)
+        given = _given(probabilities, y.ndim == 2)
+        size = given.shape[-1]
+        if y.shape != given.shape[:-1] or y.size == 0 or y.dtype.kind not in "biu":
+            raise InvalidInputError(
+                f"labels must be whole numbers, one for each of {given.shape[:-1]} answers and one at least, got "
+                f"{y.dtype} of shape {y.shape}."
+            )
+        if int(y.min()) < 0 or int(y.max()) >= size:
+            raise InvalidInputError(f"labels must lie between 0 and {size - 1}, got {y.min()} to {y.max()}.")
+        own = _scores(np.take_along_axis(given, y[..., None].astype(np.intp), -1)).ravel()
+        groups = (y + (size * np.arange(y.shape[1]) if y.ndim == 2 else 0)).ravel()
+        return cls._of(own, groups, given.shape[1:])
+
+    @classmethod
+    def _of(cls, own: NDArray[np.float32], groups: NDArray[Any], shape: tuple[int, ...]) -> "ClassThresholds":
+        counts = np.bincount(groups, minlength=int(np.prod(shape)))
+        parts = np.split(own[np.lexsort((own, groups))], counts.cumsum()[:-1])
+        table = np.full((len(counts), min(int(counts.max()), MOST_KEPT)), np.inf, dtype=np.float32)
+        for row, part in zip(table, parts, strict=True):
+            kept = min(len(part), MOST_KEPT)
+            row[:kept] = part[_rank(np.arange(kept), kept, len(part)) - 1] if kept else part
+        return cls(table.reshape(*shape, -1), counts.reshape(shape).astype(np.int64))
+
+    def thresholds(self, level: float) -> NDArray[np.float32]:
+        """The largest score −ln p with which a class is in a set at a ``level``, shaped as ``counts``; infinite where
+        it is in every set.
+        """
+        if not 0 < level < 1:
+            raise InvalidInputError(f"level must lie between 0 and 1, such as 0.9 for 90%, got {level}.")
+        n = self.counts
+        rank = np.ceil((n + 1) * level - ROUNDING).astype(np.int64).clip(1)
+        # The first column whose rank is not below: rank (column + 1)·n/kept, rounded up, as _rank says.
+        column = (rank - 1) * np.minimum(n, MOST_KEPT) // np.maximum(n, 1)
+        found = np.take_along_axis(self.scores, column.clip(max=self.scores.shape[-1] - 1)[..., None], -1)[..., 0]
+        return np.where(rank <= n, found, np.float32(np.inf))
+
+    def never_ruled_out(self, level: float) -> NDArray[np.bool_]:
+        """Classes with too few calibration samples for the ``level``, (classes,); attributes where one answer has."""
+        infinite = np.isinf(self.thresholds(level))
+        return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
+
+    def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """Which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
+
+        A set is never empty, as it always has the class that is named. Without it a set would be empty where the
+        thresholds alone rule every class out, which happens most where the model is better than the level. Sets only
+        grow by this, so coverage is still at least the level, and they still grow with the level.
+
+        Args:
+            probabilities: as for :meth:`fit`, at the same class mix.
+            level: share of each class's samples whose set is to hold their class; below 1.
+            named: the class that is predicted for each sample, a place, (rows,), or 0 and 1, (rows, attributes); None
+                takes the most probable one.
+        """
+        given = _given(probabilities, self.counts.ndim == 2)
+        if given.shape[1:] != self.counts.shape:
+            raise InvalidInputError(
+                f"probabilities must be of the {self.counts.shape} classes calibrated, got {given.shape[1:]}."
+            )
+        found = np.asarray(_scores(given) <= self.thresholds(level))
+        places = given.argmax(-1) if named is None else np.asarray(named)
+        np.put_along_axis(found, places[..., None], True, -1)
+        return found
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What to keep in a file, by name."""
+        return {"conformal_scores": self.scores, "conformal_counts": self.counts}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ClassThresholds":
+        """From :meth:`arrays`, which may come from anywhere."""
+        scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
+        fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0
+        fits = fits and (scores.ndim == 2 or scores.shape[1] == 2) and scores.dtype == np.float32
+        if fits and counts.dtype == np.int64 and bool(((counts >= 0) & (counts <= MOST_COUNTED)).all()):
+            kept = np.minimum(counts, MOST_KEPT)
+            real = np.arange(scores.shape[-1]) < kept[..., None]
+            padded = np.where(real, scores, np.float32(np.inf))
+            whole = kept.max() == scores.shape[-1] and bool((scores == padded).all()) and bool((scores >= 0).all())
+            if whole and bool(np.isfinite(scores[real]).all()) and bool((scores[..., 1:] >= scores[..., :-1]).all()):
+                return cls(scores, counts)
+        raise InvalidInputError("the conformal scores of the model are damaged or of another version; train anew.")
+
+
+def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where more than one class remains possible: (rows,), or of each attribute, (rows, attributes).
+
+    >>> unanswered(np.array([[True, False], [True, True]]))
+    array([False,  True])
+    """
+    return np.asarray(sets.sum(-1) > 1)
+
+
+def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The same of whole samples: with attributes, where any of them is open. (rows,)."""
+    left = unanswered(sets)
+    return np.asarray(left.any(1) if left.ndim == 2 else left)
+
+
+def _rank(column: NDArray[np.intp], kept: int, count: int) -> NDArray[np.intp]:
+    """Rank, from 1, of the score in each column: all of them, or evenly spaced with the largest among them."""
+    return -(-(column + 1) * count // kept)
+
+
+def _scores(probabilities: NDArray[np.float64]) -> NDArray[np.float32]:
+    """−ln p, finite; rounded for calibration and for new samples alike, so that what was equal stays equal."""
+    return np.asarray(-np.log(probabilities.clip(SMALLEST, 1)) + 0.0, dtype=np.float32)
+
+
+def _given(probabilities: ArrayLike, several: bool) -> NDArray[np.float64]:
+    """Checked; a pair for each attribute where only its 1 is given."""
+    shape = np.shape(probabilities)
+    if len(shape) != 2 and not (several and len(shape) == 3 and shape[2] == 2):
+        wanted = "(rows, attributes) or (rows, attributes, 2)" if several else "(rows, classes)"
+        raise InvalidInputError(f"probabilities must have the shape {wanted}, got {shape}.")
+    one = several and len(shape) == 2
+    p = checked_probabilities(probabilities, shape, sums_to_one=not one)
+    return np.stack((1 - p, p), axis=-1) if one else p

@@ -1,0 +1,238 @@
+"""Images on disk that look like one array, decoded when they are asked for."""
+
+import ctypes
+import functools
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError, decode_image
+from equipoise.data.images.name_table import FileTable, Paths
+from equipoise.errors import InvalidInputError
+from equipoise.resources import cores, free_memory
+
+Progress = Callable[[int, int], None]  # done, all
+
+SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
+ROWS_AT_ONCE = 256
+MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
+LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
+
+
+class Images:
+    """Image files as an array (images, channels, height, width) of uint8, read by indexing.
+
+    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk.
+
+    Args:
+        root: the folder of the files.
+        names: the files, from ``root``.
+        size: height and width.
+        channels: 1 (grey) or 3 (RGB).
+        fit: how an image gets its size, as in :func:`~equipoise.data.images.decode_image`.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        names: Sequence[str],
+        *,
+        size: Size,
+        channels: int,
+        fit: Fit = "crop",
+    ) -> None:
+        self._start(FileTable.of(root, names), size, channels, fit)
+
+    @classmethod
+    def of_table(cls, table: FileTable, *, size: Size, channels: int, fit: Fit = "crop") -> "Images":
+        """Images of files that are known already."""
+        images = cls.__new__(cls)
+        images._start(table, size, channels, fit)
+        return images
+
+    def _start(self, table: FileTable, size: Size, channels: int, fit: Fit) -> None:
+        if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
+            raise InvalidInputError(f"size must be (height, width) and channels 1 or 3, got {size} and {channels}.")
+        self.table = table
+        self.size: Size = (int(size[0]), int(size[1]))
+        self.channels, self.fit = channels, fit
+        self.skipped: tuple[tuple[str, str], ...] = ()  # files a reader left out, and why
+        self._rows: NDArray[np.intp] = np.arange(len(table))
+        self._decoded: Pixels | None = None  # all rows of the table
+        self._places: NDArray[np.intp] | None = None  # where a row of the table lies in _decoded
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return (len(self._rows), self.channels, *self.size)
+
+    @property
+    def dtype(self) -> np.dtype[np.uint8]:
+        return np.dtype(np.uint8)
+
+    @property
+    def ndim(self) -> int:
+        return 4
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all images, decoded."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def paths(self) -> Paths:
+        """The files, in order."""
+        return Paths(self.table, self._rows)
+
+    @property
+    def names(self) -> list[str]:
+        """The files from their root, in order."""
+        return [self.table.name(int(row)) for row in self._rows]
+
+    @property
+    def digests(self) -> NDArray[np.uint8] | None:
+        """A hash of each file's content, (images, 16), when the files were checked."""
+        return None if self.table.digests is None else self.table.digests[self._rows]
+
+    @property
+    def is_cached(self) -> bool:
+        return self._decoded is not None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        where = "in memory" if self.is_cached else "on disk"
+        return f"Images({self.shape[0]} × {self.channels} × {self.size[0]} × {self.size[1]}, {where})"
+
+    def __getitem__(self, rows: Any) -> Pixels:
+        """Pixels of one row (channels, height, width), or of several (rows, channels, height, width)."""
+        if isinstance(rows, list) and not rows:
+            rows = slice(0)  # an empty list has no type of its own
+        chosen = self._rows[rows if isinstance(rows, slice) else np.asarray(rows)]
+        if chosen.ndim == 0:
+            single: Pixels = self._decode(np.atleast_1d(chosen))[0]
+            return single
+        if chosen.ndim != 1:
+            raise InvalidInputError(
+                f"images are indexed by one list of rows, got an index of {chosen.ndim} dimensions."
+            )
+        return self._decode(chosen)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("images on disk cannot be an array without a copy.")
+        whole = self._decode(self._rows)
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+    def take(self, rows: ArrayLike) -> "Images":
+        """The given rows, in the given order; nothing is decoded."""
+        part = self._copy()
+        part._rows = self._rows[np.asarray(rows, dtype=np.intp)]
+        return part
+
+    def fingerprint(self) -> str:
+        """Changes when a file's name or content does, or the way it is decoded.
+
+        Of files that were not checked the content is not known, but their place, size and times are: a copy of them
+        elsewhere has another fingerprint.
+        """
+        return self._decoded_as(self.table.key(self._rows))
+
+    def content_key(self) -> str:
+        """The same for the same files wherever they lie and whenever they were written there: by their names, and
+        their content when they were checked, else their sizes; and by the way they are decoded."""
+        return self._decoded_as(self.table.content_key(self._rows))
+
+    def _decoded_as(self, key: "hashlib.blake2b") -> str:
+        key.update(f"{self.size} {self.channels} {self.fit}".encode())
+        return key.hexdigest()
+
+    def cached(self, limit_bytes: int | None = None, *, progress: Progress | None = None) -> "Images":
+        """These images decoded into memory, if they fit into ``limit_bytes`` (a quarter of the free memory); else
+        these images, on disk as they were."""
+        limit = free_memory() // SHARE_OF_MEMORY if limit_bytes is None else limit_bytes
+        if self.is_cached or self.nbytes > limit:
+            return self
+        decoded = np.empty(self.shape, dtype=np.uint8)
+        for start in range(0, len(self), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            decoded[rows] = self._decode(self._rows[rows])
+            if progress:
+                progress(min(start + ROWS_AT_ONCE, len(self)), len(self))
+        kept = self._copy()
+        kept._places = np.full(len(self.table), -1, dtype=np.intp)
+        kept._places[self._rows] = np.arange(len(self))
+        kept._decoded = decoded
+        return kept
+
+    def _copy(self) -> "Images":
+        """Another object on the same files and the same memory."""
+        other = Images.__new__(Images)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def _decode(self, rows: NDArray[np.intp]) -> Pixels:
+        if self._decoded is not None and self._places is not None:
+            return self._decoded[self._places[rows]]
+        out = np.empty((len(rows), self.channels, *self.size), dtype=np.uint8)
+
+        def one(place: int) -> None:
+            out[place] = self._decode_file(int(rows[place]))
+
+        if _in_worker():
+            steady_heap()
+        threads = _threads(self.table.sizes[rows])
+        if threads == 1:
+            for place in range(len(rows)):
+                one(place)
+        else:  # a pool of its own: threads that outlive the call would trouble a later fork
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(one, range(len(rows))))
+        return out
+
+    def _decode_file(self, row: int) -> Pixels:
+        path = self.table.path(row)
+        try:
+            return decode_image(path, size=self.size, channels=self.channels, fit=self.fit)
+        except UnreadableImageError as error:
+            raise UnreadableImageError(
+                f"{path!r} was there at the start but cannot be read now ({error.reason}); restore it, or start again "
+                "so that it is left out.",
+                reason=error.reason,
+                passing=error.passing,
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the cache: a process that is started anew reads the files; one that is forked shares the memory."""
+        return self.__dict__ | {"_decoded": None, "_places": None}
+
+
+def _in_worker() -> bool:
+    return multiprocessing.parent_process() is not None
+
+
+@functools.cache
+def steady_heap() -> bool:
+    """Tell this process's allocator to map every block of an image's size and give it back when it is freed.
+
+    glibc raises that bound by itself once such a block is freed; images of all sizes then leave gaps between each
+    other which the next one does not fit into, and a worker grows by hundreds of megabytes without a leak. Only a
+    loader's worker is told: the main process's allocator is not ours to set. False where there is no glibc.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES))
+
+
+def _threads(sizes: NDArray[np.int64]) -> int:
+    if _in_worker() or len(sizes) < 2 or sizes.mean() < LARGE_FILE:  # a worker: the others have the other cores
+        return 1
+    return min(4, cores(), len(sizes))

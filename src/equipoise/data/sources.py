@@ -1,0 +1,194 @@
+"""One door for whatever a user points at: a table, an image folder, an archive of one, or a known set by its name."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+
+NOT_TEXT = (".npz", ".parquet", ".pq")
+"""Tables whose column names are not in their first line."""
+
+
+class NamedSets:
+    """Data sets that can be opened by name: none, until a floor above offers some.
+
+    >>> "mnist" in NamedSets()
+    False
+    """
+
+    def __init__(self) -> None:
+        self._names: Collection[str] = ()
+        self._find: Callable[..., Samples] | None = None
+
+    def offer(self, names: Collection[str], find: Callable[..., Samples]) -> None:
+        """Make every name of ``names`` known, now and later; ``find(name, size=, check=, progress=)`` opens one."""
+        self._names, self._find = names, find
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def open(self, name: str, **options: Any) -> Samples:
+        """Read the set of that name."""
+        assert self._find is not None
+        return self._find(name, **options)
+
+
+NAMED_SETS = NamedSets()
+
+
+def open_data(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    labels: str | Path | None = None,
+    group: str | None = None,
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Samples:
+    """Read the samples that ``source`` names.
+
+    Args:
+        source: a CSV, Parquet or npz file, a folder or archive of images, or a name of :data:`NAMED_SETS`.
+        target: the column of a table with the label, or several 0/1 columns with commas between.
+        labels: a table of ``file,label`` for images that are not sorted into folders.
+        group: the column whose equal values belong together.
+        size: the side of the square that images are brought to, or (height, width); None chooses it.
+        channels: 1 for grey, 3 for colour; None chooses it.
+        progress: told how many images of how many have been looked at.
+    """
+    from equipoise.data.images import read_images
+    from equipoise.data.tables import read_table
+    from equipoise.storage.archives import is_archive
+
+    path = Path(source)
+    size = (size, size) if isinstance(size, int) else size
+    if not path.exists():
+        _refuse_unknown(source, target=target, labels=labels, group=group)
+        return NAMED_SETS.open(str(source), size=size, check=True, progress=progress)
+    if path.is_dir() or is_archive(path):
+        images = read_images(
+            path,
+            labels=labels,
+            target=target,
+            group=group,
+            size=size,
+            channels=channels,
+            progress=progress,
+        )
+        return images if group is None else _divisible(images, group)
+    _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
+    samples = read_table(path, target=target)
+    return samples if group is None else _divisible(grouped(samples, group), group)
+
+
+def check_source(
+    source: str | Path, *, target: str | None = None, labels: str | Path | None = None, group: str | None = None
+) -> None:
+    """Refuse at once what :func:`open_data` would refuse after long imports: a wrong path, or a name of no column.
+
+    Args:
+        source, target, labels, group: as for :func:`open_data`.
+    """
+    from equipoise.data.delimited import find_layout
+    from equipoise.data.target_name import check_columns, choose_target
+    from equipoise.storage.archives import is_archive
+
+    path = Path(source)
+    if not path.exists():
+        _refuse_unknown(source, target=target, labels=labels, group=group)
+    elif path.is_dir() or is_archive(path):
+        if labels is not None and not Path(labels).expanduser().exists():
+            raise InvalidInputError(f"{labels} does not exist; check the path.")
+    else:
+        _refuse(f"{path.name} is a file, not a folder of images", labels=labels)
+        if path.suffix.lower() in NOT_TEXT or not path.is_file():  # nothing is taken out of a pipe beforehand
+            return
+        header = find_layout(path).header
+        check_columns(header, str(path))
+        chosen = choose_target(header, target, str(path))
+        if group is not None:
+            check_group(group, [name for name in header if name not in chosen])
+
+
+def _refuse_unknown(source: str | Path, **options: object) -> None:
+    """Refuse a name that is neither a file nor a known set, and options that a known set does not take."""
+    if str(source) not in NAMED_SETS:
+        known = ", ".join(NAMED_SETS)
+        images = f"a folder of images, or one of {known}" if known else "or a folder of images"
+        raise InvalidInputError(f"there is no file or folder {str(source)!r}; give a table, {images}.")
+    _refuse(f"{source} is a known set with labels of its own", **options)
+
+
+def check_group(group: str, columns: list[str]) -> None:
+    """Refuse a group that is not among the columns."""
+    if group not in columns:
+        raise InvalidInputError(
+            f"group must be a column of the table other than the target, got {group!r}; there are {', '.join(columns)}."
+        )
+
+
+def _refuse(why: str, **options: object) -> None:
+    """An option that would have no effect is a mistake of which the user must hear."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInputError(f"{why}, so {name} has no meaning here; leave it out.")
+
+
+def grouped(samples: Samples, group: str) -> Samples:
+    """A column taken out of the table as the groups: who a row belongs to is nothing to learn from."""
+    if not hasattr(samples.x, "columns"):
+        raise InvalidInputError(
+            f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."
+        )
+    check_group(group, [str(name) for name in samples.x.columns])
+    groups, missing = _group_names(samples.x[group])
+    note = f"{missing} of {len(groups)} rows have no value in the group column {group!r}: each is a group of its own."
+    return replace(
+        samples,
+        x=samples.x.drop(columns=group),
+        groups=groups,
+        notes=(*samples.notes, note) if missing else samples.notes,
+    )
+
+
+def _divisible(samples: Samples, group: str) -> Samples:
+    """Refuse groups that leave nothing to hold out; say where they divide nothing."""
+    if samples.partition is not None:  # divided already
+        return samples
+    groups, places = np.unique(np.asarray(samples.groups), return_inverse=True)
+    if len(groups) == 1:
+        raise InvalidInputError(
+            f"all rows have the group {str(groups[0])!r} in the column {group!r}, so nothing can be held out; name "
+            "another column, or leave group out."
+        )
+    labels = np.asarray(samples.y)
+    classes, codes = np.unique(labels.astype(str), return_inverse=True) if labels.ndim == 1 else ((), places)
+    if len(classes) == len(groups) == len(np.unique(np.stack([codes, places]), axis=1).T):
+        raise InvalidInputError(
+            f"the group column {group!r} is the class under other names, so each class would be held out whole or not "
+            "at all; name the column of the person or place that rows share, or leave group out."
+        )
+    if len(groups) < len(samples):
+        return samples
+    note = f"every row has a value of its own in the group column {group!r}: rows are divided as without groups."
+    return replace(samples, notes=(*samples.notes, note))
+
+
+def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
+    """A name a row, and how many rows had none."""
+    from equipoise.data.column_values import as_words, without_blanks
+
+    words = as_words(without_blanks(column))
+    unknown = words.isna().to_numpy()
+    given = [f"(no group, row {row})" if unknown[row - 1] else word for row, word in enumerate(words, start=1)]
+    return np.array(given, dtype=np.str_), int(unknown.sum())

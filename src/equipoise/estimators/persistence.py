@@ -1,0 +1,209 @@
+"""A model on disk: weights as safetensors, everything else as JSON. Nothing in it can run code."""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.scaling import Scaling
+from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
+from equipoise.losses import ClassVectorLoss
+from equipoise.storage.files import DiskFullError, read_plain, write_atomically
+from equipoise.storage.limits import load_tensors, parse_json
+from equipoise.storage.schema import MODEL, check
+from equipoise.tensors import not_finite
+from equipoise.training.checkpoint_file import of_prefix, with_prefix
+from equipoise.training.recipe import Recipe
+from equipoise.training.settings import is_whole
+
+FORMAT = 1
+TENSORS, RECORD = "model.safetensors", "model.json"
+OWN = ("prior", "uncertainty")
+KINDS = (torch.float32, torch.float64, torch.int64)
+"""Of tensors beside the network, which are reckoned with."""
+LARGEST_RECORD = 2**28
+"""Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
+MOST_UNAIMED_CLASSES = 2_000
+"""Classes of a model saved without the prior its loss aims at; finding it takes memory for each pair of classes."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Everything a fitted estimator needs to predict again."""
+
+    parameters: dict[str, Any]
+    custom_backbone: bool
+    classes: NDArray[Any]
+    recipe: Recipe
+    features: int
+    columns: int
+    column_names: list[str] | None
+    history: dict[str, Any]
+    network: dict[str, Tensor]
+    calibrated: Calibrated
+    uncertainty: Tensor | None
+
+
+def save_model(folder: Path, model: SavedModel) -> None:
+    """Write both files, each whole or not at all."""
+    wrong = not_finite(model.network)
+    if wrong is not None:
+        raise InvalidStateError(
+            f"the network has NaN or infinity in {wrong!r}, so it was not saved; train with a smaller learning rate."
+        )
+    tensors = with_prefix("network", model.network) | with_prefix("calibrated", model.calibrated.tensors())
+    if model.uncertainty is not None:
+        tensors["uncertainty"] = model.uncertainty
+    classes, class_type = labels_to_json(model.classes)
+    record = {
+        "format": FORMAT,
+        "parameters": model.parameters,
+        "custom_backbone": model.custom_backbone,
+        "classes": classes,
+        "class_type": class_type,
+        "recipe": dataclasses.asdict(model.recipe),
+        "features": model.features,
+        "columns": model.columns,
+        "column_names": model.column_names,
+        "history": model.history,
+    }
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / TENSORS, safetensors.torch.save(plain))
+        write_atomically(folder / RECORD, json.dumps(record, indent=1).encode())
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{folder} cannot hold a model ({error}); choose a folder to write in.") from error
+
+
+def load_model(folder: Path) -> SavedModel:
+    """Read both files, checked field by field."""
+    path = folder / RECORD
+    try:
+        record = parse_json(read_plain(path, most_bytes=LARGEST_RECORD))
+        tensors = load_tensors(folder / TENSORS)
+    except OSError as error:
+        raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
+    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidInputError(f"{folder} holds a damaged model ({reason}); save it again.") from error
+    _check_record(path, record)
+    told = record["recipe"].get("classes")
+    if is_whole(told) and told != len(record["classes"]):  # before a recipe builds anything with so many
+        raise _wrong_labels(folder)
+    try:
+        recipe = Recipe(**record["recipe"])
+    except (TypeError, EquipoiseError) as error:
+        raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
+    classes = labels_from_json(record["classes"], record["class_type"])
+    if classes.shape != (recipe.classes,):
+        raise _wrong_labels(folder)
+    try:
+        calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
+    except EquipoiseError as error:
+        raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
+    _check_sizes(folder, record, recipe, of_prefix("network", tensors))
+    wrong = not_finite(of_prefix("network", tensors))
+    if wrong is not None:
+        raise InvalidInputError(f"{folder / TENSORS} holds NaN or infinity in {wrong!r}; train the model again.")
+    return SavedModel(
+        parameters=record["parameters"],
+        custom_backbone=record["custom_backbone"],
+        classes=classes,
+        recipe=recipe,
+        features=record["features"],
+        columns=record["columns"],
+        column_names=record["column_names"],
+        history=record["history"],
+        network=of_prefix("network", tensors),
+        calibrated=calibrated,
+        uncertainty=tensors.get("uncertainty"),
+    )
+
+
+def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors that a model is calibrated by. One saved before there was calibration has its prior alone."""
+    found = of_prefix("calibrated", tensors)
+    for name, tensor in (tensors | found).items():
+        if (name in found or name in OWN) and tensor.dtype not in KINDS:
+            raise InvalidInputError(f"the tensor {name!r} is of the type {tensor.dtype}; save the model again.")
+    if not found and "prior" in tensors:
+        scaling = Scaling.none(recipe.class_shape)
+        found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
+    if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
+        if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
+            raise InvalidInputError(
+                f"it does not say what prior its loss aims at for {recipe.classes:,} classes; train it again."
+            )
+        found["aimed"] = Calibrated.of_loss(_saved_head(recipe, tensors), found["prior"]).aimed
+    return found
+
+
+def _wrong_labels(folder: Path) -> InvalidInputError:
+    return InvalidInputError(f"{folder} holds a damaged model: its labels are not those of its recipe; save it again.")
+
+
+def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
+    """Build a head with the class values of a saved one (counts, weights, margins), without its class vectors."""
+    head = recipe.head(torch.ones(recipe.class_shape), features=1)
+    for name, own in head.named_buffers():
+        kept = tensors.get(f"network/head.{name}")
+        if kept is not None and kept.shape == own.shape:
+            own.copy_(kept)
+    return head
+
+
+def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:
+    """The sizes a network would be built with are those of its tensors: a wrong number must not fill the memory."""
+    wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record["features"])}
+    if not record["custom_backbone"]:
+        wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
+    for name, shape in wanted.items():
+        if name not in network or tuple(network[name].shape) != shape:
+            raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
+    for name in ("backbone", "run_dir"):  # the one could be anything, the other any folder to write to
+        if name in record["parameters"]:
+            raise InvalidInputError(f"{folder / RECORD} names a {name} among its parameters; it was not written so.")
+
+
+def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
+    """Labels as JSON, and the type of the array they came from."""
+    values = classes.tolist()
+    if classes.dtype.kind not in "iufbUO" or any(not isinstance(value, str | int | float) for value in values):
+        raise InvalidInputError(f"labels of type {classes.dtype} cannot be saved; use strings, numbers or booleans.")
+    return values, "O" if classes.dtype.kind == "O" else classes.dtype.str
+
+
+def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
+    """The inverse of :func:`labels_to_json`."""
+    try:
+        if class_type.lstrip("<>|=").startswith("a"):  # an old name of bytes, of which NumPy warns
+            raise TypeError(f"the type {class_type!r}")
+        kind = np.dtype(class_type)
+        if kind.kind not in "iufbUO":
+            raise TypeError(f"a type of kind {kind.kind!r}")
+        if kind.kind == "U":  # as long as the labels: a file may claim millions of letters for each
+            kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
+        return np.array(values, dtype=kind)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{RECORD} names labels of a type that is not read: {error}.") from error
+
+
+def _check_record(path: Path, record: Any) -> None:
+    if not isinstance(record, dict):
+        raise InvalidInputError(f"{path} must hold an object in braces; save the model again.")
+    check(record, MODEL, path, remedy="it was not written by equipoise")
+    if record["format"] != FORMAT:
+        raise InvalidInputError(f"{path} has format {record['format']}, this version reads {FORMAT}; update equipoise.")

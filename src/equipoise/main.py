@@ -1,0 +1,144 @@
+"""The command line: the commands of the application and of the paper, put together."""
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from equipoise import __version__
+from equipoise.__main__ import INTERRUPTED
+from equipoise.app.cli.compare import compare
+from equipoise.app.cli.data import data
+from equipoise.app.cli.demo import demo
+from equipoise.app.cli.evaluate import evaluate
+from equipoise.app.cli.export import export
+from equipoise.app.cli.inspect import inspect
+from equipoise.app.cli.predict import predict
+from equipoise.app.cli.printing import shown
+from equipoise.app.cli.report import report
+from equipoise.app.cli.train import train
+from equipoise.data.sources import NAMED_SETS
+from equipoise.errors import EquipoiseError
+from equipoise.paper.cli.faces import faces
+from equipoise.paper.cli.fetch import fetch
+from equipoise.paper.cli.reproduce import reproduce
+from equipoise.paper.cli.verify import verify
+from equipoise.paper.sets import DATASETS, find_set
+
+MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
+"""What torch says, here and in a worker of a loader; it has no class for it."""
+
+
+class Commands(TyperGroup):
+    """Commands whose interruption has a code of its own, instead of the word "Aborted"."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            _say(str(stop) or "stopped before it was finished.")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    name="equipoise",
+    cls=Commands,
+    help="Learning from imbalanced data: uncertainty decides how much room each class and sample gets.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where in the program an error comes from; after any command.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+for command in (demo, train, evaluate, predict, inspect, report, export, compare, reproduce, verify):
+    app.command()(command)
+data.command()(fetch)
+app.add_typer(data, name="data")
+app.add_typer(faces, name="faces")
+NAMED_SETS.offer(DATASETS, find_set)
+
+
+def main() -> None:
+    """Run the command line; what equipoise refuses is one sentence on standard error and exit code 1."""
+    if sys.stdout is None:
+        _end("standard output is closed; open it or send it to a file.")
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    try:
+        app(args=[argument for argument in arguments if argument != "--debug"])
+    except Exception as error:
+        if debug:
+            raise
+        if _interrupted(error):
+            raise KeyboardInterrupt from error
+        _end(_sentence(error))
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Tell whether Ctrl-C is behind an error: an extension module that it stops in its import raises another one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _sentence(error: Exception) -> str:
+    """What a person can do about an error; one that is not foreseen names itself."""
+    if isinstance(error, EquipoiseError):
+        return str(error)
+    if _memory_ran_out(error):
+        return (
+            "memory ran out, and what was finished before is kept; close other programs, or take fewer --jobs, a "
+            "smaller --batch-size or --size, or less data."
+        )
+    if isinstance(error, OSError) and error.filename is None:  # the output, not a file of its own
+        with suppress(OSError):  # what is left in the buffer goes nowhere, or Python fails again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # `| head` has seen enough
+            sys.exit(1)
+        return f"the output could not be written: {error.strerror or error}; make room or send it elsewhere."
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}; check the path and its rights."
+    said = " ".join(str(error).split()) or "no reason was given"
+    return f"something went wrong that equipoise did not foresee ({type(error).__name__}: {said}); --debug shows where."
+
+
+def _memory_ran_out(error: Exception) -> bool:
+    """Python's own error, the system's, or one of torch's."""
+    if isinstance(error, RuntimeError):
+        return any(said in str(error) for said in MEMORY_RAN_OUT)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+
+
+def _end(message: str) -> NoReturn:
+    _say(message, "[red]error:[/red] ")
+    sys.exit(1)
+
+
+def _say(message: str, before: str = "") -> None:
+    with suppress(OSError):  # standard error may be gone as well
+        Console(stderr=True).print(f"{before}{shown(message)}", highlight=False, soft_wrap=True)

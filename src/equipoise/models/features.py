@@ -1,0 +1,160 @@
+"""Features of many images from a frozen backbone, computed once and kept on disk."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from equipoise.errors import InvalidInputError
+from equipoise.models.feature_store import FeatureStore
+from equipoise.models.replica import eval_replica
+from equipoise.storage.cache import cache_folder
+
+Progress = Callable[[int, int], None]
+"""Called with (images done, images in all)."""
+PROBE = 2
+CLOSE = 1e-3
+
+
+class ImageSource(Protocol):
+    """What :func:`extract_features` needs of images: an array of them, or :class:`equipoise.data.images.Images`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any) -> Any: ...
+
+
+def extract_features(
+    images: ImageSource,
+    backbone: nn.Module,
+    *,
+    cache: str | Path | Literal[False] | None = None,
+    batch_size: int = 100,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """Features (images, D) of the backbone in evaluation mode, from the cache where they have been computed before.
+
+    They are found again by the bytes of the weights, the layers and their settings, and the content of the images; of
+    images on disk, the content that their files had when they were checked, or where they were not, the files' place,
+    sizes and times, so that nothing is read to look the features up.
+    An interrupted extraction goes on where it stopped, bit for bit as if it had not; of two processes at the same
+    features, one waits for the other. Features on disk are memory-mapped: changes to them stay in memory.
+
+    Args:
+        images: uint8, (images, channels, height, width), or images on disk.
+        backbone: images -> features; its mode does not matter, and is left as it is.
+        cache: a folder; None takes ``cache_folder() / "features"``, False keeps nothing.
+        batch_size: images at a time; smaller takes less memory, and the same features come out but for rounding.
+        progress: called after each batch.
+
+    >>> from equipoise.models import image_backbone
+    >>> images = np.zeros((5, 1, 28, 28), dtype=np.uint8)
+    >>> features = extract_features(images, image_backbone("lenet", frozen=True), cache=False)
+    >>> features.shape, features.dtype
+    ((5, 500), dtype('float32'))
+    """
+    _check(images, batch_size)
+    backbone = eval_replica(backbone)
+    width = _features_of(images, np.arange(1), backbone).shape[1]
+    if cache is False:
+        found = np.empty((len(images), width), dtype=np.float32)
+        for rows, features in _batches(images, backbone, 0, batch_size):
+            found[rows] = features
+            _tell(progress, rows, len(images))
+        return found
+    folder = cache_folder() / "features" if cache is None else Path(cache)
+    with FeatureStore(folder, _key(images, backbone), shape=(len(images), width)) as store:
+        if store.complete and not _agrees(store, images, backbone):
+            store.clear()
+        _tell(progress, slice(store.rows), len(images))
+        if not store.complete:
+            for rows, features in _batches(images, backbone, store.rows, batch_size):
+                store.append(features)
+                _tell(progress, rows, len(images))
+            store.finish()
+        return store.open()
+
+
+def _check(images: ImageSource, batch_size: int) -> None:
+    shape = getattr(images, "shape", ())
+    if len(shape) != 4 or np.dtype(images.dtype) != np.uint8 or not len(images):
+        raise InvalidInputError(
+            "images must be uint8, (images, channels, height, width), and one at least, got "
+            f"{getattr(images, 'dtype', type(images).__name__)} of shape {tuple(shape)}."
+        )
+    if batch_size < 1:
+        raise InvalidInputError(f"batch_size must be at least 1, got {batch_size}.")
+
+
+@torch.inference_mode()
+def _features_of(images: ImageSource, rows: NDArray[np.intp], backbone: nn.Module) -> NDArray[np.float32]:
+    return _forward(np.asarray(images[rows]), backbone)
+
+
+@torch.inference_mode()
+def _forward(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.float32]:
+    weight = next(backbone.parameters(), None)
+    batch = torch.from_numpy(np.ascontiguousarray(pixels))
+    features = backbone(batch if weight is None else batch.to(weight.device))
+    if features.ndim != 2 or len(features) != len(pixels):
+        raise InvalidInputError(f"the backbone must give (images, features), got the shape {tuple(features.shape)}.")
+    found: NDArray[np.float32] = features.to("cpu", torch.float32).numpy()
+    if not np.isfinite(found).all():
+        raise InvalidInputError("the backbone gave features that are not finite; check its weights.")
+    return found
+
+
+def _batches(
+    images: ImageSource, backbone: nn.Module, start: int, batch_size: int
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Batches from row ``start`` on; the next one is read, and decoded, while one is computed."""
+    parts = [slice(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(images.__getitem__, parts[0]) if parts else None
+        for number, rows in enumerate(parts):
+            assert coming is not None
+            pixels = coming.result()
+            coming = reader.submit(images.__getitem__, parts[number + 1]) if number + 1 < len(parts) else None
+            yield rows, _forward(pixels, backbone)
+
+
+def _tell(progress: Progress | None, rows: slice, total: int) -> None:
+    if progress is not None:
+        progress(rows.stop, total)
+
+
+def _agrees(store: FeatureStore, images: ImageSource, backbone: nn.Module) -> bool:
+    """Whether the backbone still gives the stored features: its code may have changed where its layers did not."""
+    stored = store.open()
+    now = _features_of(images, np.arange(min(PROBE, len(images))), backbone)
+    scale = float(np.abs(now).max()) + np.finfo(np.float32).tiny
+    return bool((np.abs(stored[: len(now)] - now) <= CLOSE * scale).all())
+
+
+def _key(images: ImageSource, backbone: nn.Module) -> str:
+    """What the features depend on, as one name: the weights' bytes, the layers' settings, the images' content."""
+    digest = hashlib.blake2b(digest_size=20)
+    digest.update(f"{type(backbone).__qualname__} {backbone!r}".encode())
+    for name, tensor in backbone.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    digest.update(f"images {tuple(images.shape)}".encode())
+    fingerprint = getattr(images, "fingerprint", None)
+    if fingerprint is not None:
+        digest.update(fingerprint().encode())
+    else:
+        for first in range(0, len(images), 4096):
+            digest.update(np.ascontiguousarray(images[first : first + 4096]).data)
+    return digest.hexdigest()

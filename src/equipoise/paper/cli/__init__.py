@@ -1,0 +1,1 @@
+"""The commands of the paper: ``reproduce``, ``faces align`` and ``verify``."""

@@ -1,0 +1,92 @@
+"""``equipoise faces``: images of people made ready for recognition."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.app.cli.options import AsJson, Quiet
+from equipoise.app.cli.printing import ConsoleWatcher, print_json
+from equipoise.app.defused import printable
+from equipoise.errors import InvalidInputError
+
+faces = typer.Typer(help="Find and align faces.", no_args_is_help=True)
+
+
+class Chosen(str, Enum):
+    """Which of several faces."""
+
+    centre = "centre"
+    largest = "largest"
+
+
+@faces.callback()
+def group() -> None:
+    """Find and align faces."""
+
+
+@faces.command()
+def align(
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="A folder of images, or an archive of one; folders in it are kept.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="DST", help="A new folder, or that of an interrupted run.")],
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of pnet.pt, rnet.pt, onet.pt; default $EQUIPOISE_MTCNN, else an installed facenet-pytorch."
+        ),
+    ] = None,
+    min_face: Annotated[
+        float,
+        typer.Option(min=0.001, max=1.0, help="Smallest face looked for, as a share of the image's shorter side."),
+    ] = 0.1,
+    choose: Annotated[
+        Chosen, typer.Option(help="Which of several faces: the largest near the centre, or the largest.")
+    ] = Chosen.centre,
+    size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core, at most 8.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the face in every image and align it to the 112×112 template of face recognition.
+
+    Faces get the names of their images. DST/to_check.csv lists images without a face, with several, or unreadable;
+    DST/alignment.csv has the landmarks of all. Run it again to go on after an interruption.
+
+    \b
+    Examples:
+        equipoise faces align photos/ aligned/ --weights mtcnn/
+        equipoise faces align lfw.tgz lfw-aligned/ --workers 8
+    """
+    if not Path(source).expanduser().exists():
+        raise InvalidInputError(f"{source!r} is no folder or archive; give the folder that holds the images.")
+    from equipoise.paper.faces import align_folder  # torch
+    from equipoise.resources import cores
+
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        done = align_folder(
+            source,
+            target,
+            weights=weights,
+            min_face=min_face,
+            choose=choose.value,
+            side=size,
+            workers=min(8, cores()) if workers is None else workers,
+            progress=lambda ready, total: watcher.progress(ready, total, "aligning faces"),
+        )
+    for sentence in done.notes:
+        watcher.note(sentence)
+    if as_json:
+        print_json(done.as_dict())
+    else:
+        sentence = (
+            f"{done.aligned:,} of {done.images:,} images have their face in {done.folder}; {done.several:,} have "
+            f"several, {done.without:,} none, {done.unreadable:,} cannot be read: see {done.to_check}."
+        )
+        typer.echo(printable(sentence))
+    if not done.aligned:
+        raise InvalidInputError(
+            f"no face was found in any of {done.images:,} images; try --min-face {min_face / 4:g}, or check SRC."
+        )

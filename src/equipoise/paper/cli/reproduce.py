@@ -1,0 +1,94 @@
+"""``equipoise reproduce``."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from equipoise.app.cli.options import Quiet
+from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
+
+if TYPE_CHECKING:
+    from equipoise.app.compare import Cell
+
+
+def reproduce(
+    table: Annotated[
+        str, typer.Argument(help="cifar10, mnist, margins, skin, attributes, expressions or illustration.")
+    ],
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
+    seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    tune: Annotated[bool, typer.Option("--tune", help="Let rivals choose their knob on validation rows.")] = False,
+    methods: Annotated[str | None, typer.Option(help="Only these rows, names with commas between.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the illustration.")] = 0,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat a table of the paper, beside the paper's own figures.
+
+    What is finished is never run twice: the same command goes on where it was stopped.
+
+    \b
+    Examples:
+        equipoise reproduce cifar10 --data data --jobs 2
+        equipoise reproduce mnist --smoke
+        equipoise reproduce illustration
+    """
+    if table == "illustration":
+        _illustrate(out, seed=seed, smoke=smoke, quiet=quiet)
+        return
+    from equipoise.paper.tables import run_table, table_page
+    from equipoise.storage.files import remove_abandoned, write_atomically
+
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        result = run_table(
+            table,
+            data,
+            out,
+            seeds=seeds,
+            jobs=jobs,
+            tune=tune,
+            smoke=smoke,
+            methods=None if methods is None else tuple(name.strip() for name in methods.split(",") if name.strip()),
+            reading=watcher.progress,
+            progress=partial(_show, watcher),
+        )
+    page = table_page(result)
+    path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
+    remove_abandoned(out, path.name)
+    write_atomically(path, page.encode())
+    console = Console()
+    console.print(Markdown(rows_as_lists(page, console.width)))
+    watcher.note(f"The page is {path}.")
+
+
+def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
+    """A finished fit."""
+    from equipoise.app.compare import METHODS
+
+    place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
+    watcher.progress(done, total, f"{cell.case}, {METHODS[cell.method].label}, {place}")
+
+
+def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
+    """Four pictures, their numbers as JSON, and the page; no data are needed."""
+    import json
+
+    from equipoise.app.compare.results import versions
+    from equipoise.paper.tables import draw_pictures, illustrate, illustration_page
+    from equipoise.storage.files import write_atomically
+
+    found = illustrate(seed=seed, smoke=smoke)
+    figures = found.figures() | {"smoke": smoke, "versions": versions()}
+    name = f"illustration{'-smoke' if smoke else ''}"
+    out.mkdir(parents=True, exist_ok=True)
+    for picture, content in draw_pictures(found).items():
+        write_atomically(out / f"{name}-{picture}.png", content)
+    write_atomically(out / f"{name}.json", json.dumps(figures, indent=1).encode())
+    write_atomically(out / f"{name}.md", illustration_page(figures, pictures=f"{name}-").encode())
+    ConsoleWatcher(quiet=quiet).note(f"The page is {out / f'{name}.md'}.")

@@ -1,0 +1,231 @@
+"""What became of each image: a CSV that grows with the images done, survives being killed, and tells what is left."""
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from equipoise.app.defused import defused, is_formula, printable
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import raise_if_full, write_atomically
+
+SETTINGS, RECORD, LIST, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
+ALIGNED, SEVERAL, NONE, UNREADABLE = "aligned", "several", "no face", "unreadable"
+STATUSES = (ALIGNED, SEVERAL, NONE, UNREADABLE)
+POINTS = ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth")
+COLUMNS = (
+    *("image", "status", "faces", "attempt", "probability", "residual", "left", "top", "right", "bottom"),
+    *(f"{point}_{axis}" for point in POINTS for axis in "xy"),
+    *("note", "bytes", "modified", "written"),
+)
+ENCODING, ESCAPE = "utf-8", "surrogateescape"  # a name may be any bytes
+WHOLE = re.compile(r"-?\d{1,20}")
+TO_CHECK = ("image", "status", "faces", "note")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One image: how it ended, and the place of the face that was taken.
+
+    place: box and landmarks, 14 numbers in pixels of the image; none without a face.
+    size, modified: of the image's file, by which a changed one is known.
+    written: size of the face's file, by which one is known that a failing machine did not save.
+    """
+
+    image: str
+    status: str
+    faces: int = 0
+    attempt: int = 0
+    probability: float | None = None
+    residual: float | None = None
+    place: tuple[float, ...] = ()
+    note: str = ""
+    size: int = 0
+    modified: int = 0
+    written: int = 0
+
+    def cells(self) -> list[str]:
+        """As a row of the CSV."""
+        numbers = [f"{number:.2f}" for number in self.place] or [""] * 14
+        sure = "" if self.probability is None else f"{self.probability:.4f}"
+        off = "" if self.residual is None else f"{self.residual:.2f}"
+        counts = [str(self.faces), str(self.attempt) if self.attempt else ""]
+        stamps = [str(stamp) for stamp in (self.size, self.modified, self.written)]
+        return [_written(self.image), self.status, *counts, sure, off, *numbers, defused(self.note), *stamps]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is recorded of an image, and in which row."""
+
+    status: str
+    faces: str
+    note: str
+    size: int
+    modified: int
+    written: int
+    row: int
+
+
+class Record:
+    """The record in a folder, open for more rows; use it within :func:`held`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / RECORD
+        self.known: dict[str, Known] = {}
+        self._replaced = False
+        self._read()
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Further rows, on disk when this returns."""
+        new = list(outcomes)
+        content = _table(outcome.cells() for outcome in new)
+        try:
+            with self.path.open("ab") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise_if_full(error, self.path, len(content))
+            raise
+        self._replaced = self._replaced or any(one.image in self.known for one in new)
+        self.known |= {one.image: _known(one.cells(), -1) for one in new}  # rows are counted when they are read
+
+    def finish(self) -> Path:
+        """Write the list of images a person should look at: without a face, with several, or unreadable."""
+        if self._replaced:
+            self._read()
+        rows = [
+            [printable(_written(image)), one.status, one.faces, one.note]
+            for image, one in sorted(self.known.items())
+            if one.status != ALIGNED
+        ]
+        path = self.folder / LIST
+        write_atomically(path, _table([list(TO_CHECK), *rows]))
+        return path
+
+    def _read(self) -> None:
+        """Take over the sound rows; where one is torn or was replaced by a later one, the file is written anew.
+
+        Row by row, for a record may have millions.
+        """
+        self.known = {}
+        rows = 0
+        for number, cells in _rows(self.path):
+            rows = number + 1
+            if len(cells) == len(COLUMNS) and cells[1] in STATUSES and all(map(WHOLE.fullmatch, cells[-3:])):
+                self.known[_name(cells)] = _known(cells, number)
+        if rows != len(self.known) + 1 or not _ends_with_line(self.path):  # one row is the heading
+            self._write_anew()
+        self._replaced = False
+
+    def _write_anew(self) -> None:
+        part = self.path.with_name(f".{self.path.name}.part")
+        try:
+            with part.open("wb") as file:
+                file.write(_table([list(COLUMNS)]))
+                for number, cells in _rows(self.path):
+                    known = self.known.get(_name(cells)) if cells else None
+                    if known is not None and known.row == number:
+                        file.write(_table([cells]))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise_if_full(error, self.path, self.path.stat().st_size)
+            raise
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV with their numbers, as far as it is one."""
+    with suppress(FileNotFoundError, csv.Error), path.open(encoding=ENCODING, errors=ESCAPE, newline="") as file:
+        yield from enumerate(csv.reader(line.replace("\0", "") for line in file))
+
+
+def _written(image: str) -> str:
+    """An image's path for a spreadsheet: ``./`` makes the same path of what would be a formula."""
+    return f"./{image}" if is_formula(image) else image
+
+
+def _name(cells: list[str]) -> str:
+    return cells[0].removeprefix("./")
+
+
+def _ends_with_line(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b"\n"
+    except OSError:  # not there, or empty
+        return False
+
+
+def _known(cells: list[str], row: int) -> Known:
+    named = dict(zip(COLUMNS, cells, strict=True))
+    size, modified, written = (int(named[name]) for name in ("bytes", "modified", "written"))
+    return Known(sys.intern(named["status"]), named["faces"], named["note"], size, modified, written, row)
+
+
+def _table(rows: Iterable[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode(ENCODING, errors=ESCAPE)
+
+
+def check_empty_or_ours(folder: Path) -> None:
+    """Refuse a folder that holds anything but an earlier alignment; nothing is written."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError(f"{str(folder)!r} is a file; give a folder for the aligned faces.")
+    if not folder.exists() or (folder / SETTINGS).exists():
+        return
+    strange = next((name for name in sorted(os.listdir(folder)) if name != LOCK), None)
+    if strange is not None:
+        raise InvalidInputError(
+            f"{str(folder)!r} is not empty (it has {strange!r}) and no earlier alignment; give a new folder."
+        )
+
+
+def claim(folder: Path, settings: dict[str, object]) -> None:
+    """Note how the faces in the folder are aligned, or see that those already there are aligned in this way."""
+    path = folder / SETTINGS
+    try:
+        earlier = json.loads(path.read_bytes()) if path.exists() else None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{path} is damaged; give another folder, or delete this one.") from error
+    if earlier is None:
+        write_atomically(path, (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
+    elif earlier != settings:
+        other = earlier if isinstance(earlier, dict) else {}
+        name = next((name for name in settings if other.get(name) != settings[name]), "settings")
+        raise InvalidInputError(
+            f"{str(folder)!r} holds faces aligned with another {name} ({other.get(name)!r}, now "
+            f"{settings.get(name)!r}); give a new folder, or the same options."
+        )
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes out of the folder; the system releases it however this one ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a") as file:
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InvalidInputError(
+                f"another process is aligning faces into {str(folder)!r}; wait for it, or give another folder."
+            ) from error
+        yield

@@ -1,0 +1,145 @@
+"""Pairs out of a folder of people: drawn once, written down, and read again as a plain list."""
+
+import itertools
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from equipoise.data.images.class_folders import class_folders
+from equipoise.errors import InvalidInputError, listed
+from equipoise.paper.faces.pairs import FOLDS, NamedPair, Pairs, gather_pairs, image_folder
+from equipoise.storage.files import write_atomically
+
+PAIRS = 6000
+TRIES = 20
+"""Draws for each pair of two people that is wanted; a small folder has fewer such pairs than that."""
+
+People = dict[str, list[str]]  # a person's images
+
+
+def pairs_of_people(images: str | os.PathLike[str], *, pairs: int = PAIRS, folds: int = FOLDS, seed: int = 0) -> Pairs:
+    """As many pairs of one person as of two from ``PERSON/image.jpg``; no person is in two folds.
+
+    Everybody with two images or more gives pairs of one person in turn, so that people with many images do not
+    outweigh the others; a folder with too few images gives fewer pairs.
+
+    Args:
+        pairs: wanted in all.
+        folds: fewer where there are too few people.
+        seed: the same folder and seed give the same pairs.
+    """
+    if pairs < 2 * folds or folds < 2:
+        raise InvalidInputError(f"there must be 2 folds and 2 pairs for each at least, got {folds} and {pairs}.")
+    found = image_folder(images)
+    labelled = class_folders(found)
+    people: People = defaultdict(list)
+    for name, person in zip(labelled.names, labelled.y.tolist(), strict=True):
+        people[person].append(name)
+    _check_names(people)
+    rng = np.random.default_rng(seed)
+    groups = _dealt(people, folds, rng)
+    named = list[NamedPair]()
+    for fold, group in enumerate(groups, start=1):
+        named += _fold_pairs(group, pairs // (2 * len(groups)), fold, rng)
+    single = sum(len(files) == 1 for files in people.values())
+    notes = [*labelled.notes]
+    if single:
+        notes.append(f"{single:,} of {len(people):,} people have one image: they are in pairs of two people only.")
+    if len(groups) < folds:
+        notes.append(f"{len(people):,} people are enough for {len(groups)} folds.")
+    if len(named) < 2 * len(groups) * (pairs // (2 * len(groups))):
+        notes.append(f"the images give {len(named):,} pairs, not {pairs:,}.")
+    files = {name: (name,) for name in labelled.names}
+    who = dict(zip(labelled.names, labelled.y.tolist(), strict=True))
+    drawn = gather_pairs(named, files, found.root, source=str(images), people=who, skip_missing=False)
+    return Pairs(**(vars(drawn) | {"notes": (*notes, *drawn.notes)}))
+
+
+def write_pairs(pairs: Pairs, path: str | os.PathLike[str]) -> None:
+    """A plain list with folds, which ``--protocol list`` reads again; an existing file is left alone."""
+    file = Path(path).expanduser()
+    if file.exists():
+        raise InvalidInputError(f"{file} exists; name a new file, or use its pairs by --protocol list.")
+    names = getattr(pairs.images, "names", None)
+    if names is None or len(names) != pairs.faces:
+        raise InvalidInputError("only pairs of image files can be written as a list.")
+    odd = [name for name in names if any(sign in name for sign in "\t\n\r\\,#") or name != name.strip()]
+    if odd:
+        raise InvalidInputError(
+            f"{listed(odd)} cannot stand in a list of pairs; take tabs, commas, # and backslashes out of the name."
+        )
+    lines = (
+        f"{names[first]}\t{names[second]}\t{int(same)}\t{fold}\n"
+        for first, second, same, fold in zip(pairs.first, pairs.second, pairs.same, pairs.fold, strict=True)
+    )
+    try:
+        write_atomically(file, "".join(lines).encode())
+    except OSError as error:
+        raise InvalidInputError(f"{file} cannot be written ({error.strerror or error}); name another.") from error
+
+
+def _check_names(people: People) -> None:
+    by_letters: dict[str, list[str]] = defaultdict(list)
+    for person in people:
+        by_letters[person.casefold()].append(person)
+    for alike in by_letters.values():
+        if len(alike) > 1:
+            raise InvalidInputError(
+                f"{' and '.join(map(repr, alike))} differ in upper and lower case only; join the folders if they are "
+                "of one person, or rename one."
+            )
+
+
+def _dealt(people: People, folds: int, rng: np.random.Generator) -> list[People]:
+    """People dealt to folds, those with several images first, so that every fold has some of them."""
+    several = sorted(person for person, files in people.items() if len(files) > 1)
+    single = sorted(person for person, files in people.items() if len(files) == 1)
+    possible = min(folds, len(several), len(people) // 2)
+    if possible < 2:
+        raise InvalidInputError(
+            f"pairs need 4 people, 2 of them with two images or more; got {len(people)} people, {len(several)} of them "
+            "with two images."
+        )
+    order = [several[place] for place in rng.permutation(len(several))]
+    order += [single[place] for place in rng.permutation(len(single))]
+    return [{person: people[person] for person in order[start::possible]} for start in range(possible)]
+
+
+def _fold_pairs(people: People, wanted: int, fold: int, rng: np.random.Generator) -> list[NamedPair]:
+    """As many pairs of one person as of two."""
+    same, different = _same_pairs(people, wanted, rng), _different_pairs(people, wanted, rng)
+    count = min(len(same), len(different))
+    kinds = [(names, True) for names in same[:count]] + [(names, False) for names in different[:count]]
+    return [NamedPair(first, second, kind, fold, 0) for (first, second), kind in kinds]
+
+
+def _same_pairs(people: People, wanted: int, rng: np.random.Generator) -> list[tuple[str, str]]:
+    each = []
+    for files in people.values():
+        total = len(files) * (len(files) - 1) // 2
+        drawn = rng.choice(total, size=min(total, wanted), replace=False)
+        each.append([_numbered_pair(files, int(number)) for number in drawn])
+    rounds = itertools.zip_longest(*each)
+    return [pair for pairs in rounds for pair in pairs if pair is not None][:wanted]
+
+
+def _numbered_pair(files: list[str], number: int) -> tuple[str, str]:
+    """Pair 0 is of images 0 and 1, pair 1 of 0 and 2, pair 2 of 1 and 2, pair 3 of 0 and 3, and so on."""
+    later = int((1 + (1 + 8 * number) ** 0.5) / 2)
+    while later * (later - 1) // 2 > number:  # the root may be rounded to the next whole number
+        later -= 1
+    return files[number - later * (later - 1) // 2], files[later]
+
+
+def _different_pairs(people: People, wanted: int, rng: np.random.Generator) -> list[tuple[str, str]]:
+    names = list(people)
+    drawn: dict[tuple[str, str], None] = {}
+    for _ in range(TRIES * wanted):
+        if len(drawn) == wanted:
+            break
+        one, other = (people[names[place]] for place in rng.choice(len(names), size=2, replace=False))
+        first, second = sorted((one[int(rng.integers(len(one)))], other[int(rng.integers(len(other)))]))
+        drawn.setdefault((first, second))
+    return list(drawn)

@@ -1,0 +1,121 @@
+"""The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, a folder a class."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from equipoise.data.images.class_folders import Labelled
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+from equipoise.paper.sets.image_files import (
+    AS_THEY_ARE,
+    Reading,
+    image_names,
+    image_samples,
+    in_folder_or_archives,
+    subfolders,
+)
+
+CLASSES = {
+    "AK": ("Actinic Keratosis", 45),
+    "BCC": ("Basal Cell Carcinoma", 239),
+    "ML": ("Melanocytic Nevus", 331),
+    "SCC": ("Squamous Cell Carcinoma", 88),
+    "SK": ("Seborrhoeic Keratosis", 257),
+    "IEC": ("Intraepithelial Carcinoma", 78),
+    "PYO": ("Pyogenic Granuloma", 24),
+    "VASC": ("Haemangioma", 97),
+    "DF": ("Dermatofibroma", 65),
+    "MEL": ("Malignant Melanoma", 76),
+}
+"""The classes by their abbreviation, each with the number of its images: 1,300 in all."""
+
+FIVE = ("AK", "BCC", "ML", "SCC", "SK")
+"""The classes of Experiment 1, as Ballerini et al. (2013) chose them: 960 images."""
+
+OTHER_NAMES = {
+    "melanocyticnevusmole": "ML",
+    "melanocyticnaevus": "ML",
+    "mole": "ML",
+    "nevus": "ML",
+    "seborrheickeratosis": "SK",
+    "hemangioma": "VASC",
+    "haemangiomas": "VASC",
+    "vascularlesion": "VASC",
+    "melanoma": "MEL",
+    "insitucarcinoma": "IEC",
+}
+SIZE = (224, 224)
+"""The images have sizes of their own, from 177×189 to 2,176×2,549."""
+
+
+def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
+    """Experiment 2: all ten classes, the lesion as group."""
+    return _read(folder, tuple(CLASSES), reading)
+
+
+def read_dermofit_5(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
+    """Experiment 1: five classes, the lesion as group."""
+    return _read(folder, FIVE, reading)
+
+
+def class_of(folder: str) -> str | None:
+    """The abbreviation of the class which a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
+    inner = re.search(r"\(([^()]*)\)\s*$", folder)
+    candidates = [folder, inner[1] if inner else "", re.sub(r"\([^()]*\)\s*$", "", folder)]
+    known = {_plain(name): short for short, (name, _) in CLASSES.items()} | OTHER_NAMES
+    known |= {short.lower(): short for short in CLASSES}
+    return next((known[_plain(name)] for name in candidates if _plain(name) in known), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _read(folder: Path, classes: tuple[str, ...], reading: Reading) -> Samples:
+    places = in_folder_or_archives(folder, _find, "a folder a class, such as AK or Actinic Keratosis")
+    missing = [short for short in classes if short not in places]
+    if missing:
+        raise InvalidInputError(f"{folder} has no folder for the class {missing[0]}, {CLASSES[missing[0]][0]}.")
+    root = _common([places[short] for short in classes])
+    names, labels, groups = [], [], []
+    for short in classes:
+        inside = _images(places[short])
+        if not inside:
+            raise InvalidInputError(f"{places[short]} must hold the images of {CLASSES[short][0]}, but has none.")
+        for name, lesion in inside:
+            names.append((places[short] / name).relative_to(root).as_posix())
+            labels.append(CLASSES[short][0])
+            groups.append(f"{short}/{lesion}")
+    return image_samples(
+        root, Labelled(names, np.array(labels), groups=np.array(groups)), reading, size=SIZE, channels=3
+    )
+
+
+def _common(places: list[Path]) -> Path:
+    root = places[0].parent
+    while not all(place.is_relative_to(root) for place in places):
+        root = root.parent
+    return root
+
+
+def _images(place: Path) -> list[tuple[str, str]]:
+    """Each image of a class with its lesion: in a folder a lesion, or beside one another; without the masks."""
+    found = [(name, Path(name).stem) for name in image_names(place)]
+    found += [(f"{lesion}/{name}", lesion) for lesion in subfolders(place) for name in image_names(place / lesion)]
+    return [(name, lesion) for name, lesion in found if not Path(name).stem.lower().endswith("mask")]
+
+
+def _find(roots: list[Path]) -> dict[str, Path]:
+    """The folder of each class."""
+    places: dict[str, Path] = {}
+    for root in roots:
+        for parent in (root, *(root / name for name in subfolders(root) if class_of(name) is None)):
+            for name in subfolders(parent):
+                short = class_of(name)
+                if short is not None and places.setdefault(short, parent / name) != parent / name:
+                    raise InvalidInputError(
+                        f"{parent / name} and {places[short]} are both folders of the class {short}."
+                    )
+    return places

@@ -1,0 +1,140 @@
+"""What the readers of image files share: finding files, unpacking archives, and making samples of a list of names."""
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from equipoise.data.images import Images
+from equipoise.data.images.check import tolerate, verify
+from equipoise.data.images.class_folders import Labelled
+from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
+from equipoise.data.images.lazy import Progress
+from equipoise.data.images.name_table import FileTable
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+from equipoise.storage.archives import is_archive, unpack
+
+Size = tuple[int, int]
+"""Height and width."""
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".pgm", ".bmp")
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How image files are read.
+
+    Args:
+        size: height and width; None takes the set's own.
+        check: decode every file once and leave out what is broken, instead of only the empty ones.
+        progress: called with the files checked so far and all of them.
+    """
+
+    size: Size | None = None
+    check: bool = False
+    progress: Progress | None = None
+
+
+AS_THEY_ARE = Reading()
+
+
+def image_names(folder: Path) -> list[str]:
+    """The image files right in a folder, sorted; none when it is no folder."""
+    return sorted(name for name in _entries(folder) if name.lower().endswith(SUFFIXES) and not name.startswith("."))
+
+
+def subfolders(folder: Path) -> list[str]:
+    """The folders right in a folder, sorted; none when it is no folder."""
+    return sorted(name for name in _entries(folder) if not name.startswith(".") and (folder / name).is_dir())
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder) if folder.is_dir() else []
+    except OSError as error:
+        raise InvalidInputError(f"{folder} cannot be read: {error.strerror or error}.") from error
+
+
+def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | None], expected: str) -> Found:
+    """What ``find`` finds in the folder, or else in the archives that lie in it, unpacked into the cache."""
+    if not folder.is_dir():
+        raise InvalidInputError(f"{folder} is not a folder; give the one with {expected}.")
+    found = find([folder])
+    archives = [] if found else [folder / name for name in sorted(_entries(folder)) if is_archive(name)]
+    found = found or find([unpack(archive) for archive in archives])
+    if not found:
+        raise InvalidInputError(f"{folder} must hold {expected}, or an archive of it; neither is there.")
+    return found
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file which must have the given columns."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, skipinitialspace=True, strict=True)
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InvalidInputError(f"{path} must have the column {missing[0]!r}, got {reader.fieldnames or []}.")
+            for row in reader:
+                if any(not row[name] for name in columns):
+                    raise InvalidInputError(f"{path} has no {' or no '.join(columns)} in line {reader.line_num}.")
+                yield row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _first_header(table: FileTable) -> tuple[int, int, str]:
+    try:
+        return header(read_bytes(table.path(0)))
+    except UnreadableImageError as error:
+        raise InvalidInputError(
+            f"{table.path(0)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
+            "leaves out what is broken."
+        ) from None
+
+
+def image_samples(
+    root: Path,
+    rows: Labelled,
+    reading: Reading,
+    *,
+    size: Size | None = None,
+    channels: int | None = None,
+) -> Samples:
+    """Samples of image files.
+
+    Args:
+        root: the folder which the names start from.
+        rows: the names, and what is known of each.
+        reading: the caller's wishes.
+        size: height and width where the reading has none; None takes those of the first file.
+        channels: 1 or 3; None takes those of the first file.
+    """
+    table = FileTable.of(root, rows.names)
+    reasons = np.where(table.sizes > 0, "", "the file is empty")
+    if reading.check:
+        verified = verify(table, progress=reading.progress)
+        reasons, table = verified.reasons, replace(table, digests=verified.digests)
+    bad = [f"{table.name(int(row))!r} ({reasons[row]})" for row in np.flatnonzero(reasons != "")]
+    note = tolerate(bad, len(table), what="image files cannot be read", remedy="fetch the data again")
+    good = np.flatnonzero(reasons == "")
+    kept = table.take(good) if bad else table
+    height, width, mode = _first_header(kept)
+    images = Images.of_table(
+        kept, size=reading.size or size or (height, width), channels=channels or (1 if mode in GREY_MODES else 3)
+    )
+    return Samples(
+        images,
+        rows.y[good],
+        rows.attributes,
+        None if rows.groups is None else rows.groups[good],
+        None if rows.partition is None else rows.partition[good],
+        (*rows.notes, *([note] if note else [])),
+    )

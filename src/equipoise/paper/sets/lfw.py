@@ -1,0 +1,97 @@
+"""Labeled Faces in the Wild: who is on an image, and which expression they wear."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from equipoise.data.images.class_folders import Labelled
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+from equipoise.paper.sets.image_files import (
+    AS_THEY_ARE,
+    Reading,
+    image_names,
+    image_samples,
+    in_folder_or_archives,
+    read_rows,
+    subfolders,
+)
+
+EXPRESSIONS = ("anger", "contempt", "disgust", "fear", "happiness", "neutral", "sadness", "surprise")
+FACE = re.compile(r"(?P<person>.+)_\d{4}\.(jpg|jpeg|png|pgm)", re.IGNORECASE)
+OTHER = re.compile(r"(?P<person>.+)_[^_]*")
+FLAT = ("img", "images", ".")
+NESTED = ("lfw", "lfw_funneled", "lfw-deepfunneled", "lfw-funneled", ".")
+
+
+def read_lfw_people(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
+    """Faces with the person as label, from ``Person/Person_0001.jpg`` or ``Person_0001.jpg``; others are left out."""
+    root, names = in_folder_or_archives(folder, _find, "faces named Person/Person_0001.jpg")
+    people, kept = [], []
+    for name in names:
+        match = FACE.fullmatch(name.rsplit("/", 1)[-1])
+        if match:
+            people.append(match["person"])
+            kept.append(name)
+    if not kept:
+        raise InvalidInputError(f"no image in {root} is named as in LFW, Person_0001.jpg.")
+    left = len(names) - len(kept)
+    notes = [f"{left:,} images are not named as in LFW, Person_0001.jpg, and were left out."] if left else []
+    return image_samples(root, Labelled(kept, np.array(people), notes=notes), reading)
+
+
+def read_lfw_expressions(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
+    """Faces with the expression as label, from ``legend.csv``, and the person as group; a row of it is a sample."""
+    table = folder / "legend.csv"
+    if not table.is_file():
+        raise InvalidInputError(f"legend.csv is not in {folder}; it lists user.id,image,emotion.")
+    root, names = in_folder_or_archives(folder, _find, "the faces which legend.csv lists")
+    places = {name.rsplit("/", 1)[-1]: name for name in names}
+    listed = [(row["image"], row["emotion"].strip().lower()) for row in read_rows(table, ("image", "emotion"))]
+    rows = [(image, label) for image, label in listed if image in places]
+    unknown = sorted({label for _, label in rows} - set(EXPRESSIONS))
+    if unknown or not rows:
+        what = f"the expression {unknown[0]!r}" if unknown else "none of the images that are there"
+        raise InvalidInputError(f"{table} has {what}; it must list images with one of {', '.join(EXPRESSIONS)}.")
+    samples = Labelled(
+        [places[image] for image, _ in rows],
+        np.array([label for _, label in rows]),
+        groups=np.array([_person(image) for image, _ in rows]),
+        notes=_notes(listed, rows),
+    )
+    return image_samples(root, samples, reading)
+
+
+def _find(roots: list[Path]) -> tuple[Path, list[str]] | None:
+    """The folder, and the faces in it: in a folder a person, or all in one."""
+    for root in roots:
+        for place in (root / name for name in FLAT):
+            names = image_names(place)
+            if names:
+                return place, names
+        for place in (root / name for name in NESTED):
+            names = [f"{person}/{name}" for person in subfolders(place) for name in image_names(place / person)]
+            if names:
+                return place, names
+    return None
+
+
+def _person(image: str) -> str:
+    """The name before the number; the whole name where there is none."""
+    stem = image.rsplit(".", 1)[0]
+    match = OTHER.fullmatch(stem)
+    return match["person"] if match else stem
+
+
+def _notes(listed: list[tuple[str, str]], rows: list[tuple[str, str]]) -> list[str]:
+    notes = []
+    if len(rows) < len(listed):
+        notes.append(f"{len(listed) - len(rows):,} images of legend.csv are not there and were left out.")
+    images, pairs = {image for image, _ in rows}, set(rows)
+    if len(rows) > len(images):
+        notes.append(
+            f"{len(rows) - len(images)} rows of legend.csv list an image again, "
+            f"{len(pairs) - len(images)} of them with another expression; all were kept."
+        )
+    return notes

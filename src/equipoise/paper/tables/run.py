@@ -1,0 +1,137 @@
+"""Running a table: every cell once, kept in a file, in as many processes as wanted."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.app.compare import METHODS, Cell, CellStore, run_cells
+from equipoise.app.compare.runner import Progress
+from equipoise.app.compare.single_fit import summary
+from equipoise.app.compare.tuning import fit_tuned
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import scores
+from equipoise.paper.tables.cases import Case
+from equipoise.paper.tables.cases import Progress as Reading
+from equipoise.paper.tables.tables import TABLES
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """Runs the cells of a table; it holds the data, and may be sent to another process."""
+
+    cases: Mapping[str, Case]
+    tune: bool
+
+    def __call__(self, cell: Cell) -> dict[str, Any]:
+        """The record of one cell: last epoch, test part untouched by any choice."""
+        case = self.cases[cell.case]
+        train, test = case.split(cell.seed, cell.fold)
+        x, y = case.samples.x, case.samples.y
+        groups = None if case.samples.groups is None else case.samples.groups[train]
+        tuned = fit_tuned(
+            cell.method,
+            _rows(x, train),
+            y[train],
+            _rows(x, test),
+            seed=cell.seed,
+            options=case.options,
+            tune=self.tune,
+            groups=groups,
+        )
+        said = tuned.predicted
+        if y.ndim == 2:
+            found = scores(y[test], said.labels, probabilities=said.probabilities, train_counts=y[train].sum(0))
+        else:
+            classes = np.unique(y)
+            counts = [int((y[train] == name).sum()) for name in classes]
+            probabilities = said.probabilities if len(said.classes) == len(classes) else None
+            found = scores(y[test], said.labels, probabilities=probabilities, classes=classes, train_counts=counts)
+        record = {"scores": summary(found), "notes": list(said.notes), "rows": {"train": len(train), "test": len(test)}}
+        return record | {"knob": dict(tuned.knob), "tried": list(tuned.tried)}
+
+
+def _rows(x: Any, rows: Any) -> Any:
+    taken = x[rows]
+    return taken if taken.dtype == np.uint8 else np.asarray(taken, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table as far as it is finished: of rows that were not asked for, what earlier runs stored."""
+
+    name: str
+    cases: Mapping[str, Case]
+    records: list[dict[str, Any]]
+    header: Mapping[str, Any]
+    seeds: int
+    tune: bool
+    hours: float
+    smoke: bool = False
+
+
+def run_table(
+    name: str,
+    data: Path | None,
+    folder: Path,
+    *,
+    seeds: int = 5,
+    jobs: int = 1,
+    tune: bool = False,
+    smoke: bool = False,
+    methods: tuple[str, ...] | None = None,
+    reading: Reading | None = None,
+    progress: Progress | None = None,
+) -> TableResult:
+    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every cell, and the result has all of them.
+
+    Args:
+        data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
+        seeds: each draws its own imbalance, split and first weights.
+        jobs: processes.
+        tune: choose the knobs of methods that have one on a fifth of the training rows, at most 4 settings each.
+        smoke: a few samples and epochs, to see that it runs.
+        methods: run only these rows; None is all of them.
+        reading: told how many images of how many have been through the backbone.
+        progress: told of each finished cell.
+    """
+    if name not in TABLES:
+        raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
+    unknown = [method for method in methods or () if method not in METHODS]
+    if unknown:
+        raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
+    cases = TABLES[name](data, smoke, reading)
+    if smoke:  # a few samples and epochs: nothing to hold against the paper's
+        cases = {key: replace(case, paper={}, paper_bca={}) for key, case in cases.items()}
+    known = {key: f"{case.material.checksum} {_options(case)}" for key, case in cases.items()}
+    wanted = {key: [own for own in case.methods if methods is None or own in methods] for key, case in cases.items()}
+    if not any(wanted.values()):
+        raise InvalidInputError(f"none of {', '.join(methods or ())} is a row of the table {name}; see its page.")
+    path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
+    with CellStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
+        run_cells(_cells(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
+        while all(cell in store for cell in _cells(cases, wanted, [seeds])):  # what more is stored is shown as well
+            seeds += 1
+        every = {key: case.methods for key, case in cases.items()}
+        records = [store[cell] for cell in _cells(cases, every, range(seeds)) if cell in store]
+        header = store.header
+    hours = sum(float(record["seconds"]) for record in records) / 3600
+    return TableResult(name, cases, records, header, seeds, tune, hours, smoke)
+
+
+def _options(case: Case) -> str:
+    """What the network of a case depends on, but for the backbone, which its table's code makes."""
+    return json.dumps(case.options.recorded(), sort_keys=True)
+
+
+def _cells(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Cell]:
+    return [
+        Cell(key, method, seed, fold)
+        for seed in seeds
+        for key, case in cases.items()
+        for method in methods[key]
+        for fold in range(case.folds)
+    ]

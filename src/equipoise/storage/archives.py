@@ -1,0 +1,217 @@
+"""An archive of samples, unpacked once into the cache, whatever its members claim to be."""
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.storage.cache import cache_folder
+from equipoise.storage.files import DAMAGE, remove_abandoned_folders, scratch_folder
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
+LIMIT_BYTES = 64 * 2**30
+LIMIT_MEMBERS = 2_000_000
+COPY_BYTES = 2**20
+SCRATCH = ".partial-"
+LONGEST_NOTES = 2**20
+NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+"""Members that are no file, but what is to be known of the next one."""
+
+BROKEN = (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, *DAMAGE)
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether the name is one of an archive that :func:`unpack` knows."""
+    return Path(path).name.lower().endswith(SUFFIXES)
+
+
+def unpack(
+    archive: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
+) -> Path:
+    """The folder with an archive's files, unpacked into the cache the first time and found there afterwards.
+
+    Only plain files and folders inside the archive are taken: a link, a device or a name that leads out of the
+    folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing,
+    and what a killed one has left is removed by the next.
+    An archive that changed is unpacked anew, and so is one whose folder has other numbers of files and bytes by now.
+    """
+    path = Path(archive)
+    if not is_archive(path):
+        raise InvalidInputError(f"an archive is one of {', '.join(SUFFIXES)}, got {path.name!r}.")
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InvalidInputError(f"the archive {str(path)!r} cannot be read: {error.strerror}.") from error
+    key = hashlib.blake2b(digest_size=5)
+    key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}\n{found.st_ctime_ns}".encode())
+    target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
+    remove_abandoned_folders(target.parent, SCRATCH)
+    if not _is_whole(target):
+        _unpack_whole(path, target, _Limits(path.name, limit_bytes, limit_members))
+    return target
+
+
+def _is_whole(target: Path) -> bool:
+    """Whether a folder has what the record beside it says."""
+    try:
+        return bool(target.is_dir() and json.loads(_record(target).read_bytes()) == _counted(target))
+    except (OSError, ValueError):
+        return False
+
+
+def _record(target: Path) -> Path:
+    return target.with_name(f".{target.name}.json")
+
+
+def _counted(folder: Path) -> dict[str, int]:
+    sizes = [os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names]
+    return {"files": len(sizes), "bytes": sum(sizes)}
+
+
+@dataclass
+class _Limits:
+    """What an archive may still write."""
+
+    archive: str
+    bytes_left: int
+    members_left: int
+
+    def admit(self, size: int) -> None:
+        self.bytes_left -= size
+        self.members_left -= 1
+        if self.bytes_left < 0 or self.members_left < 0:
+            what = "bytes" if self.bytes_left < 0 else "files"
+            raise InvalidInputError(
+                f"{self.archive!r} would unpack to more {what} than the limit allows; unpack it yourself and pass "
+                "the folder."
+            )
+
+    def refuse(self, member: str, why: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self.archive!r} is not unpacked because its member {member!r} {why}; check where it comes from."
+        )
+
+
+def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
+    """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
+    with ExitStack() as stack:
+        _unpack_into(_scratch(target, stack), path, target, limits)
+
+
+def _scratch(target: Path, stack: ExitStack) -> Path:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = stack.enter_context(scratch_folder(target.parent, SCRATCH))
+    except OSError as error:
+        raise InvalidInputError(
+            f"{str(target.parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
+        ) from error
+    return scratch
+
+
+def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> None:
+    try:
+        files = scratch / "files"
+        files.mkdir()
+        writer = _unzip if path.name.lower().endswith(".zip") else _untar
+        writer(path, files, limits)
+        files.chmod(0o755)  # the cache may be shared
+        _put(files, target, scratch)
+    except EquipoiseError:
+        raise
+    except BROKEN as error:
+        raise InvalidInputError(f"{str(path)!r} is damaged ({_reason(error)}); fetch it again.") from error
+    except OSError as error:
+        raise InvalidInputError(f"{str(path)!r} cannot be unpacked: {_reason(error)}.") from error
+
+
+def _put(files: Path, target: Path, scratch: Path) -> None:
+    """The record first, for whoever sees the folder asks for it; what was in its place goes away with the scratch."""
+    (scratch / "record").write_text(json.dumps(_counted(files)))
+    (scratch / "record").replace(_record(target))
+    if target.is_dir() and not _is_whole(target):
+        with suppress(FileNotFoundError):  # another process was at it
+            target.rename(scratch / "old")
+    try:
+        files.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was first, with the same files
+            raise
+
+
+def _reason(error: BaseException) -> str:
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(said).split())[:200].rstrip(".")
+
+
+def _untar(path: Path, folder: Path, limits: _Limits) -> None:
+    def admitted(member: tarfile.TarInfo, where: str) -> tarfile.TarInfo | None:
+        if not (member.isreg() or member.isdir()):
+            raise limits.refuse(member.name, "is a link or a device")
+        limits.admit(member.size)
+        try:
+            return tarfile.data_filter(member, where)
+        except tarfile.FilterError as error:
+            raise limits.refuse(member.name, "leads out of its folder") from error
+
+    with tarfile.open(path, "r:*", tarinfo=_Member) as tar:
+        tar.extractall(folder, members=_in_order(tar), filter=admitted)
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose name and notes are short: tarfile reads them into memory before anyone can ask for their size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in NOTES and found.size > LONGEST_NOTES:
+            raise InvalidInputError(
+                f"the archive has a member whose name or notes take {found.size:,} bytes; check where it comes from."
+            )
+        return found
+
+
+def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Members as the stream gives them; the list that tarfile keeps of them would grow with the archive."""
+    while (member := tar.next()) is not None:
+        yield member
+        tar.members = []  # type: ignore[attr-defined]
+
+
+def _unzip(path: Path, folder: Path, limits: _Limits) -> None:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            where = folder / _inside(member, limits)
+            limits.admit(member.file_size)
+            if member.is_dir():
+                where.mkdir(parents=True, exist_ok=True)
+                continue
+            where.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with archive.open(member) as source, where.open("wb") as copy:
+                    shutil.copyfileobj(source, copy, COPY_BYTES)
+            except RuntimeError as error:  # encrypted, or a method Python does not know
+                raise limits.refuse(member.filename, f"cannot be read ({_reason(error)})") from error
+
+
+def _inside(member: zipfile.ZipInfo, limits: _Limits) -> PurePosixPath:
+    """The member's place below the folder; zipfile would mend a bad name in silence."""
+    name = member.filename.replace("\\", "/")
+    place = PurePosixPath(name)
+    if not name:
+        raise limits.refuse(member.filename, "has no name")
+    if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:
+        raise limits.refuse(member.filename, "leads out of its folder")
+    if stat.S_ISLNK(member.external_attr >> 16):
+        raise limits.refuse(member.filename, "is a link or a device")
+    return place

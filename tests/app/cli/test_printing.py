@@ -1,0 +1,71 @@
+"""What is shown while something runs, and how tables fit a terminal."""
+
+import io
+import itertools
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from equipoise.app.cli.printing import ConsoleWatcher, print_summary, rows_as_lists
+from equipoise.data.summary import summarize
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def lines_shown(capsys, *, steps, seconds, quiet=False):
+    """The lines on standard error of so many steps that take so many seconds each, without a terminal."""
+    clock = Clock()
+    with ConsoleWatcher(quiet=quiet, clock=clock) as watcher:
+        for done in range(1, steps + 1):
+            clock.now += seconds
+            watcher.progress(done, steps, f"fit {done}")
+    out, shown = capsys.readouterr()
+    assert out == ""
+    return shown.splitlines()
+
+
+def test_work_of_seconds_prints_no_progress_without_a_terminal(capsys):
+    assert lines_shown(capsys, steps=1000, seconds=0.014) == []
+
+
+def test_long_work_prints_a_line_now_and_then_without_a_terminal(capsys):
+    shown = lines_shown(capsys, steps=1_200, seconds=5)
+    assert shown[:3] == ["3 of 1,200: fit 3", "6 of 1,200: fit 6", "9 of 1,200: fit 9"]
+    done = [int(line.split(" ")[0].replace(",", "")) for line in shown]
+    assert len(done) < 50
+    assert all(later <= 1.15 * earlier + 4 for earlier, later in itertools.pairwise(done))
+
+
+def test_each_slow_fit_has_a_line_without_a_terminal(capsys):
+    assert lines_shown(capsys, steps=3, seconds=60) == ["1 of 3: fit 1", "2 of 3: fit 2", "3 of 3: fit 3"]
+
+
+def test_quiet_prints_no_progress(capsys):
+    assert lines_shown(capsys, steps=3, seconds=60, quiet=True) == []
+
+
+def test_one_attribute_is_not_called_attributes():
+    console = Console(file=io.StringIO(), width=80)
+    print_summary(console, summarize([[0], [1], [1]], names=["smiles"]), title="")
+    assert "\n1 attribute, imbalance" in console.file.getvalue()
+
+
+def test_no_word_of_a_wide_table_is_cut_at_80_columns():
+    head = ("method", "accuracy", "precision", "recall", "F1", "G-mean", "IBA", "paper", "difference")
+    row = ("Equipoise, class level only", *["78.4 ± 0.5 (7.9)"] * 6, "80.6", "-2.2")
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * 9, row)]
+    page = "\n".join(["before", "", *lines, "", "after"])
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Markdown(rows_as_lists(page, 80)))
+    shown = " ".join(console.file.getvalue().split())
+    assert "…" not in shown
+    assert all(word in shown for word in (*head[1:], *row))
+    assert rows_as_lists(page, 200) == page

@@ -1,0 +1,114 @@
+"""What can be refused from names, paths and a table's first line is refused before torch is imported."""
+
+import json
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from equipoise import names
+from equipoise.app.compare import METHODS
+from equipoise.losses import LOSSES
+from equipoise.models import BACKBONES
+from equipoise.training.settings import Precision
+
+HEAVY = ("torch", "sklearn", "scipy", "pandas", "matplotlib", "accelerate")
+CODE = """
+import json, sys
+from equipoise.main import app
+from equipoise.errors import EquipoiseError
+found = []
+for arguments in json.loads(sys.argv[1]):
+    try:
+        app(args=arguments, standalone_mode=False)
+        said = None
+    except EquipoiseError as error:
+        said = str(error)
+    found.append([said, [name for name in json.loads(sys.argv[2]) if name in sys.modules]])
+print(json.dumps(found))
+"""
+REFUSED = [
+    ("train nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("train t.csv --target diagnsis", "t.csv has no column 'diagnsis'; did you mean 'diagnosis'?"),
+    ("train t.csv", "t.csv has no column named target, label, class or y"),
+    (
+        "train t.csv --target diagnosis --group ward",
+        "group must be a column of the table other than the target, got 'ward'",
+    ),
+    ("train t.csv --target diagnosis --test nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("train t.csv --target diagnosis --method magic", "--method must be one of"),
+    ("train t.csv --target diagnosis --precision fp8", "--precision must be"),
+    ("train t.csv --target diagnosis --test-share 2", "--test-share must lie between 0 and 1"),
+    ("train t.csv --target diagnosis --out busy", "busy exists and holds no run"),
+    ("train t.csv --labels nothere.csv", "t.csv is a file, not a folder of images"),
+    ("train photos --labels nothere.csv", "nothere.csv does not exist"),
+    ("train photos --backbone alexnet", "--backbone must be one of"),
+    ("train photos --weights nothere.pth", "there is no file 'nothere.pth'"),
+    ("train --config nothere.toml", "the options in nothere.toml cannot be read"),
+    ("train --resume --out nothere", "nothere holds no run"),
+    ("evaluate nothere t.csv", "nothere holds no run"),
+    ("evaluate run nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("evaluate run t.csv --target diagnsis", "t.csv has no column 'diagnsis'"),
+    ("evaluate run other.csv", "other.csv has no column 'diagnosis'"),
+    ("evaluate run t.csv --abstain 2", "--abstain is a share above 0 and below 1"),
+    ("predict nothere t.csv", "nothere holds no run"),
+    ("predict run nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("predict run t.csv --out t.csv", "t.csv exists; pass --force"),
+    ("predict run t.csv --out t.xlsx", "t.xlsx must end in"),
+    ("predict run t.csv --format xml", "--format must be one of"),
+    ("inspect nothere", "nothere holds no run"),
+    ("inspect run --out t.csv", "t.csv exists; pass --force"),
+    ("report nothere", "there is no folder 'nothere'"),
+    ("report run --out t.csv", "t.csv exists; pass --force"),
+    ("export nothere model.onnx", "nothere holds no run"),
+    ("export run t.csv", "t.csv exists; pass --force"),
+    ("export run nothere/model.onnx", "cannot be written; name a file in a folder that exists"),
+    ("compare nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("compare t.csv --target diagnsis", "t.csv has no column 'diagnsis'"),
+    ("compare t.csv --target diagnosis --methods magic", "methods must be some of"),
+    ("data summary nothere.csv", "there is no file or folder 'nothere.csv'"),
+    ("data summary t.csv --target diagnsis", "t.csv has no column 'diagnsis'"),
+    ("verify nothere --pairs pairs.txt", "nothere holds no run"),
+    ("verify run --pairs nothere.txt", "nothere.txt cannot be read: no such file"),
+    ("verify run --pairs t.csv --images nothere", "there is no folder or archive 'nothere'"),
+    ("faces align nothere faces", "'nothere' is no folder or archive"),
+]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What each command says in a process that has imported nothing yet, and what it had imported by then."""
+    folder = tmp_path_factory.mktemp("refusals")
+    (folder / "t.csv").write_text("age,weight,diagnosis\n1,2,x\n2,3,y\n")
+    (folder / "other.csv").write_text("age,weight\n1,2\n2,3\n")
+    for name in ("photos", "busy", "run"):
+        (folder / name).mkdir()
+    (folder / "busy" / "letter.txt").write_text("dear")
+    record = {"options": {"data": "t.csv", "target": "diagnosis"}, "input": {"kind": "table"}}
+    (folder / "run" / "run.json").write_text(json.dumps(record))
+    (folder / "run" / "model.json").write_text("{}")
+    commands = [line.split() for line, _ in REFUSED]
+    arguments = [sys.executable, "-c", CODE, json.dumps(commands), json.dumps(HEAVY)]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=folder, check=True)
+    return {line: answer for (line, _), answer in zip(REFUSED, json.loads(done.stdout), strict=True)}
+
+
+@pytest.mark.parametrize(("line", "sentence"), REFUSED)
+def test_a_refusal_waits_for_no_heavy_import(told, line, sentence):
+    said, imported = told[line]
+    assert said is not None
+    assert sentence in said
+    assert imported == []
+
+
+def test_the_names_are_those_of_the_tables():
+    assert tuple(LOSSES) == names.LOSS_NAMES
+    assert tuple(BACKBONES) == names.BACKBONE_NAMES
+    assert tuple(METHODS) == names.METHOD_NAMES
+    assert get_args(Precision) == names.PRECISIONS
+
+
+def test_a_loss_that_a_program_has_added_is_known(monkeypatch):
+    monkeypatch.setitem(LOSSES, "mine", LOSSES["focal"])
+    assert "mine" in names.loss_names()

@@ -1,0 +1,311 @@
+"""The whole comparison on small tables."""
+
+import re
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+
+from equipoise.app.compare import METHODS, Cell, FitOptions, OutOfTimeError, Predicted, compare
+from equipoise.app.compare.comparison import DEFAULT_METHODS
+from equipoise.app.compare.single_fit import FoldRun, samples_checksum
+from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.options import TrainOptions
+from equipoise.data.samples import Samples
+from equipoise.errors import InvalidInputError
+from tests.app.compare.clocks import StepClock
+
+QUICK = FitOptions(epochs=4, width=16, batch_size=32)
+
+
+def wine(rows=None):
+    x, y = load_wine(return_X_y=True)
+    samples = Samples(x, np.array(["red", "rose", "white"])[y])
+    return samples if rows is None else samples.take(rows)
+
+
+def cancer():
+    """Breast cancer with a tenth of the malignant, as a data frame with a gap and a category."""
+    frame, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    rows = np.concatenate([np.flatnonzero(y == 0)[:20], np.flatnonzero(y == 1)[:150]])
+    frame = frame.iloc[rows].reset_index(drop=True)
+    frame.loc[3, "mean radius"] = np.nan
+    frame["ward"] = np.where(np.arange(len(frame)) % 3 == 0, "north", "south")
+    return Samples(frame, y.to_numpy()[rows])
+
+
+def test_a_comparison_ranks_by_score_and_recommends():
+    methods = ("cross_entropy", "uncertainty_margin", "smote", "svm_linear")
+    told = []
+    found = compare(
+        cancer(), methods=methods, seeds=2, folds=3, options=QUICK, progress=lambda *each: told.append(each)
+    )
+    assert {place.method for place in found.ranking.places} == set(methods)
+    means = [place.mean for place in found.ranking.places]
+    assert means == sorted(means, reverse=True)
+    assert all(place.runs == 6 for place in found.ranking.places)
+    assert found.recommendation
+    assert len(found.records) == len(told) == 24
+    assert told[-1][1:] == (24, 24)
+    record = found.records[0]
+    assert record["rows"] == {"train": 113, "test": 57}
+    assert len(record["scores"]["recall"]["each"]) == 2
+    assert record["scores"]["balanced_accuracy"] == pytest.approx(np.mean(record["scores"]["recall"]["each"]))
+    by_method = {record["method"]: record for record in found.records}
+    assert "calibration" not in by_method["svm_linear"]["scores"]
+    assert by_method["smote"]["scores"]["calibration"]["ece"] >= 0
+
+
+def test_folds_are_the_same_for_every_method_and_the_intervals_know_of_them():
+    found = compare(wine(), methods=("cross_entropy", "weighted"), seeds=2, folds=4, options=QUICK)
+    pairs = {}
+    for record in found.records:
+        pairs.setdefault((record["seed"], record["fold"]), set()).add(tuple(record["rows"].items()))
+    assert len(pairs) == 8
+    assert all(len(rows) == 1 for rows in pairs.values())
+    places = {place.method: place for place in found.ranking.places}
+    interval = places["weighted"].to_baseline
+    scores = [
+        {(r["seed"], r["fold"]): r["scores"]["balanced_accuracy"] for r in found.records if r["method"] == name}
+        for name in ("weighted", "cross_entropy")
+    ]
+    lead = np.array([scores[0][pair] - scores[1][pair] for pair in sorted(scores[0])])
+    half = stats.t.ppf(0.975, 7) * lead.std(ddof=1) * np.sqrt(1 / 8 + 1 / 3)
+    assert interval.high - interval.mean == pytest.approx(half)
+
+
+def test_a_killed_comparison_goes_on_and_other_data_are_refused(tmp_path):
+    out = tmp_path / "cells.jsonl"
+    some = {"methods": ("cross_entropy", "weighted"), "seeds": 1, "folds": 3, "options": QUICK, "out": out}
+    first = compare(wine(), **some)
+    out.write_bytes(out.read_bytes()[:-30])  # the last of six is torn
+    told = []
+    again = compare(wine(), **some, progress=lambda *each: told.append(each[0]))
+    assert told == [Cell("data", "weighted", 0, 2)]
+    assert [place.mean for place in again.ranking.places] == [place.mean for place in first.ranking.places]
+    with pytest.raises(InvalidInputError, match="must not be mixed"):
+        compare(wine(np.arange(170)), **some)
+    with pytest.raises(InvalidInputError, match="settings tune = False, and now it is True"):
+        compare(wine(), **some, tune=True)
+
+
+def test_scores_of_another_backbone_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    images = Samples(rng.integers(0, 256, (24, 1, 28, 28), dtype=np.uint8), np.arange(24) % 2)
+    some = {"methods": ("cross_entropy",), "seeds": 1, "folds": 2, "out": tmp_path / "cells.jsonl"}
+    told = []
+    for _ in range(2):
+        lenet = partial(make_input, options=TrainOptions("images", backbone="lenet"))
+        compare(images, **some, prepare=lenet, progress=lambda *each: told.append(each), options=FitOptions(epochs=1))
+    assert len(told) == 2  # two folds, once
+    other = partial(make_input, options=TrainOptions("images", backbone="resnet18"))
+    with pytest.raises(InvalidInputError, match=r"settings backbone = .* must not be mixed"):
+        compare(images, **some, prepare=other, options=FitOptions(epochs=1))
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_scores():
+    some = {"methods": ("cross_entropy", "focal"), "seeds": 1, "folds": 2, "options": QUICK}
+    one, two = compare(cancer(), **some), compare(cancer(), **some, jobs=2)
+
+    def plain(found):
+        return {(r["method"], r["fold"]): r["scores"] for r in found.records}
+
+    assert plain(one) == plain(two)
+
+
+def test_groups_stay_on_one_side():
+    whole = wine()
+    groups = np.array([f"g{number // 3}" for number in range(len(whole))])
+    run = FoldRun(Samples(whole.x, whole.y, groups=groups), 3, QUICK, False, lambda x: x)
+    for train, test in run.split(0):
+        assert not set(groups[train]) & set(groups[test])
+    assert not all(np.array_equal(*pair) for pair in zip(run.split(0)[0], run.split(1)[0], strict=True))
+
+
+def test_the_official_test_part_is_used():
+    whole = wine()
+    part = np.where(np.arange(len(whole)) % 3 == 0, "test", np.where(np.arange(len(whole)) % 3 == 1, "val", "train"))
+    found = compare(
+        Samples(whole.x, whole.y, partition=part), methods=("cross_entropy", "weighted"), seeds=3, options=QUICK
+    )
+    assert found.folds is None
+    interval = {place.method: place for place in found.ranking.places}["weighted"].to_baseline
+    scores = {(r["method"], r["seed"]): r["scores"]["balanced_accuracy"] for r in found.records}
+    lead = [scores["weighted", seed] - scores["cross_entropy", seed] for seed in range(3)]
+    assert interval.high - interval.mean == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(lead))
+    assert np.ptp(lead) > 0
+    assert found.records[0]["rows"] == {"train": 118, "test": 60}
+    assert "official test part" in found.notes[0]
+
+
+def test_a_tiny_class_is_told_of_and_stops_nothing():
+    x, y = load_digits(return_X_y=True)
+    rows = np.concatenate([np.flatnonzero(y == 0)[:30], np.flatnonzero(y == 1)[:30], np.flatnonzero(y == 2)[:1]])
+    found = compare(Samples(x[rows], y[rows]), methods=("cross_entropy", "smote"), seeds=1, options=QUICK)
+    assert found.folds == 3
+    assert found.notes[0] == "3 folds instead of 5, as class 2 has 1 sample."
+    assert found.notes[1] == "1 class has fewer samples than there are folds; some test parts have none of them."
+    assert "smote" in found.ranking.cannot_run or found.ranking.places[1].method == "smote"
+
+
+def test_probabilities_find_their_columns_where_training_lacks_a_class():
+    whole = wine()
+    run = FoldRun(whole, 3, QUICK, False, lambda x: x)
+    truth = np.array(["red", "white", "white", "rose"])
+    sure = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    said = Predicted(np.array(["red", "white", "white", "white"]), sure, np.array(["red", "white"]))
+    found = run._scores(whole.y[whole.y != "rose"], truth, said)
+    assert found.recall.each == (1.0, 0.0, 1.0)
+    assert found.calibration.brier == pytest.approx(2 / 4)  # only the rose is wrong
+    assert found.group_recall.keys() <= {"many", "medium", "rare"}
+
+
+def test_several_labels_are_compared():
+    x, y = load_digits(return_X_y=True)
+    several = np.stack([y[:200] % 2, y[:200] >= 5], axis=1).astype(int)
+    samples = Samples(x[:200], several, attributes=("odd", "large"))
+    found = compare(
+        samples, methods=("cross_entropy", "uncertainty_margin", "random_over"), seeds=1, folds=2, options=QUICK
+    )
+    assert len(found.ranking.places) == 2
+    assert "one label a sample" in found.ranking.cannot_run["random_over"]
+
+
+def test_a_budget_is_a_limit_and_what_did_not_fit_is_named():
+    clock, told = StepClock(), []
+    found = compare(wine(), seeds=5, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, note=told.append)
+    assert clock.now <= 1_000
+    compared = {place.method for place in found.ranking.places} | set(found.ranking.cannot_run)
+    assert {"cross_entropy", "uncertainty_margin", "svm_linear", "svm_rbf", "random_under"} <= compared
+    assert compared | set(found.left_out) == set(DEFAULT_METHODS)
+    assert not compared & set(found.left_out)
+    assert all(place.runs == found.rounds == 3 for place in found.ranking.places)  # what an interval needs
+    assert re.fullmatch(r"One fit takes .* to .*: the budget leaves time for \d+ of 24 methods, 3 fits each\.", told[0])
+    assert "3 of 15 fits of each method fitted into the budget." in found.notes
+    assert re.search(
+        r"give more minutes: about \d+ for 3 fits of each method or about \d+ for 15", found.recommendation
+    )
+
+
+def test_the_cheapest_methods_go_first_in_each_round():
+    clock, told = StepClock(), []
+    compare(
+        wine(np.arange(47, 178)),
+        methods=("smote", "svm_rbf", "cross_entropy", "random_under"),
+        seeds=1,
+        folds=3,
+        budget_seconds=10_000,
+        options=QUICK,
+        clock=clock,
+        progress=lambda cell, done, total: told.append((cell.fold, cell.method, done, total)),
+    )
+    order = ("svm_rbf", "random_under", "cross_entropy", "smote")
+    fits = [(fold, name) for fold in range(3) for name in order]
+    assert told == [(*fit, number, 12) for number, fit in enumerate(fits, start=1)]
+
+
+def test_a_budget_for_all_gives_what_no_budget_gives():
+    some = {"methods": ("cross_entropy", "weighted", "svm_rbf"), "seeds": 2, "folds": 2, "options": QUICK}
+    whole, limited = compare(wine(), **some), compare(wine(), **some, budget_seconds=1e6, clock=StepClock())
+    assert limited.ranking == whole.ranking
+    assert (limited.left_out, limited.rounds, limited.notes) == ({}, 4, whole.notes)
+
+
+def test_a_budget_that_allows_no_network_compares_what_it_can():
+    long = FitOptions(epochs=40, width=16, batch_size=32)
+    found = compare(wine(), seeds=1, folds=3, budget_seconds=300, options=long, clock=StepClock())
+    assert {"svm_linear", "svm_rbf"} <= {place.method for place in found.ranking.places}
+    assert "cross_entropy" in found.left_out
+    assert re.fullmatch(r"a fit takes about .* (s|min)", found.left_out["cross_entropy"])
+
+
+def test_a_budget_too_small_for_any_fit_is_an_error_that_says_what_is_short():
+    with pytest.raises(OutOfTimeError, match="ended before the first fit was finished; give more minutes"):
+        compare(wine(), seeds=2, folds=3, budget_seconds=1e-6, options=QUICK, clock=StepClock())
+
+
+def test_time_spent_before_counts():
+    clock = StepClock()
+    clock.now = 999.0
+    with pytest.raises(OutOfTimeError, match="give more minutes"):
+        compare(wine(), seeds=2, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, started=0.0)
+
+
+def test_a_second_call_goes_on_where_the_budget_ended(tmp_path):
+    out = tmp_path / "fits.jsonl"
+    some = {"methods": DEFAULT_METHODS[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
+    first = compare(wine(), **some, budget_seconds=350, clock=StepClock())
+    kept = out.read_text()
+    told = []
+    second = compare(wine(), **some, budget_seconds=1e6, clock=StepClock(), progress=lambda cell, *_: told.append(cell))
+    assert first.left_out or first.rounds < 6
+    assert (second.left_out, second.rounds, len(second.records)) == ({}, 6, 30)
+    assert out.read_text().startswith(kept)
+    assert len(told) == 30 - (kept.count("\n") - 1)  # none of the finished fits is run again
+
+
+def test_every_method_has_its_turn_before_the_next_fold():
+    told = []
+    compare(
+        wine(),
+        methods=("weighted", "cross_entropy"),
+        seeds=2,
+        folds=2,
+        options=FitOptions(epochs=1, width=4, batch_size=64),
+        progress=lambda cell, *_: told.append((cell.seed, cell.fold, cell.method)),
+    )
+    pairs = [(seed, fold) for seed in range(2) for fold in range(2)]
+    assert told == [(*pair, name) for pair in pairs for name in ("cross_entropy", "weighted")]
+
+
+def test_a_round_that_was_not_finished_does_not_count(tmp_path):
+    out = tmp_path / "fits.jsonl"
+    some = {"methods": ("cross_entropy", "weighted"), "seeds": 1, "folds": 3, "options": QUICK, "out": out}
+    compare(wine(), **some)
+    out.write_text("".join(out.read_text().splitlines(keepends=True)[:4]))  # a header, a round and a half
+    found = compare(wine(), **some, budget_seconds=1e-6, clock=StepClock())
+    assert (found.rounds, len(found.records)) == (1, 2)
+    assert "1 fit of each method is too few to recommend anything" in found.recommendation
+    assert "Give more minutes" in found.recommendation
+
+
+def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
+    assert DEFAULT_METHODS[:2] == ("cross_entropy", "uncertainty_margin")
+    assert "paper_as_printed" not in DEFAULT_METHODS
+    assert {"smote", "vs", "ldam_drw", "svm_rbf", "arcface"} <= set(DEFAULT_METHODS) < set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"methods": ("magic",)}, "methods must be some of cross_entropy.*got 'magic'"),
+        ({"methods": ()}, "got none"),
+        ({"seeds": 0}, "seeds must be 1 or more"),
+        ({"budget_seconds": 0}, "the budget above 0"),
+        ({"folds": 1}, "folds must be 2 or more, got 1"),
+    ],
+)
+def test_wrong_options_are_told_at_once(wrong, says):
+    with pytest.raises(InvalidInputError, match=says):
+        compare(wine(), **wrong)
+
+
+def test_the_checksum_sees_values_labels_groups_and_names():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    y = np.array([0, 1])
+    seen = [
+        samples_checksum(Samples(frame, y)),
+        samples_checksum(Samples(frame, y[::-1])),
+        samples_checksum(Samples(frame, y, groups=np.array(["g", "h"]))),
+        samples_checksum(Samples(frame, y, partition=np.array(["train", "test"]))),
+        samples_checksum(Samples(frame.rename(columns={"a": "c"}), y)),
+        samples_checksum(Samples(frame.assign(a=[1.0, 3.0]), y)),
+        samples_checksum(Samples(np.array([[1.0], [2.0]]), y)),
+        samples_checksum(Samples(np.array([[2.0], [1.0]]), y)),
+    ]
+    assert len(set(seen)) == len(seen)
+    assert samples_checksum(Samples(frame.copy(), y.copy())) == seen[0]

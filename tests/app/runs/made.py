@@ -1,0 +1,71 @@
+"""Small data, and finished runs of them, for the tests of runs and of the command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from equipoise.app.runs import TrainOptions, train_run
+from equipoise.data.imbalance import step
+from tests.training.processes import shared_once
+
+EPOCHS = 6
+
+
+def digits_frame() -> pd.DataFrame:
+    """Imbalanced digits with a column of words, a few holes and class names that want escaping."""
+    x, y = load_digits(return_X_y=True)
+    kept = step(y, rng=0)[:600]
+    frame = pd.DataFrame(x[kept], columns=[f"pixel {place}" for place in range(64)])
+    frame["half"] = np.where(y[kept] < 5, "low & <b>slow</b>", "007")
+    frame.loc[:20, "pixel 20"] = np.nan
+    frame["digit"] = [f"<digit> {label}" for label in y[kept]]
+    return frame
+
+
+def table_run(folder: Path) -> Path:
+    """A run of :func:`digits_frame`; the CSV lies beside it."""
+    digits_frame().to_csv(folder / "digits.csv", index=False)
+    options = TrainOptions(str(folder / "digits.csv"), target="digit", epochs=EPOCHS)
+    return train_run(options, folder / "run", command="equipoise train digits.csv").folder
+
+
+def several_run(folder: Path) -> Path:
+    """A run with two labels a sample; the CSV lies beside it."""
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    frame = frame.assign(up=(x[:, 0] > 1).astype(int), right=(x[:, 1] > 0).astype(int))
+    frame.to_csv(folder / "several.csv", index=False)
+    return train_run(TrainOptions(str(folder / "several.csv"), target="up,right", epochs=8), folder / "run").folder
+
+
+def pictures(root: Path, counts: dict[str, int], *, side: int = 14) -> Path:
+    """Grey pictures, a folder a class; the classes differ in brightness, with noise."""
+    rng = np.random.default_rng(0)
+    for number, (name, count) in enumerate(counts.items()):
+        (root / name).mkdir(parents=True)
+        for place in range(count):
+            pixels = rng.integers(0, 80, size=(side, side), dtype=np.uint8) + np.uint8(170 * (number % 2))
+            Image.fromarray(pixels).save(root / name / f"{place:02}.png")
+    return root
+
+
+def image_run(folder: Path) -> Path:
+    """A run of grey pictures, with the network that is trained along; the pictures lie beside it."""
+    photos = pictures(folder / "photos", {"night": 30, "day": 12})
+    return train_run(TrainOptions(str(photos), epochs=4, batch_size=8), folder / "run").folder
+
+
+def once(make: Callable[[Path], Path], factory: pytest.TempPathFactory) -> Path:
+    """A finished run, trained once for all tests and all their processes; they must leave it as it is."""
+
+    def trained(folder: Path) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("EQUIPOISE_CACHE", str(folder / "cache"))
+            return str(make(folder))
+
+    return Path(shared_once(factory, make.__name__, trained))

@@ -1,0 +1,234 @@
+"""A run's features of pairs, and the figures that follow."""
+
+import csv
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from equipoise.app.runs import RunModel
+from equipoise.app.runs.inputs import FeaturesInput
+from equipoise.errors import InvalidInputError
+from equipoise.models import ImageBackbone, ImageInput
+from equipoise.paper.faces.embed import Embedding, embedding, face_features
+from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
+from equipoise.paper.faces.verification import cosines, roc, verification
+from equipoise.paper.faces.verify import PairOptions, guessed_protocol, read_pairs, roc_file, verify_run, write_roc
+from equipoise.training import Network
+from tests.app.runs import made
+from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, write_faces, write_list
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return RunModel.load(made.once(made.image_run, tmp_path_factory))
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Twelve people, each of a brightness of their own, three images each with noise."""
+    root, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(0)
+    for person in range(12):
+        (root / f"p{person:02}").mkdir()
+        face = rng.integers(0, 256, (4, 4)).repeat(4, 0).repeat(4, 1)
+        for number in range(3):
+            pixels = (face + rng.normal(0, 25, face.shape)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(root / f"p{person:02}" / f"{number}.png")
+    return root
+
+
+class Pixels(nn.Module):
+    """The image itself as its feature."""
+
+    in_channels, out_features = 1, 32 * 32
+
+    def forward(self, x):
+        return x.flatten(1)
+
+
+class Halved(nn.Module):
+    out_features = 512
+
+    def forward(self, x):
+        return x[:, ::2]
+
+
+@pytest.fixture(scope="module")
+def pixel_model(model):
+    """A run whose pooled features are the pixels, and whose last ones are half of them."""
+    backbone = ImageBackbone(ImageInput(1), Pixels(), Halved())
+    return model.with_network(Network(backbone, model.network.head))
+
+
+def test_features_are_pooled_or_last_and_averaged_with_the_mirror_images(pixel_model, people, tmp_path):
+    lines = ["p00/0.png p00/1.png 1", "p00/0.png p01/0.png 0"] * 2
+    pairs = read_pair_list(write_list(tmp_path / "list.txt", *lines), people)
+    images = pairs.images.read((32, 32), 1)[0:3] / 255
+    mirrored = (images + images[..., ::-1]) / 2
+    found = face_features(pixel_model, pairs)
+    np.testing.assert_allclose(found, mirrored.reshape(3, -1), atol=1e-6)
+    np.testing.assert_allclose(face_features(pixel_model, pairs, flip=False), images.reshape(3, -1), atol=1e-6)
+    np.testing.assert_allclose(face_features(pixel_model, pairs, layer="last"), found[:, ::2], atol=1e-6)
+
+
+def test_videos_are_averaged_over_their_frames_whatever_the_batch(pixel_model, tmp_path, monkeypatch):
+    root = write_faces(tmp_path / "ytf", [f"{video}/{n}.png" for video in ("A/0", "A/1", "B/0") for n in range(5)])
+    lines = ["1, 1, A/0, A/1, 1", "1, 2, A/0, B/0, 0", "2, 1, A/1, A/0, 1", "2, 2, A/1, B/0, 0"]
+    pairs = read_ytf_pairs(write_list(tmp_path / "splits.txt", *lines), root)
+    images = pairs.images.read((32, 32), 1)[0:15].reshape(15, -1) / 255
+    expected = np.stack([images[pairs.face == face].mean(0) for face in range(3)])
+    told = []
+    whole = face_features(pixel_model, pairs, flip=False)
+    monkeypatch.setattr("equipoise.paper.faces.embed.MOST_AT_ONCE", 4)
+    parts = face_features(pixel_model, pairs, flip=False, progress=lambda done, total: told.append((done, total)))
+    np.testing.assert_allclose(whole, expected, atol=1e-6)
+    np.testing.assert_allclose(parts, expected, atol=1e-6)
+    assert told == [(4, 15), (8, 15), (12, 15), (15, 15)]
+
+
+def test_the_networks_modes_and_weights_stay(model, people, tmp_path):
+    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
+    pairs = read_pair_list(
+        write_list(tmp_path / "list.txt", *["p00/0.png p00/1.png 1", "p00/0.png p01/0.png 0"] * 2), people
+    )
+    first, again = face_features(model, pairs), face_features(model, pairs)
+    np.testing.assert_array_equal(first, again)  # no dropout, no augmentation
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.network.state_dict().items())
+
+
+def test_dropout_is_off():
+    images = torch.rand(2, 1, 8, 8)
+    assert torch.equal(Embedding(nn.Sequential(nn.Flatten(), nn.Dropout(0.5)), flip=False)(images), images.flatten(1))
+
+
+def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_last(model):
+    extractor = ImageBackbone(ImageInput(1), Pixels())
+    frozen = RunModel(
+        FeaturesInput(extractor, {"size": [32, 32], "channels": 1}, None, cache=False),
+        Network(Halved(), model.network.head),
+        model.classes,
+        False,
+        {},
+        model.calibrated,
+    )
+    images = torch.randint(0, 256, (2, 1, 32, 32), dtype=torch.uint8)
+    assert embedding(frozen, layer="pooled")(images).shape == (2, 1024)
+    assert embedding(frozen, layer="last")(images).shape == (2, 512)
+
+
+def test_a_folder_of_people_is_told_apart_and_its_pairs_are_kept(pixel_model, people, tmp_path):
+    options = PairOptions(tmp_path / "pairs.txt", people, "folder", count=60)
+    told = []
+    verified = verify_run(pixel_model, options, tell=told.append)
+    assert verified.protocol == "folder"
+    assert verified.found.accuracy > 0.9
+    assert verified.found.roc.area > 0.95
+    again = verify_run(pixel_model, PairOptions(tmp_path / "pairs.txt", people))
+    assert again.protocol == "list"
+    np.testing.assert_array_equal(again.similarity, verified.similarity)
+    assert again.found.as_dict() == verified.found.as_dict()
+
+
+def test_the_figures_are_those_of_the_cosines(pixel_model, people, tmp_path):
+    verified = verify_run(pixel_model, PairOptions(tmp_path / "pairs.txt", people, "folder", count=40), flip=False)
+    pairs = verified.pairs
+    pixels = pairs.images.read((32, 32), 1)[0 : len(pairs.images)].reshape(len(pairs.images), -1).astype(float)
+    expected = cosines(pixels[pairs.first], pixels[pairs.second])
+    np.testing.assert_allclose(verified.similarity, expected, atol=1e-6)
+    assert verified.found.accuracy == verification(expected, pairs.same, pairs.fold).accuracy
+
+
+def test_people_who_were_trained_on_are_named(model, tmp_path):
+    root = write_faces(tmp_path / "faces", ["night/1.png", "night/2.png", "noon/1.png"])
+    lines = ["night/1.png night/2.png 1", "night/1.png noon/1.png 0"] * 2
+    told = []
+    verified = verify_run(model, PairOptions(write_list(tmp_path / "list.txt", *lines), root), tell=told.append)
+    assert list(verified.notes) == told
+    assert told == [
+        "1 of the 2 people in the pairs were trained on ('night'): the figures are not those of unknown people."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "protocol"),
+    [
+        ("pairs.txt", "10\t300", "lfw"),
+        ("pairs.txt", "500", "lfw"),
+        ("splits.txt", "split number, pair number, first, second, same", "ytf"),
+        ("splits.txt", "1, 1, A/0, A/1, 1", "ytf"),
+        ("list.txt", "a.png b.png 1", "list"),
+        ("list.csv", "a.png,b.png,1,1", "list"),
+        ("list.txt", "", "list"),
+        ("agedb_30.BIN", "whatever", "bin"),
+    ],
+)
+def test_the_protocol_is_told_from_the_file(tmp_path, name, first, protocol):
+    assert guessed_protocol(write_list(tmp_path / name, first)) == protocol
+
+
+def test_every_protocol_is_read(tmp_path):
+    lfw = PairOptions(write_list(tmp_path / "pairs.txt", *LFW_LINES), write_faces(tmp_path / "lfw", LFW_FACES))
+    assert read_pairs(lfw)[0] == "lfw"
+    image = (tmp_path / "lfw" / LFW_FACES[0]).read_bytes()
+    (tmp_path / "x.bin").write_bytes(pickle.dumps(([image] * 8, [True, False] * 2)))
+    protocol, pairs = read_pairs(PairOptions(tmp_path / "x.bin"))
+    assert (protocol, len(pairs)) == ("bin", 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pairs": "gone.txt", "images": "."}, r"gone\.txt cannot be read: No such file"),
+        ({"pairs": "list.txt"}, "--protocol list needs --images"),
+        (
+            {"pairs": "list.txt", "images": ".", "protocol": "ijbc"},
+            "--protocol must be one of lfw, ytf, list, bin, folder",
+        ),
+        ({"pairs": "x.bin", "images": "."}, r"a \.bin file holds its own images"),
+        ({"pairs": "list.txt", "images": ".", "frames": 3}, "--frames is for videos"),
+        ({"pairs": "x.bin", "frames": 3}, "--frames is for videos, and the protocol is bin"),
+        ({"pairs": "list.txt", "images": ".", "protocol": "folder"}, r"list\.txt exists; name a new file"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    write_list(tmp_path / "list.txt", "a.png b.png 1")
+    with pytest.raises(InvalidInputError, match=said):
+        read_pairs(PairOptions(**options))
+
+
+def test_a_run_of_a_table_has_no_faces(tmp_path_factory, tmp_path):
+    table = RunModel.load(made.once(made.table_run, tmp_path_factory))
+    with pytest.raises(InvalidInputError, match="this run is of a table"):
+        verify_run(table, PairOptions(tmp_path / "new.txt", tmp_path, "folder"))
+    assert not (tmp_path / "new.txt").exists()
+    with pytest.raises(InvalidInputError, match="layer must be 'pooled' or 'last', got 'first'"):
+        embedding(table, layer="first")
+
+
+def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
+    curve = roc([0.9, 0.8, 0.3, 0.2], [1, 0, 1, 0])
+    write_roc(curve, tmp_path / "roc.csv")
+    rows = list(csv.reader(io.StringIO((tmp_path / "roc.csv").read_text())))
+    assert rows[0] == ["threshold", "far", "tar"]
+    assert [tuple(map(float, row)) for row in rows[1:]] == [
+        (float("inf"), 0, 0),
+        (0.9, 0, 0.5),
+        (0.8, 0.5, 0.5),
+        (0.3, 0.5, 1),
+        (0.2, 1, 1),
+    ]
+    write_roc(curve, tmp_path / "roc.png")
+    with Image.open(tmp_path / "roc.png") as picture:
+        assert picture.size == (600, 480)
+    with pytest.raises(InvalidInputError, match=r"roc\.csv exists; pass --force"):
+        write_roc(curve, tmp_path / "roc.csv")
+    write_roc(curve, tmp_path / "roc.csv", force=True)
+    with pytest.raises(InvalidInputError, match=r"must end in \.csv, \.png or \.svg"):
+        roc_file(tmp_path / "roc.txt")
+    with pytest.raises(InvalidInputError, match=r"there is no folder '.*gone'; make it first"):
+        roc_file(tmp_path / "gone" / "roc.csv")

@@ -1,0 +1,148 @@
+"""Backbone and head as one module."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from equipoise.losses import LOSSES, UncertaintyMarginLoss
+from equipoise.models import MLP
+from equipoise.training import ArrayData, Curriculum, Network, Settings, train
+from equipoise.training.module import head_logits
+
+X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+Y = torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def network() -> Network:
+    return Network(MLP(4, (8,)), UncertaintyMarginLoss(8, 3, dropout=0.5))
+
+
+def test_without_target_it_gives_logits_with_one_the_loss():
+    whole = network().eval()
+    features = whole.backbone(X)
+    torch.testing.assert_close(whole(X), whole.head.logits(features))
+    torch.testing.assert_close(whole(X, Y), whole.head(features, Y))
+
+
+def test_sample_weights_reach_the_head():
+    whole = network().eval()
+    weight = torch.tensor([6.0, 0, 0, 0, 0, 0])
+    torch.testing.assert_close(whole(X, Y, weight), whole(X[:1], Y[:1]))
+
+
+def test_head_logits_are_deterministic_and_restore_the_mode():
+    whole = network().train()
+    features = whole.backbone(X).detach()
+    assert torch.equal(head_logits(whole.head, features), head_logits(whole.head, features))
+    assert whole.head.training
+    assert whole.head.dropout.training
+    assert not torch.equal(whole.head.logits(features), whole.head.logits(features))
+    with pytest.raises(ValueError, match="features must have the shape"):
+        head_logits(whole.head, features[:, :3])
+    assert whole.head.training
+
+
+@pytest.mark.parametrize("method", LOSSES)
+def test_every_loss_trains_in_the_loop_without_a_curriculum(method):
+    head = LOSSES[method](8, 3, class_counts=torch.tensor([2, 2, 2]), dropout=0.2)
+    history = train(Network(MLP(4, (8,)), head), ArrayData(X, Y), Settings(epochs=2, batch_size=3))
+    assert [record["stage"] for record in history] == ["train", "train"]
+    assert all(record["loss"] >= 0 for record in history)
+
+
+def test_a_backbone_with_batch_norm_never_meets_a_batch_of_one():
+    backbone = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+    data = ArrayData(torch.randn(7, 4), torch.tensor([0, 1, 2, 0, 1, 2, 0]))
+    history = train(Network(backbone, LOSSES["cross_entropy"](8, 3)), data, Settings(epochs=2, batch_size=3))
+    assert len(history) == 2
+
+
+def test_one_process_may_train_in_several_precisions():
+    for precision in ("no", "bf16", "no"):
+        settings = Settings(epochs=1, batch_size=3, precision=precision)
+        assert len(train(network(), ArrayData(X, Y), settings)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number of at least 1, got 2.5"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1, got True"),
+        ({"accumulate": 0}, "accumulate must be a whole number of at least 1"),
+        ({"cap": 0}, "cap must be a whole number of at least 1"),
+        ({"passes": 1}, "passes must be a whole number of at least 2, got 1"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"patience": 0}, "patience must be a whole number of at least 1"),
+        ({"checkpoint_steps": -3}, "checkpoint_steps must be a whole number of at least 1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number that is not negative, got nan"),
+        ({"learning_rate": "a"}, "learning_rate must be a number that is not negative, got 'a'"),
+        ({"weight_decay": -1}, "weight_decay must be a number that is not negative, got -1"),
+        ({"order": "random"}, "order must be one of shuffled, balanced, got 'random'"),
+        ({"precision": "fp8"}, "precision must be one of no, fp16, bf16, got 'fp8'"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**({"epochs": 1, "batch_size": 1} | change))
+
+
+def test_numbers_of_numpy_become_pythons():
+    settings = Settings(epochs=np.int64(2), batch_size=np.int32(3), learning_rate=np.float32(0.5))
+    assert [type(value) for value in (settings.epochs, settings.batch_size, settings.learning_rate)] == [
+        int,
+        int,
+        float,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curriculum": Curriculum(5)}, "the curriculum has 5 epochs and the settings 1"),
+        ({"curriculum": Curriculum(1, strength="feedback")}, "strength='feedback' is measured on held-out samples"),
+    ],
+)
+def test_what_does_not_fit_together_is_said_before_the_first_step(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), **options)
+    with pytest.raises(ValueError, match="patience watches held-out samples"):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3, patience=2))
+    plain = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 3))
+    with pytest.raises(ValueError, match="a curriculum drives an UncertaintyMarginLoss, got LogitLoss"):
+        train(plain, ArrayData(X, Y), Settings(epochs=1, batch_size=3), curriculum=Curriculum(1))
+    fixed = Network(MLP(4, (8,)), LOSSES["sphereface"](8, 3))
+    with pytest.raises(ValueError, match="a curriculum sets the strength of margins, but the head was built with one"):
+        train(fixed, ArrayData(X, Y), Settings(epochs=1, batch_size=3), curriculum=Curriculum(1))
+
+
+def test_a_trained_network_is_ready_to_predict():
+    trained = network()
+    train(trained, ArrayData(X, Y), Settings(epochs=1, batch_size=3))
+    assert not trained.training
+
+
+def test_float64_samples_go_through_a_float32_network():
+    assert len(train(network(), ArrayData(X.double().numpy(), Y), Settings(epochs=1, batch_size=3))) == 1
+
+
+def test_a_tracker_without_a_folder_is_refused():
+    with pytest.raises(ValueError, match="tracker='tensorboard' writes into the run's folder; pass folder as well"):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), tracker="tensorboard")
+
+
+@pytest.mark.filterwarnings("ignore")  # TensorBoard's own
+def test_tensorboard_gets_every_epoch(tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    history = train(
+        network(), ArrayData(X, Y), Settings(epochs=3, batch_size=3), folder=tmp_path, tracker="tensorboard"
+    )
+    events = EventAccumulator(str(tmp_path / "tracking")).Reload()
+    assert [event.step for event in events.Scalars("loss")] == [0, 1, 2]
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx([record["loss"] for record in history])
+    with pytest.raises(ValueError, match="tracker must be 'tensorboard', got 'tb'"):
+        train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), folder=tmp_path / "other", tracker="tb")
