@@ -14,7 +14,7 @@ import pytest
 
 from equipoise.app.compare import Cell, CellStore, run_cells
 from equipoise.data.images.check import verify
-from equipoise.data.images.name_table import FileTable
+from equipoise.data.images.lazy import FileTable
 from equipoise.errors import InvalidStateError
 from tests.training.processes import ENVIRONMENT
 

@@ -25,7 +25,7 @@ from equipoise.app.runs.predict import human_threshold
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine
-from equipoise.data.split_file import Split, load_split, save_split
+from equipoise.data.splits import Split, load_split, save_split
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.paper.faces.bin_file import read_bin_pairs
 from equipoise.paper.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs

@@ -3,11 +3,19 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from equipoise.storage import files
-from equipoise.storage.files import check_plain, read_plain, remove_abandoned, write_atomically, written_beside
+from equipoise.storage.files import (
+    cache_folder,
+    check_plain,
+    read_plain,
+    remove_abandoned,
+    write_atomically,
+    written_beside,
+)
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
 
@@ -106,3 +114,15 @@ def test_a_scratch_folder_swept_before_it_is_locked_is_made_again(tmp_path, monk
         assert [str(folder)] == made[1:]
         assert [folder] == list(tmp_path.iterdir())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_variable_of_our_own_wins_then_the_system_s_then_home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("EQUIPOISE_CACHE", "~/mine")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/shared")
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.setenv("EQUIPOISE_CACHE", "")  # as good as unset
+    assert cache_folder() == Path("/shared/equipoise")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == tmp_path / ".cache" / "equipoise"
+    assert list(tmp_path.iterdir()) == []  # asking makes nothing

@@ -1,16 +1,238 @@
 """From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
 
-from dataclasses import asdict
-from typing import Any, NamedTuple
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.column_values import relabelled
 from equipoise.data.delimited import check_names
-from equipoise.data.encoded_column import Column, all_text, column_from_json, encode_column, learn_column
+from equipoise.data.parsing import (
+    FORMS,
+    LOOKED_AT,
+    PLAIN,
+    SAID,
+    Kind,
+    Reading,
+    as_words,
+    find_reading,
+    fits_float32,
+    may_be_a_form,
+    read_values,
+    relabelled,
+    without_blanks,
+)
 from equipoise.errors import InvalidInputError, InvalidStateError
+
+MOST_LEVELS = 50
+INDICATOR_SHARE = 0.01
+MOST_NAMED = 3
+TOO_MANY = 5  # of so many values, most must be what they were in training
+ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
+OTHER, MISSING = "(other)", "(missing)"
+EXACT = 2.0**53  # the whole numbers up to here are floats of their own
+LARGEST, LARGEST_FLOAT32 = float(np.finfo(np.float64).max), float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column is encoded.
+
+    ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
+    ``levels`` are a category's values.
+    """
+
+    name: str
+    kind: Kind
+    fill: float = 0.0
+    indicator: bool = False
+    levels: tuple[str, ...] = ()
+    other: bool = False
+    form: str = PLAIN
+    wide: bool = False
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the columns it becomes."""
+        if self.kind == "category":
+            ends = [OTHER] * self.other + [MISSING] * self.indicator
+            return [f"{self.name}={level}" for level in (*self.levels, *ends)]
+        return [self.name] + [f"{self.name}={MISSING}"] * self.indicator
+
+
+def learn_column(values: Any, name: str, notes: list[str]) -> Column | None:
+    """How to encode one column, or None to leave it out; a note for what a user would want to know."""
+    values = without_blanks(values)
+    if values.isna().all():
+        notes.append(f"{name}: left out, for it has no value.")
+        return None
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        reading = find_reading(values)
+        if reading is not None:
+            notes += _said(reading, values, name)
+            return _learn_numbers(reading, values, name, notes)
+    return _learn_levels(as_words(values), name, notes)
+
+
+def _said(reading: Reading, values: Any, name: str) -> list[str]:
+    """What was made of the text."""
+    notes = []
+    if reading.kind == "date":
+        notes.append(f"{name}: dates{f' as {reading.form}' * bool(reading.form)}, taken as days since 1970-01-01.")
+    elif reading.form:
+        example = next(word for word in as_words(values[~reading.unread]).dropna() if "," in word)
+        notes.append(f"{name}: {SAID[reading.form]}, such as {example!r}.")
+    if reading.unread.any():
+        words = as_words(values[reading.unread]).drop_duplicates().tolist()
+        listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
+        number = int(reading.unread.sum())
+        are = f"value that is no {reading.kind}" if number == 1 else f"values that are no {reading.kind}s"
+        notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
+    return notes
+
+
+def _learn_numbers(reading: Reading, values: Any, name: str, notes: list[str]) -> Column | None:
+    numbers, kind = reading.numbers, reading.kind
+    known = numbers[~np.isnan(numbers)]
+    if len(known) and np.abs(known).max() > LARGEST_FLOAT32:
+        known = known[np.abs(known) <= _largest(float(np.median(known)))]
+    gone = len(numbers) - len(known)
+    infinite = gone and gone - int(values.isna().sum()) - int(reading.unread.sum())
+    if len(known) == 0:
+        notes.append(f"{name}: left out, for it has no finite value.")
+        return None
+    constant = known.min() == known.max()
+    if constant and gone < INDICATOR_SHARE * len(numbers):
+        different = as_words(values).nunique() if abs(known[0]) > EXACT else 1
+        same = f"its {different} different values are too large to be told apart, all about"
+        notes.append(f"{name}: left out, for {same if different > 1 else 'it is'} {known[0]:g} in every row.")
+        return None
+    if kind == "number" and gone == 0 and _names_rows(known, name):
+        notes.append(f"{name}: left out, for it numbers or names the rows.")
+        return None
+    fill = float(np.median(known))
+    if infinite:
+        notes.append(f"{name}: {_count(infinite, 'infinite value')} taken as missing.")
+    if gone:
+        notes.append(f"{name}: {_count(gone, 'missing value')} filled with the median {fill:g}.")
+    marked = 0 < INDICATOR_SHARE * len(numbers) <= gone
+    return Column(name, kind, fill=fill, indicator=marked, form=reading.form, wide=not fits_float32(known))
+
+
+def _largest(typical: float) -> float:
+    """The largest value taken for a measurement: beyond float32 it marks a hole, unless all are of that size."""
+    return LARGEST if abs(typical) > LARGEST_FLOAT32 else LARGEST_FLOAT32
+
+
+def _names_rows(known: NDArray[np.float64], name: str) -> bool:
+    """1, 2, 3, ... in the order of the rows, or whole numbers, all different, under a name such as id."""
+    if len(known) < 3 or not (known == np.floor(known)).all():
+        return False
+    counted = known[0] in (0, 1) and bool((np.diff(known) == 1).all()) and len(known) >= 20
+    return counted or (bool(ID_NAME.search(name)) and len(np.unique(known)) == len(known))
+
+
+def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
+    counts = words.value_counts().to_dict()
+    known, missing = sum(counts.values()), int(words.isna().sum())
+    if len(counts) == 1 and not missing:
+        notes.append(f"{name}: left out, for it is {next(iter(counts))!r} in every row.")
+        return None
+    if max(counts.values()) == 1 or (len(counts) > 20 and len(counts) > known / 2):
+        notes.append(
+            f"{name}: left out, for it {_why_none(list(counts))} ({len(counts)} different values in {known} rows)."
+        )
+        return None
+    often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
+    kept = often[:MOST_LEVELS]
+    rare = len(counts) - len(kept)
+    if rare:
+        notes.append(f"{name}: {_count(rare, 'rare category', 'rare categories')} of {len(counts)} put together.")
+    if missing:
+        notes.append(f"{name}: {_count(missing, 'missing value')} taken as a category of its own.")
+    return Column(name, "category", levels=tuple(sorted(kept)), other=rare > 0, indicator=missing > 0)
+
+
+def _why_none(words: list[str]) -> str:
+    some = words[:LOOKED_AT]
+    if sum(map(may_be_a_form, some)) <= 0.9 * len(some):
+        return "names the rows"
+    return f"holds numbers or dates in a form not known, such as {words[0]!r}; write 1234.5 or 2020-01-31"
+
+
+def encode_column(values: Any, column: Column, out: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Write one column's outputs, and say which values were no number or date where one belongs: they count as
+    missing. ``out`` (rows, outputs) comes full of zeros."""
+    values = without_blanks(values)
+    if column.kind == "category":
+        words = as_words(values)
+        codes = pd.Index(column.levels, dtype=object).get_indexer(words)
+        unknown = codes < 0
+        gone = words.isna().to_numpy() & unknown
+        out[np.flatnonzero(~unknown), codes[~unknown]] = 1
+        place = len(column.levels)
+        if column.other:
+            out[unknown & ~(gone & column.indicator), place] = 1
+        if column.indicator:
+            out[gone, -1] = 1
+        return np.zeros(len(words), dtype=np.bool_)
+    numbers, unread = read_values(values, column.kind, column.form)
+    _refuse_another_kind(values, unread, column)
+    gone = np.isnan(numbers) | (np.abs(numbers) > _largest(column.fill))
+    out[:, 0] = np.where(gone, column.fill, numbers)
+    if column.indicator:
+        out[:, 1] = gone
+    return unread
+
+
+def _refuse_another_kind(values: Any, unread: NDArray[np.bool_], column: Column) -> None:
+    """A few mistakes are missing values; a column of them is another column."""
+    known = int(values.notna().sum())
+    if known >= TOO_MANY and unread.sum() > known / 2:
+        word = as_words(values[unread]).iloc[0]
+        raise InvalidInputError(
+            f"the column {column.name!r} held {column.kind}s in training but now holds {word!r} and others that are "
+            f"none, {unread.sum()} of {known}; correct or empty them."
+        )
+
+
+def column_from_json(record: Any) -> Column:
+    """A column from a file that anyone may have written."""
+    fields = Column.__dataclass_fields__
+    later = {"form": PLAIN, "wide": False}  # what records of earlier versions lack
+    if not isinstance(record, dict) or set(record) | set(later) != set(fields):
+        raise InvalidInputError(f"a column of the table encoding must have the fields {', '.join(fields)}.")
+    record = later | record
+    fill = record["fill"]
+    right = (
+        isinstance(record["name"], str)
+        and record["kind"] in get_args(Kind)
+        and record["form"] in FORMS[record["kind"]]
+        and isinstance(fill, int | float)
+        and not isinstance(fill, bool)
+        and abs(fill) <= LARGEST
+        and isinstance(record["indicator"], bool)
+        and isinstance(record["other"], bool)
+        and isinstance(record["wide"], bool)
+        and all_text(record["levels"])
+        and len(set(record["levels"])) == len(record["levels"])
+        and (record["kind"] == "category") == bool(record["levels"])
+    )
+    if not right:
+        raise InvalidInputError(f"the table encoding has a value of the wrong type in column {record['name']!r}.")
+    return Column(**record | {"levels": tuple(record["levels"]), "fill": float(fill)})
+
+
+def all_text(values: object) -> bool:
+    """Whether this is a list of strings."""
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
 
 FORMAT = 1
 

@@ -100,7 +100,7 @@ def check_source(
         source, target, labels, group: as for :func:`open_data`.
     """
     from equipoise.data.delimited import find_layout
-    from equipoise.data.target_name import check_columns, choose_target
+    from equipoise.data.target_column import check_columns, choose_target
     from equipoise.storage.archives import is_archive
 
     path = Path(source)
@@ -186,7 +186,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
 
 def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
     """A name a row, and how many rows had none."""
-    from equipoise.data.column_values import as_words, without_blanks
+    from equipoise.data.parsing import as_words, without_blanks
 
     words = as_words(without_blanks(column))
     unknown = words.isna().to_numpy()

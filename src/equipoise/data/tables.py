@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data.arrays import read_arrays, read_npz
-from equipoise.data.column_values import fits_float32, relabelled, without_blanks
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
+from equipoise.data.parsing import fits_float32, relabelled, without_blanks
 from equipoise.data.samples import Samples
-from equipoise.data.target_column import labels_of, multilabel_of
-from equipoise.data.target_name import check_columns, choose_target
+from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError
 from equipoise.storage.unnamed import HeldFile
 

@@ -14,7 +14,7 @@ from torch import nn
 from equipoise.errors import InvalidInputError
 from equipoise.models.feature_store import FeatureStore
 from equipoise.models.replica import eval_replica
-from equipoise.storage.cache import cache_folder
+from equipoise.storage.files import cache_folder
 
 Progress = Callable[[int, int], None]
 """Called with (images done, images in all)."""

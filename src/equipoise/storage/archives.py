@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.storage.cache import cache_folder
-from equipoise.storage.files import DAMAGE, remove_abandoned_folders, scratch_folder
+from equipoise.storage.files import DAMAGE, cache_folder, remove_abandoned_folders, scratch_folder
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 LIMIT_BYTES = 64 * 2**30

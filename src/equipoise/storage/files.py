@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and the folder of those that can be made again."""
 
 import errno
 import glob
@@ -243,3 +243,12 @@ def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str
     except (OSError, *DAMAGE) as error:
         reason = getattr(error, "strerror", None) or "it is damaged, or holds something else than arrays of numbers"
         raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
+
+
+def cache_folder() -> Path:
+    """``$EQUIPOISE_CACHE``, else ``$XDG_CACHE_HOME/equipoise``, else ``~/.cache/equipoise``; it may not exist yet."""
+    own = os.environ.get("EQUIPOISE_CACHE")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "equipoise"

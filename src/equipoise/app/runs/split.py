@@ -12,8 +12,7 @@ from equipoise.app.runs.progress import Watcher
 from equipoise.data import Samples, open_data
 from equipoise.data.images import Images, duplicate_note
 from equipoise.data.sources import grouped
-from equipoise.data.split_file import Split
-from equipoise.data.splits import hold_out
+from equipoise.data.splits import Split, hold_out
 from equipoise.errors import InvalidInputError
 
 

@@ -34,7 +34,7 @@ from equipoise.app.runs.sample_pictures import gallery
 from equipoise.app.runs.split import Division, GivenSamples, divide
 from equipoise.app.runs.trained import RunModel
 from equipoise.data import Samples
-from equipoise.data.split_file import save_split
+from equipoise.data.splits import save_split
 from equipoise.data.summary import summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier

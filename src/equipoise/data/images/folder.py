@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
-from equipoise.data.images.class_folders import Labelled, class_folders
+from equipoise.data.images.check import Verified, contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.label_table import label_table
-from equipoise.data.images.lazy import Images, Progress
-from equipoise.data.images.name_table import FileTable
-from equipoise.data.images.remembered import Verified
-from equipoise.data.images.scan import SUFFIXES, Scan, scan
+from equipoise.data.images.lazy import FileTable, Images, Progress
+from equipoise.data.images.scan import SUFFIXES, Labelled, Scan, class_folders, scan
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.images.check import tolerate
-from equipoise.data.images.class_folders import PARTS, Labelled
-from equipoise.data.images.scan import Scan
+from equipoise.data.images.scan import PARTS, Labelled, Scan
 from equipoise.errors import InvalidInputError, listed
 
 if TYPE_CHECKING:

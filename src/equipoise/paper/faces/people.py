@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.images.class_folders import class_folders
+from equipoise.data.images.scan import class_folders
 from equipoise.errors import InvalidInputError, listed
 from equipoise.paper.faces.pairs import FOLDS, NamedPair, Pairs, gather_pairs, image_folder
 from equipoise.storage.files import write_atomically

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.class_folders import Labelled
+from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.sets.image_files import AS_THEY_ARE, Reading, image_names, image_samples, in_folder_or_archives

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.images.class_folders import Labelled
+from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.sets.image_files import (

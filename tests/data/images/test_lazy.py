@@ -14,8 +14,7 @@ from torch.utils.data import DataLoader
 
 from equipoise.data.images import Images, UnreadableImageError
 from equipoise.data.images.check import verify
-from equipoise.data.images.lazy import steady_heap
-from equipoise.data.images.name_table import FileTable
+from equipoise.data.images.lazy import FileTable, steady_heap
 from equipoise.errors import InvalidInputError
 from equipoise.resources import free_memory
 from tests.data.images.pictures import noise, write

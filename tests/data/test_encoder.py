@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data.encoded_column import MOST_LEVELS
-from equipoise.data.encoder import TableEncoder
+from equipoise.data.encoder import MOST_LEVELS, TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError, InvalidStateError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.number_formats import DATES, NUMBERS, plain
+from equipoise.data.parsing import DATES, NUMBERS, plain
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 

@@ -1,0 +1,230 @@
+"""The values of a table's column as numbers, days since 1970 or words, whatever form people wrote them in."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+PLAIN = ""
+THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
+EXPONENT = r"(?:[eE][+-]?\d+)?"
+NUMBERS = {
+    THOUSANDS_COMMA: re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d*)?" + EXPONENT),
+    DECIMAL_COMMA: re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?" + EXPONENT),
+}
+DAY_FIRST, MONTH_FIRST = "day/month/year", "month/day/year"
+TIME = r"(?:[T ](?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?))?"
+DATES = {
+    "year/month/day": re.compile(r"(?P<year>\d{4})[/.](?P<month>\d{1,2})[/.](?P<day>\d{1,2})" + TIME),
+    "day.month.year": re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})" + TIME),
+    DAY_FIRST: re.compile(r"(?P<day>\d{1,2})[/-](?P<month>\d{1,2})[/-](?P<year>\d{4})" + TIME),
+    MONTH_FIRST: re.compile(r"(?P<month>\d{1,2})[/-](?P<day>\d{1,2})[/-](?P<year>\d{4})" + TIME),
+}
+FORMS = {"number": (PLAIN, *NUMBERS), "date": (PLAIN, *DATES), "category": (PLAIN,)}
+"""By the kind of the column."""
+
+SAID = {
+    THOUSANDS_COMMA: "numbers with a comma between the thousands",
+    DECIMAL_COMMA: "numbers with a decimal comma",
+}
+LONGEST_FORM = 60
+"""Letters of a number or date that a person has written; longer text is neither."""
+MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\b(?:{MONTHS})[a-z]*\b.*\d{{2}}.*")
+
+
+def plain(value: Any, form: str) -> Any:
+    """A number or date that is text of the form, as plain text; other text is None, and what is no text stays."""
+    if form == PLAIN or not isinstance(value, str):
+        return value
+    text = value.strip()
+    if len(text) > LONGEST_FORM:
+        return None
+    if form in DATES:
+        found = DATES[form].fullmatch(text)
+        return None if found is None else _iso(found)
+    if not NUMBERS[form].fullmatch(text):
+        return None
+    return text.replace(",", "") if form == THOUSANDS_COMMA else text.replace(".", "").replace(",", ".")
+
+
+def _iso(found: re.Match[str]) -> str:
+    day = f"{found['year']}-{found['month']:0>2}-{found['day']:0>2}"
+    return day if found["hour"] is None else f"{day}T{found['hour']:0>2}{found['rest']}"
+
+
+def may_be_a_form(word: str) -> bool:
+    """Whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
+    return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
+
+
+SECONDS_A_DAY = 86_400
+SMALLEST_FLOAT32 = 2.0**-100
+"""Smaller values come near to the end of float32's range, where it has fewer digits."""
+FARTHEST = 256
+"""Distance from zero, in spreads of a column, up to which float32 keeps 16 bits of the spread."""
+SAMPLED = 4096
+
+Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and which values could not be read
+
+
+def as_numbers(values: Any, form: str = PLAIN) -> Read:
+    """Numbers with NaN for what is missing, infinite or no number; and what is no number."""
+    kind = values.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
+    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_complex_dtype(kind):
+        return np.full(len(values), np.nan), values.notna().to_numpy()
+    unread = np.zeros(len(values), dtype=bool)
+    if pd.api.types.is_timedelta64_dtype(kind):
+        values = values.dt.total_seconds() / SECONDS_A_DAY
+    elif not pd.api.types.is_numeric_dtype(kind):  # text or objects
+        present = values.notna().to_numpy()
+        known = values[present]
+        found = pd.to_numeric(_plain(known, form), errors="coerce")
+        lost = found.isna().to_numpy()
+        if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
+            found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
+            lost = found.isna().to_numpy()
+        unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
+        values = found.reindex(values.index)
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    infinite = np.isinf(numbers)
+    return (np.where(infinite, np.nan, numbers) if infinite.any() else numbers), unread
+
+
+def fits_float32(numbers: NDArray[np.float64]) -> bool:
+    """Tell whether float32 keeps the differences within a column, as far as a network can use them.
+
+    It does not where the values lie out of its range, or so far from zero that rounding blurs their spread; zeros and
+    missing values are left out of account.
+
+    >>> fits_float32(np.array([0.1, 1e6, np.nan])), fits_float32(np.array([1.7e12, 1.7e12 + 1e4]))
+    (True, False)
+    """
+    known = numbers[np.isfinite(numbers) & (numbers != 0)]
+    if len(known) == 0:
+        return True
+    if not SMALLEST_FLOAT32 <= np.abs(known).max() <= np.finfo(np.float32).max:
+        return False
+    some = known[:: -(-len(known) // SAMPLED)]
+    if bool((some.astype(np.float32) == some).all()):
+        return True
+    centre = np.median(some)
+    return bool(np.abs(centre) <= FARTHEST * np.median(np.abs(some - centre)))
+
+
+def as_days(values: Any, form: str = PLAIN) -> Read:
+    """Days since 1970-01-01, in UTC, with NaN for what is missing or no date; and what is no date."""
+    dates = values
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        words = _plain(as_words(values), form)
+        dates = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+    if dates.dt.tz is not None:
+        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+    moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
+    days = np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
+    return days, np.isnan(days) & values.notna().to_numpy()
+
+
+def _plain(values: Any, form: str) -> Any:
+    return values if form == PLAIN else values.astype(object).map(lambda value: plain(value, form)).astype(object)
+
+
+def relabelled(frame: Any, names: list[str]) -> Any:
+    """Name the columns and count the rows from 0, sharing all values, which set_axis and reset_index copy in pandas 2.
+
+    >>> relabelled(pd.DataFrame({1: [3.0, 4.0]}, index=[7, 9]), ["1"]).to_dict()
+    {'1': {0: 3.0, 1: 4.0}}
+    """
+    shared = frame.copy(deep=False)
+    shared.columns, shared.index = pd.Index(names), pd.RangeIndex(len(frame))
+    return shared
+
+
+def without_blanks(values: Any) -> Any:
+    """The same column, its empty texts missing."""
+    if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
+        return values
+    blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
+    return values.mask(blank) if blank.any() else values
+
+
+def as_words(values: Any) -> Any:
+    """Text without spaces around it, missing where the value is missing; a whole number has no decimals."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(values.cat.categories.dtype)
+    return values.astype(object).map(_word).where(values.notna(), None).astype(object)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float | np.floating) and value == np.floor(value) and np.isfinite(value):
+        return str(int(value))
+    return str(value).strip()
+
+
+Kind = Literal["number", "date", "category"]
+ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # so many, and of them so many must be numbers, for the rest to be mistakes
+ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+LOOKED_AT = 1000
+READINGS: tuple[tuple[Kind, str], ...] = (
+    ("date", PLAIN),
+    *(("number", form) for form in NUMBERS),
+    *(("date", form) for form in DATES),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A column read as numbers or as dates."""
+
+    kind: Kind
+    form: str
+    numbers: NDArray[np.float64]  # (rows,), NaN where there is none
+    unread: NDArray[np.bool_]  # (rows,), values that are none
+
+
+def read_values(values: Any, kind: Kind, form: str) -> Read:
+    """Numbers, or days, and which values could not be read."""
+    return as_days(values, form) if kind == "date" else as_numbers(values, form)
+
+
+def find_reading(values: Any) -> Reading | None:
+    """The kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
+
+    A date is read only where day and month cannot be taken for one another in the whole column. Where numbers begin
+    with a zero, as 007, a word among them says that they are names.
+    """
+    first = _read(values, "number", PLAIN)
+    if not first.unread.any():
+        return first
+    known = values[values.notna()]
+    sample = known.iloc[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
+    likely = [reading for reading in READINGS if _read(sample, *reading).unread.mean() <= 0.5]
+    tried = [first, *(_read(values, *reading) for reading in likely)]
+    left = {reading.form: int(reading.unread.sum()) for reading in tried if reading.form}
+    best = min(tried, key=lambda reading: int(reading.unread.sum()))
+    if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
+        return None
+    return best if _tolerable(best, values) else None
+
+
+def _read(values: Any, kind: Kind, form: str) -> Reading:
+    numbers, unread = read_values(values, kind, form)
+    if kind == "date" and form == PLAIN and not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        shaped = as_words(values).astype("str").str.fullmatch(ISO_DATE).to_numpy(dtype=bool)  # 2020 alone is a number
+        unread = (unread | ~shaped) & values.notna().to_numpy()
+        numbers = np.where(unread, np.nan, numbers)
+    return Reading(kind, form, numbers, unread)
+
+
+def _tolerable(reading: Reading, values: Any) -> bool:
+    if not reading.unread.any():
+        return True
+    present = values.notna().to_numpy()
+    if present.sum() < ENOUGH_VALUES or reading.unread.sum() > (1 - ENOUGH_SHARE) * present.sum() + 1e-9:
+        return False
+    return not as_words(values[present & ~reading.unread]).str.fullmatch(r"[+-]?0\d+").any()
