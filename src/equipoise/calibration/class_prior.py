@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.calibration.reliability import checked_probabilities
 from equipoise.errors import InvalidInputError
 
 LONGEST_SAID = 200
@@ -109,3 +108,17 @@ def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "targe
             f"{name} must hold one share a class, {shape}, none negative, with a finite sum above 0; got {said}."
         )
     return np.asarray(shares / total)
+
+
+def checked_probabilities(
+    probabilities: ArrayLike, shape: tuple[int, ...], *, sums_to_one: bool = True
+) -> NDArray[np.float64]:
+    """Probabilities of the shape, within 0 and 1, a sample's (the last axis) adding up; else an error."""
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.shape != shape:
+        raise InvalidInputError(f"probabilities must have the shape {shape}, samples and classes, got {p.shape}.")
+    if not bool(((p >= -1e-6) & (p <= 1 + 1e-6)).all()):
+        raise InvalidInputError("probabilities must lie between 0 and 1; apply softmax to logits first.")
+    if sums_to_one and not np.allclose(p.sum(-1), 1, atol=1e-3):
+        raise InvalidInputError("the probabilities of a sample must sum to 1; apply softmax to logits first.")
+    return p.clip(0, 1)

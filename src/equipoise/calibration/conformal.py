@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.calibration.reliability import SMALLEST, checked_probabilities
+from equipoise.calibration.class_prior import checked_probabilities
+from equipoise.calibration.reliability import SMALLEST
 from equipoise.errors import InvalidInputError
 
 LEVEL = 0.9
@@ -160,6 +161,25 @@ def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The same of whole samples: with attributes, where any of them is open. (rows,)."""
     left = unanswered(sets)
     return np.asarray(left.any(1) if left.ndim == 2 else left)
+
+
+def class_coverage(
+    sets: NDArray[np.bool_], labels: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the share of each class's samples whose set holds it, and their mean set size; NaN without samples.
+
+    Args:
+        sets: (samples, classes), or (samples, attributes, 2), of which the ones of each attribute count.
+        labels: true places, (samples,), or 0 and 1, (samples, attributes).
+
+    >>> class_coverage(np.array([[True, True], [False, True], [True, False]]), np.array([0, 1, 1]))
+    (array([1. , 0.5]), array([2., 1.]))
+    """
+    size = sets.shape[1]
+    own = labels == 1 if labels.ndim == 2 else labels[:, None] == np.arange(size)  # (samples, classes)
+    holds, sizes = (sets[..., 1], sets.sum(-1)) if labels.ndim == 2 else (sets, sets.sum(-1, keepdims=True))
+    count = np.where(own.any(0), own.sum(0), np.nan)
+    return (own & holds).sum(0) / count, (own * sizes).sum(0) / count
 
 
 def _rank(column: NDArray[np.intp], kept: int, count: int) -> NDArray[np.intp]:

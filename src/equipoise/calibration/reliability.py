@@ -1,11 +1,12 @@
 """Whether probabilities mean what they say."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.errors import InvalidInputError
+from equipoise.calibration.class_prior import checked_probabilities, move_prior
 
 BINS = 15
 SMALLEST = np.finfo(np.float64).tiny
@@ -70,6 +71,66 @@ def calibration(
     )
 
 
+def calibration_at_prior(
+    probabilities: NDArray[Any],
+    true: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    *,
+    old: ArrayLike,
+    new: ArrayLike,
+) -> Calibration:
+    """Measure calibration where the class prior is another one; arguments as in :func:`calibration`.
+
+    Samples are weighed so that their classes are as common as ``new`` says; a class without any is left out.
+
+    Args:
+        old: the prior that the probabilities are made for, (classes,) or (attributes, 2).
+        new: the prior to measure at, likewise.
+    """
+    p, prior = np.asarray(probabilities, dtype=np.float64), np.asarray(new, dtype=np.float64)
+    if true.ndim == 1:
+        counts = np.bincount(true, minlength=len(prior))
+        weight = (prior / np.maximum(counts, 1))[true] * len(true)
+        return calibration(move_prior(p, old=old, new=prior), true, predicted, len(prior), weight=weight)
+    moved = move_prior(np.stack((1 - p, p), axis=-1), old=old, new=prior)[..., 1]
+    ones = true.mean(0)
+    shares = np.stack((1 - ones, ones), axis=-1)
+    ratio = prior / np.where(shares > 0, shares, 1)
+    weight = np.where(true == 1, ratio[:, 1], ratio[:, 0])
+    return calibration(moved, true, predicted, len(prior), weight=weight)
+
+
+@dataclass(frozen=True)
+class ReliabilityDiagram:
+    """Predictions binned by their probability; empty bins are left out.
+
+    Args:
+        confidence, right: mean probability and share of right predictions, one entry a bin.
+        count: predictions in the bin.
+        ece: expected calibration error.
+    """
+
+    confidence: NDArray[np.float64]
+    right: NDArray[np.float64]
+    count: NDArray[np.int64]
+    ece: float
+
+
+def reliability_diagram(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> ReliabilityDiagram:
+    """Bin predictions by their ``confidence``, (predictions,), as :func:`binned_error` does.
+
+    >>> found = reliability_diagram(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False]))
+    >>> found.right.tolist(), found.count.tolist()
+    ([0.5, 1.0], [2, 2])
+    """
+    place = _bins(confidence, BINS)
+    count = np.bincount(place, minlength=BINS)
+    filled = count > 0
+    sums = (np.bincount(place, weights=values, minlength=BINS)[filled] for values in (confidence, right))
+    mean, share = (part / count[filled] for part in sums)
+    return ReliabilityDiagram(mean, share, count[filled], binned_error(confidence, right))
+
+
 def binned_error(
     confidence: NDArray[np.float64],
     right: NDArray[np.bool_],
@@ -82,22 +143,12 @@ def binned_error(
     >>> binned_error(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False])).__round__(6)
     0.1
     """
-    edges = np.arange(bins + 1) / bins
-    place = np.searchsorted(edges, confidence, side="left").clip(1, bins) - 1
+    place = _bins(confidence, bins)
     counts = np.ones(len(confidence)) if weight is None else weight
     gap = np.bincount(place, weights=counts * (confidence - right), minlength=bins)
     return float(np.abs(gap).sum() / counts.sum())
 
 
-def checked_probabilities(
-    probabilities: ArrayLike, shape: tuple[int, ...], *, sums_to_one: bool = True
-) -> NDArray[np.float64]:
-    """Probabilities of the shape, within 0 and 1, a sample's (the last axis) adding up; else an error."""
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.shape != shape:
-        raise InvalidInputError(f"probabilities must have the shape {shape}, samples and classes, got {p.shape}.")
-    if not bool(((p >= -1e-6) & (p <= 1 + 1e-6)).all()):
-        raise InvalidInputError("probabilities must lie between 0 and 1; apply softmax to logits first.")
-    if sums_to_one and not np.allclose(p.sum(-1), 1, atol=1e-3):
-        raise InvalidInputError("the probabilities of a sample must sum to 1; apply softmax to logits first.")
-    return p.clip(0, 1)
+def _bins(confidence: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
+    """Return the interval (b/bins, (b + 1)/bins] that each confidence lies in."""
+    return np.searchsorted(np.arange(bins + 1) / bins, confidence, side="left").clip(1, bins) - 1

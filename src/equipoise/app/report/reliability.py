@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.report.record import Floats, Record
-from equipoise.calibration.reliability import BINS, binned_error
+from equipoise.calibration.reliability import reliability_diagram
 from equipoise.data.summary import Group
 from equipoise.evaluation.intervals import wilson
 
@@ -65,18 +65,6 @@ def reliability(record: Record) -> list[Reliability]:
 
 
 def _of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
-    place = np.searchsorted(np.arange(BINS + 1) / BINS, confidence, side="left").clip(1, BINS) - 1  # as binned_error
-    answers = np.bincount(place, minlength=BINS)
-    filled = answers > 0
-    trials = answers[filled].astype(np.float64)
-    hits = np.bincount(place, weights=right, minlength=BINS)[filled].astype(np.float64)
-    low, high = wilson(hits, trials)
-    return Reliability(
-        title=title,
-        confidence=np.bincount(place, weights=confidence, minlength=BINS)[filled] / trials,
-        right=hits / trials,
-        low=low,
-        high=high,
-        answers=answers[filled],
-        ece=binned_error(confidence, right),
-    )
+    found = reliability_diagram(confidence, right)
+    low, high = wilson(np.round(found.right * found.count), found.count.astype(np.float64))
+    return Reliability(title, found.confidence, found.right, low, high, found.count, found.ece)

@@ -4,12 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.app.report.record import Floats, HeldOut, Record, Trust
-from equipoise.calibration.class_prior import move_prior
-from equipoise.calibration.conformal import LEVEL, unanswered_rows
-from equipoise.calibration.reliability import Calibration, calibration
+from equipoise.app.report.record import Record
+from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
+from equipoise.calibration.reliability import Calibration, calibration_at_prior
 from equipoise.decisions.abstention import abstained_shares, listed
 from equipoise.storage.schema import CALIBRATION, fits
 from equipoise.wording import plural
@@ -25,41 +23,19 @@ FEW = 30
 
 
 def calibrations(record: Record) -> dict[str, tuple[Calibration, Calibration]]:
-    """Without and with calibration, at the training samples' class mix and at a balanced one.
-
-    Held-out samples are weighed so that their classes are as common as the mix says; a class without any is left out.
-    """
+    """Measure calibration without and with the scaling, at the training samples' class prior and a balanced one."""
     held = record.held_out
     if held is None or held.trust is None:
         return {}
     trust = held.trust
-    mixes = {"natural": trust.prior, "balanced": np.full(trust.prior.shape, 1 / trust.prior.shape[-1])}
+    priors = {"natural": trust.prior, "balanced": np.full(trust.prior.shape, 1 / trust.prior.shape[-1])}
     return {
         name: (
-            _calibration(record, held, trust, trust.uncalibrated, mix),
-            _calibration(record, held, trust, held.probabilities, mix),
+            calibration_at_prior(trust.uncalibrated, held.labels, held.predicted, old=trust.prior, new=prior),
+            calibration_at_prior(held.probabilities, held.labels, held.predicted, old=trust.prior, new=prior),
         )
-        for name, mix in mixes.items()
+        for name, prior in priors.items()
     }
-
-
-def _calibration(record: Record, held: HeldOut, trust: Trust, probabilities: NDArray[Any], mix: Floats) -> Calibration:
-    p = probabilities.astype(np.float64)
-    pairs = np.stack((1 - p, p), axis=-1) if record.multilabel else p
-    moved = move_prior(pairs, old=trust.prior, new=mix)
-    found = moved[..., 1] if record.multilabel else moved
-    return calibration(found, held.labels, held.predicted, len(record.classes), weight=_weights(held.labels, mix))
-
-
-def _weights(labels: NDArray[np.int64], mix: Floats) -> Floats:
-    """Shaped as the labels: the class's share in the mix over its share of the samples."""
-    if labels.ndim == 1:
-        counts = np.bincount(labels, minlength=len(mix))
-        return np.asarray((mix / np.maximum(counts, 1))[labels] * len(labels))
-    ones = labels.mean(0)
-    shares = np.stack((1 - ones, ones), axis=-1)
-    ratio = mix / np.where(shares > 0, shares, 1)
-    return np.asarray(np.where(labels == 1, ratio[:, 1], ratio[:, 0]))
 
 
 def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[dict[str, Any]]:
@@ -125,22 +101,21 @@ def set_rows(record: Record) -> list[dict[str, Any]]:
     if held is None or held.trust is None:
         return []
     sets = held.trust.sets
-    covered = np.take_along_axis(sets, held.labels[..., None], -1)[..., 0]
+    coverage, sizes = class_coverage(sets, held.labels)
     shares = abstained_shares(held.labels, unanswered_rows(sets), len(record.classes))
     always = set(never_ruled_out(record))
     rows: list[dict[str, Any]] = []
     for place, count in enumerate(shares.samples):
         if not count:
             continue
-        own = held.labels[:, place] == 1 if record.multilabel else held.labels == place
         rows.append(
             {
                 "name": record.classes[place],
                 "group": record.groups[place],
                 "support": count,
-                "coverage": float((covered[own, place] if record.multilabel else covered[own]).mean()),
+                "coverage": float(coverage[place]),
                 "sent": shares.each[place],
-                "size": float((sets[own, place] if record.multilabel else sets[own]).sum(-1).mean()),
+                "size": float(sizes[place]),
                 "verdict": shares.verdicts[place],
                 "always": record.classes[place] in always,
             }

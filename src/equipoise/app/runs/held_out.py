@@ -13,8 +13,8 @@ import safetensors.torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import HELD_OUT
-from equipoise.app.runs.calibration import HeldOutCalibration, calibrate_held_out
 from equipoise.app.runs.trained import RunModel
+from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.app.runs import calibration as calibrating
-from equipoise.app.runs.calibration import FEWEST, calibrate_held_out
+from equipoise.calibration import cross_fitting
 from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.cross_fitting import FEWEST, calibrate_held_out
 from equipoise.calibration.scaling import Scaling
 from equipoise.decisions.prediction import Answers
 from equipoise.storage.schema import RUN, check
@@ -62,13 +62,13 @@ def test_a_samples_own_label_does_not_touch_its_answer():
     found = calibrate_held_out(uncalibrated(), logits, labels, groups=groups, seed=0)
     changed = labels.copy()
     changed[groups == 4] = (labels[groups == 4] + 1) % 3
-    divided = calibrating._folds
+    divided = cross_fitting._folds
     monkey = divided(labels, groups, 5, 0)
     own = next(part for _, part in monkey if 4 in groups[part])
     for others, part in monkey:  # groups are whole
         assert not set(groups[others]) & set(groups[part])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrating, "_folds", lambda _, *rest: divided(labels, *rest))
+        patch.setattr(cross_fitting, "_folds", lambda _, *rest: divided(labels, *rest))
         other = calibrate_held_out(uncalibrated(), logits, changed, groups=groups, seed=0)
     np.testing.assert_array_equal(other.probabilities[own], found.probabilities[own])
     of_sets = divided(labels, groups, 10, 0)
