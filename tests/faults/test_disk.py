@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.app.compare.results import Cell, CellStore
+from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
 from equipoise.storage.files import DiskFullError, raise_if_full
@@ -88,17 +88,17 @@ def test_a_report_on_a_full_disk_leaves_the_earlier_page(equipoise, small_disk, 
 
 def test_a_finished_cell_that_finds_no_room_leaves_the_others(small_disk):
     def store():
-        return CellStore(small_disk / "cells.jsonl", data={}, settings={})
+        return ResultStore(small_disk / "fits.jsonl", data={}, settings={})
 
     with store() as open_store:
-        open_store.add(Cell("case", "first", 0), {"scores": {}})
+        open_store.add(Fit("case", "first", 0), {"scores": {}})
         ballast = fill(small_disk)
-        with pytest.raises(DiskFullError, match=r"no space left for .*cells\.jsonl"):
-            open_store.add(Cell("case", "second", 0), {"scores": {}, "long": "x" * 9000})
+        with pytest.raises(DiskFullError, match=r"no space left for .*fits\.jsonl"):
+            open_store.add(Fit("case", "second", 0), {"scores": {}, "long": "x" * 9000})
     with store() as again:
         assert [record["method"] for record in again.records] == ["first"]
         ballast.unlink()
-        again.add(Cell("case", "second", 0), {"scores": {}})
+        again.add(Fit("case", "second", 0), {"scores": {}})
     with store() as again:
         assert len(again) == 2
 

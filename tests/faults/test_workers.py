@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from equipoise.app.compare import Cell, CellStore, run_cells
+from equipoise.app.compare import Fit, ResultStore, run_fits
 from equipoise.data.images.check import verify
 from equipoise.data.images.lazy import FileTable
 from equipoise.errors import InvalidStateError
@@ -122,8 +122,8 @@ def test_a_killed_worker_ends_the_check_of_images_in_a_sentence(tmp_path, monkey
 class Hungry:
     """A fit that the memory does not hold, after one that it does."""
 
-    def __call__(self, cell):
-        if cell.seed > 0:
+    def __call__(self, fit):
+        if fit.seed > 0:
             starved()
         return {"scores": {}}
 
@@ -131,9 +131,9 @@ class Hungry:
 @needs_linux
 @pytest.mark.slow
 def test_a_fit_without_memory_ends_the_table_and_keeps_what_was_finished():
-    cells = [Cell("case", "method", seed) for seed in range(3)]
-    with CellStore(None, data={}, settings={}) as store:
+    fits = [Fit("case", "method", seed) for seed in range(3)]
+    with ResultStore(None, data={}, settings={}) as store:
         with pytest.raises(MemoryError, match="Unable to allocate"):
-            run_cells(cells, store, Hungry(), jobs=2)
-        assert cells[0] in store
-        assert cells[1] not in store
+            run_fits(fits, store, Hungry(), jobs=2)
+        assert fits[0] in store
+        assert fits[1] not in store

@@ -1,37 +1,37 @@
-"""A table whose later cells never end, as a program to be killed: ``slow_table.py FILE JOBS``."""
+"""A table whose later fits never end, as a program to be killed: ``slow_table.py FILE JOBS``."""
 
 import os
 import sys
 import time
 from pathlib import Path
 
-from equipoise.app.compare.results import Cell, CellStore
-from equipoise.app.compare.runner import run_cells
+from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.runner import run_fits
 
-CELLS = [Cell("sleep", "wait", seed) for seed in range(8)]
+FITS = [Fit("sleep", "wait", seed) for seed in range(8)]
 ENDING = 3
-"""How many cells of the program end before it is killed."""
+"""How many fits of the program end before it is killed."""
 
 
 def new_store(path):
-    return CellStore(path, data={"none": "0"}, settings={})
+    return ResultStore(path, data={"none": "0"}, settings={})
 
 
 class Noted:
-    """Write the process of each cell it starts to a file; cells from number ``ending`` on never end."""
+    """Write the process of each fit it starts to a file; fits from number ``ending`` on never end."""
 
     def __init__(self, folder, ending=99):
         self.folder, self.ending = Path(folder), ending
 
-    def __call__(self, cell):
-        with (self.folder / f"started-{cell.seed}").open("a") as file:
+    def __call__(self, fit):
+        with (self.folder / f"started-{fit.seed}").open("a") as file:
             file.write(f"{os.getpid()}\n")
-        while cell.seed >= self.ending:
+        while fit.seed >= self.ending:
             time.sleep(60)
-        return {"scores": {"accuracy": cell.seed / 10}}
+        return {"scores": {"accuracy": fit.seed / 10}}
 
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
     with new_store(path) as store:
-        run_cells(CELLS, store, Noted(path.parent, ENDING), jobs=int(sys.argv[2]))
+        run_fits(FITS, store, Noted(path.parent, ENDING), jobs=int(sys.argv[2]))

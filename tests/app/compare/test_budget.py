@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from equipoise.app.compare import Cell, CellStore, FitOptions
+from equipoise.app.compare import Fit, FitOptions, ResultStore
 from equipoise.app.compare.budget import choose
 from equipoise.app.compare.costs import FirstSteps, _Measured, estimate_costs
 from equipoise.app.compare.deadline import Deadline
@@ -45,23 +45,23 @@ def test_a_plan_without_time_is_what_is_finished():
 def schedule_of(seconds, estimates, *, budget, jobs=1, first=("a",), rounds=9):
     """A schedule whose fits take so many seconds of a clock that only they move, and a function that runs it."""
     clock = HandClock()
-    store = CellStore(None, data={}, settings={})
+    store = ResultStore(None, data={}, settings={})
     deadline = Deadline(0.0, budget, clock)
     own = Schedule(
         list(seconds),
         store,
         deadline,
         first=first,
-        cell=lambda name, n: Cell("case", name, n),
+        fit=lambda name, n: Fit("case", name, n),
         rounds=rounds,
         jobs=jobs,
     )
     own.estimates = dict(estimates)
     handed = []
 
-    def run(cell):
-        handed.append(cell.method)
-        clock.now += seconds[cell.method]
+    def run(fit):
+        handed.append(fit.method)
+        clock.now += seconds[fit.method]
         return {"scores": {}}
 
     run_schedule(own, store, run)

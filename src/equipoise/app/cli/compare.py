@@ -18,7 +18,7 @@ from equipoise.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from equipoise.app.compare import Cell, Comparison, Interval
+    from equipoise.app.compare import Comparison, Fit, Interval
     from equipoise.data.samples import Samples
 
 
@@ -120,12 +120,12 @@ def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data
         raise OutOfTimeError(sentence) from None
 
 
-def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
+def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
     """A finished fit."""
     from equipoise.app.compare import METHODS
 
-    place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
-    watcher.progress(done, total, f"{METHODS[cell.method].label}, {place}")
+    place = f"seed {fit.seed + 1}, fold {fit.fold + 1}"
+    watcher.progress(done, total, f"{METHODS[fit.method].label}, {place}")
 
 
 def plain(found: "Comparison") -> dict[str, Any]:

@@ -1,21 +1,19 @@
 """Contestants side by side: the same network, splits, epochs and tuning budget for each."""
 
-from equipoise.app.compare.advice import recommend
 from equipoise.app.compare.comparison import Comparison, compare
 from equipoise.app.compare.deadline import OutOfTimeError
+from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_interval, rank, recommend
 from equipoise.app.compare.methods import METHODS, Method
 from equipoise.app.compare.network import CannotRunError, FitOptions, Predicted
-from equipoise.app.compare.ranking import Interval, Place, Ranking, paired_interval, rank
-from equipoise.app.compare.results import Cell, CellStore
-from equipoise.app.compare.runner import run_cells
+from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.runner import run_fits
 from equipoise.app.compare.tuning import Tuned, fit_tuned
 
 __all__ = [
     "METHODS",
     "CannotRunError",
-    "Cell",
-    "CellStore",
     "Comparison",
+    "Fit",
     "FitOptions",
     "Interval",
     "Method",
@@ -23,11 +21,12 @@ __all__ = [
     "Place",
     "Predicted",
     "Ranking",
+    "ResultStore",
     "Tuned",
     "compare",
     "fit_tuned",
     "paired_interval",
     "rank",
     "recommend",
-    "run_cells",
+    "run_fits",
 ]

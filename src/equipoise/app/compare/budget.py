@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from equipoise.app.compare.ranking import FEWEST_PAIRS
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
 TINY = 1e-9  # seconds
 FEWEST_METHODS = 4

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.compare.advice import recommend
 from equipoise.app.compare.budget import Plan
 from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
 from equipoise.app.compare.features import Reading, with_features
+from equipoise.app.compare.leaderboard import Ranking, rank, recommend
 from equipoise.app.compare.methods import METHODS
 from equipoise.app.compare.network import FitOptions
-from equipoise.app.compare.ranking import Ranking, rank
-from equipoise.app.compare.results import Cell, CellStore
-from equipoise.app.compare.runner import Progress, run_cells, run_schedule
+from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.runner import Progress, run_fits, run_schedule
 from equipoise.app.compare.schedule import Schedule
 from equipoise.app.compare.single_fit import FoldRun, Prepare, samples_checksum
 from equipoise.app.runs.inputs import make_input
@@ -98,7 +97,7 @@ def compare(
         note: told in a sentence, before the first fit, what fits into the budget.
         jobs: processes.
         tune: choose each method's knob on a fifth of the training rows, 4 settings at the most for each.
-        metric: a name of the scores, see :func:`equipoise.app.compare.ranking.score_of`.
+        metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`.
         options: of the network; the same for all.
         prepare: makes the network's input from training rows; None suits tables and images trained from scratch.
         started: when the budget began to run, by the clock; None is now.
@@ -117,14 +116,14 @@ def compare(
     rounds = seeds * (folds or 1)
     more, left_out = "give more seeds", dict[str, str]()
     settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
-    with CellStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
-        cell = partial(_cell, folds=folds or 1)
+    with ResultStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
+        fit = partial(_fit, folds=folds or 1)
         if limit is None:
             reached = Plan(names, rounds)
-            run_cells(_cells(reached, cell), store, run, progress=progress, jobs=jobs)
+            run_fits(_fits(reached, fit), store, run, progress=progress, jobs=jobs)
         else:
             alone = tuple(name for name in names if METHODS[name].family == "svm")
-            schedule = Schedule(names, store, limit, first=FIRST, alone=alone, cell=cell, rounds=rounds, jobs=jobs)
+            schedule = Schedule(names, store, limit, first=FIRST, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
             schedule.estimate(run)
             if note is not None:
                 note(schedule.sentence())
@@ -132,7 +131,7 @@ def compare(
             reached, left_out = schedule.reached(), schedule.left_out()
             if left_out or reached.rounds < rounds:
                 more = f"give more minutes: {schedule.needed()}"
-        records = [store[one] for one in _cells(reached, cell) if one in store]
+        records = [store[one] for one in _fits(reached, fit) if one in store]
     if not records:
         raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
     if reached.rounds < rounds:
@@ -185,11 +184,11 @@ def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tupl
     return chosen, tuple(notes)
 
 
-def _cell(name: str, number: int, *, folds: int) -> Cell:
+def _fit(name: str, number: int, *, folds: int) -> Fit:
     """The fit of a method in a round: the folds of the first seed, then those of the next."""
-    return Cell(CASE, name, *divmod(number, folds))
+    return Fit(CASE, name, *divmod(number, folds))
 
 
-def _cells(plan: Plan, cell: Callable[[str, int], Cell]) -> list[Cell]:
+def _fits(plan: Plan, fit: Callable[[str, int], Fit]) -> list[Fit]:
     """Round by round."""
-    return [cell(name, number) for number in range(plan.rounds) for name in plan.methods]
+    return [fit(name, number) for number in range(plan.rounds) for name in plan.methods]

@@ -40,7 +40,7 @@ Knob = Mapping[str, Any]
 Heads = Callable[[Knob], HeadBuilder]
 
 
-class Fit(Protocol):
+class FitMethod(Protocol):
     """Train on some rows, predict others."""
 
     def __call__(
@@ -50,7 +50,7 @@ class Fit(Protocol):
         ...
 
 
-def neural(head: Heads, *, late: Callable[[FitOptions, Knob], LateMargins] | None = None) -> Fit:
+def neural(head: Heads, *, late: Callable[[FitOptions, Knob], LateMargins] | None = None) -> FitMethod:
     """The network under a head that no curriculum drives."""
 
     def fit(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: FitOptions, knob: Knob) -> Predicted:
@@ -62,7 +62,7 @@ def neural(head: Heads, *, late: Callable[[FitOptions, Knob], LateMargins] | Non
     return fit
 
 
-def uncertainty(form: Form, sample_level: SampleLevel, *, held_back: float = 0.1) -> Fit:
+def uncertainty(form: Form, sample_level: SampleLevel, *, held_back: float = 0.1) -> FitMethod:
     """Equipoise: the paper's method under the rule of this package."""
 
     def fit(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: FitOptions, knob: Knob) -> Predicted:
@@ -89,7 +89,7 @@ def post_hoc(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: F
     return predicted(adjust_logits(network_logits(network, x_test), counts, tau=knob.get("tau", 1.0)), classes)
 
 
-def resampled(name: str) -> Fit:
+def resampled(name: str) -> FitMethod:
     """Cross-entropy on the rows which a resampler leaves or makes."""
 
     def fit(x_train: Any, y_train: Array, x_test: Any, *, seed: int, options: FitOptions, knob: Knob) -> Predicted:
@@ -109,7 +109,7 @@ def resampled(name: str) -> Fit:
     return fit
 
 
-def support_vectors(kernel: Literal["linear", "rbf"]) -> Fit:
+def support_vectors(kernel: Literal["linear", "rbf"]) -> FitMethod:
     """A support vector machine whose errors cost inversely to the class's share, on standardised columns."""
 
     def fit(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal
 
 from equipoise.app.compare.fits import (
-    Fit,
+    FitMethod,
     Knob,
     by_name,
     class_balanced,
@@ -57,7 +57,7 @@ class Method:
 
     label: str
     family: Family
-    fit: Fit
+    fit: FitMethod
     grid: tuple[Knob, ...] = ({},)
     variant: bool = False
 
@@ -88,7 +88,7 @@ def _late(
     return late
 
 
-def _margin_head(label: str, fit: Fit, *, uncertain: bool, others: tuple[float, ...]) -> Method:
+def _margin_head(label: str, fit: FitMethod, *, uncertain: bool, others: tuple[float, ...]) -> Method:
     if uncertain:
         return Method(f"{label}, margins by uncertainty", "margin", fit, variant=True)
     return Method(label, "margin", fit, _grid("margin", *others))

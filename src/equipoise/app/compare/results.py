@@ -1,4 +1,4 @@
-"""A table as cells, each kept in a file the moment it is finished, so that a killed run loses one fit at the most."""
+"""A table as fits, each kept in a file the moment it is finished, so that a killed run loses one fit at the most."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, order=True)
-class Cell:
+class Fit:
     """One fit: a method on a case, with a seed and a fold.
 
     Args:
@@ -29,7 +29,7 @@ class Cell:
         seed: of the folds and of the weights.
         fold: which one, from 0.
 
-    >>> Cell("iris", "focal", seed=3, fold=1).key
+    >>> Fit("iris", "focal", seed=3, fold=1).key
     '["iris", "focal", 3, 1]'
     """
 
@@ -63,8 +63,8 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
-class CellStore:
-    """Finished cells by key, in a file of JSON lines: a header, then one record a line, each flushed to disk.
+class ResultStore:
+    """Finished fits by key, in a file of JSON lines: a header, then one record a line, each flushed to disk.
 
     A last line that was cut off by a kill or a full disk is dropped. Results of other data, settings or versions are
     refused; data that are new to the file join those it has. One process at a time may have the file open.
@@ -74,9 +74,9 @@ class CellStore:
         data: checksums of the data, by name.
         settings: whatever else the results depend on, as plain values.
 
-    >>> with CellStore(None, data={"iris": "5f3a"}, settings={"folds": 3}) as store:
-    ...     store.add(Cell("iris", "cross_entropy", 0), {"scores": {"accuracy": 0.9}})
-    ...     Cell("iris", "cross_entropy", 0) in store, [record["scores"] for record in store.records]
+    >>> with ResultStore(None, data={"iris": "5f3a"}, settings={"folds": 3}) as store:
+    ...     store.add(Fit("iris", "cross_entropy", 0), {"scores": {"accuracy": 0.9}})
+    ...     Fit("iris", "cross_entropy", 0) in store, [record["scores"] for record in store.records]
     (True, [{'accuracy': 0.9}])
     """
 
@@ -87,7 +87,7 @@ class CellStore:
         self._records: dict[str, Record] = {}
         self._file: IO[bytes] | None = None
 
-    def __enter__(self) -> "CellStore":
+    def __enter__(self) -> "ResultStore":
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(self.path.parent, self.path.name)
@@ -121,29 +121,29 @@ class CellStore:
             self._file.close()
             self._file = None
 
-    def __contains__(self, cell: Cell) -> bool:
-        return cell.key in self._records
+    def __contains__(self, fit: Fit) -> bool:
+        return fit.key in self._records
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, cell: Cell) -> Record:
-        return self._records[cell.key]
+    def __getitem__(self, fit: Fit) -> Record:
+        return self._records[fit.key]
 
     @property
     def records(self) -> list[Record]:
         """All of them, in the order in which they were finished."""
         return list(self._records.values())
 
-    def add(self, cell: Cell, result: Mapping[str, Any]) -> None:
-        """Keep a cell's result, a mapping of plain values; on return it is on disk."""
-        if cell in self:
-            raise InvalidStateError(f"the cell {cell.key} is finished already; it must not be run twice.")
-        record: Record = {**asdict(cell), **result, "code": code_checksum()}
+    def add(self, fit: Fit, result: Mapping[str, Any]) -> None:
+        """Keep a fit's result, a mapping of plain values; on return it is on disk."""
+        if fit in self:
+            raise InvalidStateError(f"the fit {fit.key} is finished already; it must not be run twice.")
+        record: Record = {**asdict(fit), **result, "code": code_checksum()}
         line = json.dumps(record, ensure_ascii=False, allow_nan=False)
         if self.path is not None:
             self._append(f"{line}\n".encode(), self.path)
-        self._records[cell.key] = json.loads(line)
+        self._records[fit.key] = json.loads(line)
 
     def _append(self, line: bytes, path: Path) -> None:
         if self._file is None:
@@ -176,8 +176,8 @@ class CellStore:
                 raise InvalidInputError(f"line {number} of {path} is damaged ({error}); move the file away.") from error
         grown = self._check_header(parsed[0] if parsed else None, path)
         for record in parsed[1:]:
-            cell = _cell_of(record, path)
-            self._records.setdefault(cell.key, record)
+            fit = _fit_of(record, path)
+            self._records.setdefault(fit.key, record)
         file.truncate(len(whole))
         return grown
 
@@ -199,9 +199,9 @@ class CellStore:
         return grown
 
 
-def _cell_of(record: Any, path: Path) -> Cell:
+def _fit_of(record: Any, path: Path) -> Fit:
     try:
-        return Cell(str(record["case"]), str(record["method"]), int(record["seed"]), int(record["fold"]))
+        return Fit(str(record["case"]), str(record["method"]), int(record["seed"]), int(record["fold"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"{path} holds a line that is no result ({error!r}); move the file away.") from error
 

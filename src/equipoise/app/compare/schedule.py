@@ -8,8 +8,8 @@ from typing import Any
 from equipoise.app.compare.budget import Plan, choose
 from equipoise.app.compare.costs import estimate_costs
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
-from equipoise.app.compare.ranking import FEWEST_PAIRS
-from equipoise.app.compare.results import Cell, CellStore
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS
+from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.wording import counted, duration
 
@@ -28,7 +28,7 @@ class Schedule:
         deadline: of all fits.
         first: methods that are to be included before any other.
         alone: methods without a network, whose times say nothing of the others'.
-        cell: makes the fit of a method in a round.
+        fit: makes the fit of a method in a round.
         rounds: how many are wanted.
         jobs: processes.
     """
@@ -36,20 +36,20 @@ class Schedule:
     def __init__(
         self,
         names: Sequence[str],
-        store: CellStore,
+        store: ResultStore,
         deadline: Deadline,
         *,
         first: Sequence[str],
         alone: Sequence[str] = (),
-        cell: Callable[[str, int], Cell],
+        fit: Callable[[str, int], Fit],
         rounds: int,
         jobs: int,
     ) -> None:
         self.names, self.store, self.deadline = tuple(names), store, deadline
         self.estimates: dict[str, float] = {}
-        self.first, self.cell, self.rounds, self.jobs = tuple(first), cell, rounds, jobs
+        self.first, self.fit, self.rounds, self.jobs = tuple(first), fit, rounds, jobs
         self.alone = tuple(alone)
-        self.handed_out: set[Cell] = set()
+        self.handed_out: set[Fit] = set()
         self.spent = deadline.spent  # before the first fit
 
     def estimate(self, run: FoldRun) -> None:
@@ -61,22 +61,22 @@ class Schedule:
             self.deadline.call(lambda: estimate_costs(unknown, run, self.deadline, self.estimates))
         self.spent = self.deadline.spent
 
-    def __iter__(self) -> Iterator[Cell]:
-        while (cell := self._next()) is not None:
-            self.handed_out.add(cell)
-            yield cell
+    def __iter__(self) -> Iterator[Fit]:
+        while (fit := self._next()) is not None:
+            self.handed_out.add(fit)
+            yield fit
 
-    def _next(self) -> Cell | None:
+    def _next(self) -> Fit | None:
         if self.deadline.left <= 0:
             return None
         plan, cost = self.plan(), self.costs()
         for number in range(plan.rounds):
             for name in sorted(plan.methods, key=cost.__getitem__):
-                cell = self.cell(name, number)
-                if cell in self.store or cell in self.handed_out or self.cannot_run(name):
+                fit = self.fit(name, number)
+                if fit in self.store or fit in self.handed_out or self.cannot_run(name):
                     continue
                 if SAFETY * cost[name] <= self.deadline.left:
-                    return cell
+                    return fit
         return None
 
     def costs(self) -> dict[str, float]:
@@ -111,7 +111,7 @@ class Schedule:
     def done(self) -> int:
         """Fits of the present plan that are finished."""
         plan = self.plan()
-        return sum(self.cell(name, number) in self.store for name in plan.methods for number in range(plan.rounds))
+        return sum(self.fit(name, number) in self.store for name in plan.methods for number in range(plan.rounds))
 
     def cannot_run(self, name: str) -> bool:
         """Whether the data do not allow the method."""
@@ -145,7 +145,7 @@ class Schedule:
         said = [f"about {each:,} for {counted(number, 'fit')} of each method" for number, each in minutes.items()]
         return f"{' or '.join(said)}, or name fewer methods"
 
-    def _plan(self, left: float, ahead: set[Cell]) -> Plan:
+    def _plan(self, left: float, ahead: set[Fit]) -> Plan:
         cost = self.costs()
         done = {name: self._finished(name, ahead) for name in cost}
         enough = set(range(min(FEWEST_PAIRS, self.rounds)))
@@ -153,16 +153,16 @@ class Schedule:
         order = sorted(cost, key=lambda name: (name not in self.first, needed[name]))
         return choose(order, cost, done, rounds=self.rounds, left=left * self.jobs)
 
-    def _finished(self, name: str, ahead: set[Cell]) -> set[int]:
+    def _finished(self, name: str, ahead: set[Fit]) -> set[int]:
         if self.cannot_run(name):
             return set(range(self.rounds))
-        cells = {number: self.cell(name, number) for number in range(self.rounds)}
-        return {number for number, cell in cells.items() if cell in self.store or cell in ahead}
+        fits = {number: self.fit(name, number) for number in range(self.rounds)}
+        return {number for number, fit in fits.items() if fit in self.store or fit in ahead}
 
     def _measured(self, name: str) -> list[float]:
         """Seconds on the clock of the fits that are finished; on the processor, where no more is known."""
         return [float(record.get("elapsed", record["seconds"])) for record in self._records(name)]
 
     def _records(self, name: str) -> list[dict[str, Any]]:
-        cells = (self.cell(name, number) for number in range(self.rounds))
-        return [self.store[cell] for cell in cells if cell in self.store]
+        fits = (self.fit(name, number) for number in range(self.rounds))
+        return [self.store[fit] for fit in fits if fit in self.store]

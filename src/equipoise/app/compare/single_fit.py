@@ -13,7 +13,7 @@ from torch import nn
 
 from equipoise.app.compare.deadline import Deadline
 from equipoise.app.compare.network import FitOptions, Predicted
-from equipoise.app.compare.results import Cell
+from equipoise.app.compare.results import Fit
 from equipoise.app.compare.tuning import Tuned, fit_tuned
 from equipoise.app.runs.inputs import RunInput
 from equipoise.data.images import Images
@@ -27,7 +27,7 @@ Prepare = Callable[[Any], RunInput]
 
 @dataclass(frozen=True)
 class FoldRun:
-    """Runs the cells of one data set; it holds the samples, and may be sent to another process.
+    """Runs the fits of one data set; it holds the samples, and may be sent to another process.
 
     Args:
         folds: how many; None tests on the official test part.
@@ -43,11 +43,11 @@ class FoldRun:
     prepare: Prepare
     deadline: Deadline | None = None
 
-    def __call__(self, cell: Cell) -> dict[str, Any]:
-        """The record of one cell."""
-        train_rows, test_rows = self.split(cell.seed)[cell.fold]
-        fit = partial(self.fit, cell.method, train_rows, test_rows, seed=cell.seed)
-        tuned = fit() if self.deadline is None else self.deadline.call(fit)
+    def __call__(self, fit: Fit) -> dict[str, Any]:
+        """The record of one fit."""
+        train_rows, test_rows = self.split(fit.seed)[fit.fold]
+        train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
+        tuned = train() if self.deadline is None else self.deadline.call(train)
         y = self.samples.y
         found = self._scores(y[train_rows], y[test_rows], tuned.predicted)
         return {

@@ -12,7 +12,7 @@ from equipoise.app.cli.options import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
 
 if TYPE_CHECKING:
-    from equipoise.app.compare import Cell
+    from equipoise.app.compare import Fit
 
 
 def reproduce(
@@ -67,12 +67,12 @@ def reproduce(
     watcher.note(f"The page is {path}.")
 
 
-def _show(watcher: ConsoleWatcher, cell: "Cell", done: int, total: int) -> None:
+def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
     """A finished fit."""
     from equipoise.app.compare import METHODS
 
-    place = f"seed {cell.seed + 1}, fold {cell.fold + 1}"
-    watcher.progress(done, total, f"{cell.case}, {METHODS[cell.method].label}, {place}")
+    place = f"seed {fit.seed + 1}, fold {fit.fold + 1}"
+    watcher.progress(done, total, f"{fit.case}, {METHODS[fit.method].label}, {place}")
 
 
 def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:

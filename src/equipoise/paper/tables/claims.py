@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equipoise.app.compare import METHODS, rank
-from equipoise.app.compare.ranking import score_of
+from equipoise.app.compare.leaderboard import score_of
 
 Records = Sequence[dict[str, Any]]
 OURS = "uncertainty_margin"

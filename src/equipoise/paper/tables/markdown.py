@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.compare import METHODS, rank
-from equipoise.app.compare.ranking import FEWEST_PAIRS, score_of
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
 from equipoise.paper.tables.cases import FOLDS, Case
 from equipoise.paper.tables.claims import EQUAL_CLASSES, OURS, against_resampling, completed, orders, percent
 from equipoise.paper.tables.printed import Figures

@@ -1,4 +1,4 @@
-"""Running a table: every cell once, kept in a file, in as many processes as wanted."""
+"""Running a table: every fit once, kept in a file, in as many processes as wanted."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.compare import METHODS, Cell, CellStore, run_cells
+from equipoise.app.compare import METHODS, Fit, ResultStore, run_fits
 from equipoise.app.compare.runner import Progress
 from equipoise.app.compare.single_fit import summary
 from equipoise.app.compare.tuning import fit_tuned
@@ -21,23 +21,23 @@ from equipoise.paper.tables.tables import TABLES
 
 @dataclass(frozen=True)
 class TableRun:
-    """Runs the cells of a table; it holds the data, and may be sent to another process."""
+    """Runs the fits of a table; it holds the data, and may be sent to another process."""
 
     cases: Mapping[str, Case]
     tune: bool
 
-    def __call__(self, cell: Cell) -> dict[str, Any]:
-        """The record of one cell: last epoch, test part untouched by any choice."""
-        case = self.cases[cell.case]
-        train, test = case.split(cell.seed, cell.fold)
+    def __call__(self, fit: Fit) -> dict[str, Any]:
+        """The record of one fit: last epoch, test part untouched by any choice."""
+        case = self.cases[fit.case]
+        train, test = case.split(fit.seed, fit.fold)
         x, y = case.samples.x, case.samples.y
         groups = None if case.samples.groups is None else case.samples.groups[train]
         tuned = fit_tuned(
-            cell.method,
+            fit.method,
             _rows(x, train),
             y[train],
             _rows(x, test),
-            seed=cell.seed,
+            seed=fit.seed,
             options=case.options,
             tune=self.tune,
             groups=groups,
@@ -86,7 +86,7 @@ def run_table(
     reading: Reading | None = None,
     progress: Progress | None = None,
 ) -> TableResult:
-    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every cell, and the result has all of them.
+    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every fit, and the result has all of them.
 
     Args:
         data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
@@ -96,7 +96,7 @@ def run_table(
         smoke: a few samples and epochs, to see that it runs.
         methods: run only these rows; None is all of them.
         reading: told how many images of how many have been through the backbone.
-        progress: told of each finished cell.
+        progress: told of each finished fit.
     """
     if name not in TABLES:
         raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
@@ -111,12 +111,12 @@ def run_table(
     if not any(wanted.values()):
         raise InvalidInputError(f"none of {', '.join(methods or ())} is a row of the table {name}; see its page.")
     path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
-    with CellStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
-        run_cells(_cells(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
-        while all(cell in store for cell in _cells(cases, wanted, [seeds])):  # what more is stored is shown as well
+    with ResultStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
+        run_fits(_fits(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
+        while all(fit in store for fit in _fits(cases, wanted, [seeds])):  # what more is stored is shown as well
             seeds += 1
         every = {key: case.methods for key, case in cases.items()}
-        records = [store[cell] for cell in _cells(cases, every, range(seeds)) if cell in store]
+        records = [store[fit] for fit in _fits(cases, every, range(seeds)) if fit in store]
         header = store.header
     hours = sum(float(record["seconds"]) for record in records) / 3600
     return TableResult(name, cases, records, header, seeds, tune, hours, smoke)
@@ -127,9 +127,9 @@ def _options(case: Case) -> str:
     return json.dumps(case.options.recorded(), sort_keys=True)
 
 
-def _cells(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Cell]:
+def _fits(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Fit]:
     return [
-        Cell(key, method, seed, fold)
+        Fit(key, method, seed, fold)
         for seed in seeds
         for key, case in cases.items()
         for method in methods[key]

@@ -1,18 +1,18 @@
-"""Finished cells survive kills, full lines and wrong hands."""
+"""Finished fits survive kills, full lines and wrong hands."""
 
 import json
 
 import pytest
 
-from equipoise.app.compare import Cell, CellStore
+from equipoise.app.compare import Fit, ResultStore
 from equipoise.app.compare.results import versions
 from equipoise.errors import InvalidInputError, InvalidStateError
 
-FIRST, SECOND = Cell("digits", "smote", 0), Cell("digits", "smote", 0, 1)
+FIRST, SECOND = Fit("digits", "smote", 0), Fit("digits", "smote", 0, 1)
 
 
 def open_store(path, *, data="1a2b", folds=3):
-    return CellStore(path, data={"digits": data}, settings={"folds": folds})
+    return ResultStore(path, data={"digits": data}, settings={"folds": folds})
 
 
 def fill(path):
@@ -22,11 +22,11 @@ def fill(path):
 
 
 def test_records_come_back(tmp_path):
-    path = tmp_path / "new" / "cells.jsonl"
+    path = tmp_path / "new" / "fits.jsonl"
     fill(path)
     with open_store(path) as store:
         assert FIRST in store
-        assert Cell("digits", "smote", 1) not in store
+        assert Fit("digits", "smote", 1) not in store
         assert store[FIRST]["scores"] == {"accuracy": 0.5}
         assert [record["fold"] for record in store.records] == [0, 1]
         assert len(store.records[0]["code"]) == 16
@@ -37,7 +37,7 @@ def test_records_come_back(tmp_path):
 
 @pytest.mark.parametrize("cut", [1, 10, 40])
 def test_a_torn_last_line_is_dropped_and_the_file_goes_on(tmp_path, cut):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     path.write_bytes(path.read_bytes()[:-cut])
     with open_store(path) as store:
@@ -51,19 +51,19 @@ def test_a_torn_last_line_is_dropped_and_the_file_goes_on(tmp_path, cut):
 
 def test_a_last_line_of_zeros_is_dropped(tmp_path):
     """What some file systems leave of a line when the power goes."""
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     with path.open("ab") as file:
         file.write(b"\0" * 50 + b"\n")
     with open_store(path) as store:
         assert len(store) == 2
-        store.add(Cell("digits", "smote", 7), {})
+        store.add(Fit("digits", "smote", 7), {})
     with open_store(path) as store:
         assert len(store) == 3
 
 
 def test_a_damaged_line_in_the_middle_is_an_error(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + b"{oops\n" + lines[2])
@@ -78,18 +78,18 @@ def test_a_damaged_line_in_the_middle_is_an_error(tmp_path):
     [({"data": "ffff"}, "data digits = '1a2b', and now it is 'ffff'"), ({"folds": 5}, "settings folds = 3")],
 )
 def test_other_data_and_settings_are_refused(tmp_path, changed, says):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     with pytest.raises(InvalidInputError, match=says), open_store(path, **changed):
         pass
 
 
 def test_new_data_join_the_file_and_old_ones_stay(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
-    with CellStore(path, data={"digits": "1a2b", "faces": "3c4d"}, settings={"folds": 3}) as store:
+    with ResultStore(path, data={"digits": "1a2b", "faces": "3c4d"}, settings={"folds": 3}) as store:
         assert FIRST in store
-        store.add(Cell("faces", "smote", 0), {"scores": {}})
+        store.add(Fit("faces", "smote", 0), {"scores": {}})
         with pytest.raises(InvalidStateError, match="in use by another process"), open_store(path):
             pass
     with open_store(path) as store:  # the new data may be gone again
@@ -97,14 +97,14 @@ def test_new_data_join_the_file_and_old_ones_stay(tmp_path):
         assert store.header["data"] == {"digits": "1a2b", "faces": "3c4d"}
     with (
         pytest.raises(InvalidInputError, match="data faces = '3c4d', and now it is 'ffff'"),
-        CellStore(path, data={"faces": "ffff"}, settings={"folds": 3}),
+        ResultStore(path, data={"faces": "ffff"}, settings={"folds": 3}),
     ):
         pass
     assert path.read_text().count("\n") == 4
 
 
 def test_other_versions_are_refused(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     torch = versions()["torch"]
     path.write_text(path.read_text().replace(f'"torch": "{torch}"', '"torch": "1.0"'))
@@ -114,7 +114,7 @@ def test_other_versions_are_refused(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"[1]\n", b'{"format": 99}\n'])
 def test_a_foreign_file_is_left_alone(tmp_path, content):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     path.write_bytes(content)
     with pytest.raises(InvalidInputError, match=r"holds no results of format 1|is damaged"), open_store(path):
         pass
@@ -122,7 +122,7 @@ def test_a_foreign_file_is_left_alone(tmp_path, content):
 
 
 def test_a_line_that_is_no_result_is_an_error(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     fill(path)
     with path.open("a") as file:
         file.write('{"method": "smote"}\n')
@@ -131,13 +131,13 @@ def test_a_line_that_is_no_result_is_an_error(tmp_path):
 
 
 def test_one_process_at_a_time(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     with open_store(path), pytest.raises(InvalidStateError, match="in use by another process"), open_store(path):
         pass
 
 
 def test_a_cell_is_added_once_and_only_to_an_open_store(tmp_path):
-    store = open_store(tmp_path / "cells.jsonl")
+    store = open_store(tmp_path / "fits.jsonl")
     with pytest.raises(InvalidStateError, match="is not open"):
         store.add(FIRST, {})
     with store:
@@ -147,7 +147,7 @@ def test_a_cell_is_added_once_and_only_to_an_open_store(tmp_path):
 
 
 def test_a_score_that_is_no_number_never_reaches_the_file(tmp_path):
-    path = tmp_path / "cells.jsonl"
+    path = tmp_path / "fits.jsonl"
     with open_store(path) as store, pytest.raises(ValueError, match="not JSON compliant"):
         store.add(FIRST, {"scores": {"accuracy": float("nan")}})
     with open_store(path) as store:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from equipoise.app.compare import METHODS, Cell, FitOptions, OutOfTimeError, Predicted, compare
+from equipoise.app.compare import METHODS, Fit, FitOptions, OutOfTimeError, Predicted, compare
 from equipoise.app.compare.comparison import DEFAULT_METHODS
 from equipoise.app.compare.single_fit import FoldRun, samples_checksum
 from equipoise.app.runs.inputs import make_input
@@ -78,13 +78,13 @@ def test_folds_are_the_same_for_every_method_and_the_intervals_know_of_them():
 
 
 def test_a_killed_comparison_goes_on_and_other_data_are_refused(tmp_path):
-    out = tmp_path / "cells.jsonl"
+    out = tmp_path / "fits.jsonl"
     some = {"methods": ("cross_entropy", "weighted"), "seeds": 1, "folds": 3, "options": QUICK, "out": out}
     first = compare(wine(), **some)
     out.write_bytes(out.read_bytes()[:-30])  # the last of six is torn
     told = []
     again = compare(wine(), **some, progress=lambda *each: told.append(each[0]))
-    assert told == [Cell("data", "weighted", 0, 2)]
+    assert told == [Fit("data", "weighted", 0, 2)]
     assert [place.mean for place in again.ranking.places] == [place.mean for place in first.ranking.places]
     with pytest.raises(InvalidInputError, match="must not be mixed"):
         compare(wine(np.arange(170)), **some)
@@ -95,7 +95,7 @@ def test_a_killed_comparison_goes_on_and_other_data_are_refused(tmp_path):
 def test_scores_of_another_backbone_are_refused(tmp_path):
     rng = np.random.default_rng(0)
     images = Samples(rng.integers(0, 256, (24, 1, 28, 28), dtype=np.uint8), np.arange(24) % 2)
-    some = {"methods": ("cross_entropy",), "seeds": 1, "folds": 2, "out": tmp_path / "cells.jsonl"}
+    some = {"methods": ("cross_entropy",), "seeds": 1, "folds": 2, "out": tmp_path / "fits.jsonl"}
     told = []
     for _ in range(2):
         lenet = partial(make_input, options=TrainOptions("images", backbone="lenet"))
@@ -201,7 +201,7 @@ def test_the_cheapest_methods_go_first_in_each_round():
         budget_seconds=10_000,
         options=QUICK,
         clock=clock,
-        progress=lambda cell, done, total: told.append((cell.fold, cell.method, done, total)),
+        progress=lambda fit, done, total: told.append((fit.fold, fit.method, done, total)),
     )
     order = ("svm_rbf", "random_under", "cross_entropy", "smote")
     fits = [(fold, name) for fold in range(3) for name in order]
@@ -241,7 +241,7 @@ def test_a_second_call_goes_on_where_the_budget_ended(tmp_path):
     first = compare(wine(), **some, budget_seconds=350, clock=StepClock())
     kept = out.read_text()
     told = []
-    second = compare(wine(), **some, budget_seconds=1e6, clock=StepClock(), progress=lambda cell, *_: told.append(cell))
+    second = compare(wine(), **some, budget_seconds=1e6, clock=StepClock(), progress=lambda fit, *_: told.append(fit))
     assert first.left_out or first.rounds < 6
     assert (second.left_out, second.rounds, len(second.records)) == ({}, 6, 30)
     assert out.read_text().startswith(kept)
@@ -256,7 +256,7 @@ def test_every_method_has_its_turn_before_the_next_fold():
         seeds=2,
         folds=2,
         options=FitOptions(epochs=1, width=4, batch_size=64),
-        progress=lambda cell, *_: told.append((cell.seed, cell.fold, cell.method)),
+        progress=lambda fit, *_: told.append((fit.seed, fit.fold, fit.method)),
     )
     pairs = [(seed, fold) for seed in range(2) for fold in range(2)]
     assert told == [(*pair, name) for pair in pairs for name in ("cross_entropy", "weighted")]
