@@ -8,7 +8,7 @@ from equipoise.calibration import cross_fitting
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.cross_fitting import FEWEST, calibrate_held_out
 from equipoise.calibration.scaling import Scaling
-from equipoise.decisions.prediction import Answers
+from equipoise.decisions.prediction import PredictionModule
 from equipoise.storage.schema import RUN, check
 from tests.decisions.test_prediction import features, network
 
@@ -159,7 +159,7 @@ def test_the_module_for_onnx_rules_out_a_class_without_a_share():
     prior = torch.tensor([0.5, 0.0, 0.3, 0.2], dtype=torch.float64)
     scaling = Scaling(torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
     calibrated = Calibrated(prior, torch.full((4,), 0.25, dtype=torch.float64), scaling)
-    found = Answers(network(multilabel=False), calibrated)(features()).probabilities
+    found = PredictionModule(network(multilabel=False), calibrated)(features()).probabilities
     assert bool(found.isfinite().all())
     torch.testing.assert_close(found.sum(1), torch.ones(len(found), dtype=found.dtype))
     assert float(found[:, 1].max()) == 0
@@ -175,7 +175,7 @@ def test_the_module_for_onnx_calibrates_as_the_library_does(multilabel):
     prior /= prior.sum(-1, keepdim=True)
     scaling = Scaling(*(torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(2)))
     calibrated = uncalibrated(scaling, prior=prior)
-    answer = Answers(trained, calibrated)(features())
+    answer = PredictionModule(trained, calibrated)(features())
     logits = trained.head.logits(features())
     expected = calibrated.probabilities(logits)
     torch.testing.assert_close(answer.probabilities, expected[..., 1] if multilabel else expected)

@@ -8,7 +8,7 @@ from torch import nn
 
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.scaling import Scaling
-from equipoise.decisions.prediction import Answers, error_variance, mean_probabilities
+from equipoise.decisions.prediction import PredictionModule, error_variance, mean_probabilities
 from equipoise.losses import LOSSES
 from equipoise.training import Network
 from equipoise.uncertainty.samples import dropout_error_variance
@@ -68,7 +68,7 @@ def slow_uncertainty(
 @torch.no_grad()
 def test_it_is_the_formula(rate):
     trained = network(dropout=rate)
-    answer = Answers(trained, plain(trained))(features())
+    answer = PredictionModule(trained, plain(trained))(features())
     expected = slow_uncertainty(trained, features(), rate, plain(trained))
     torch.testing.assert_close(answer.uncertainty, torch.tensor(expected, dtype=torch.float64))
     torch.testing.assert_close(answer.probabilities, trained.head.logits(features()).softmax(-1))
@@ -79,7 +79,7 @@ def test_it_is_the_formula(rate):
 def test_class_and_uncertainty_are_of_the_calibrated_decision(prior):
     trained, calibrated = network(), uneven()
     given = None if prior is None else torch.tensor(prior, dtype=torch.float64)
-    answer = Answers(trained, calibrated, target_prior=prior)(features())
+    answer = PredictionModule(trained, calibrated, target_prior=prior)(features())
     logits = trained.head.logits(features())
     expected = slow_uncertainty(trained, features(), 0.5, calibrated, given)
     torch.testing.assert_close(answer.uncertainty, torch.tensor(expected, dtype=torch.float64))
@@ -90,7 +90,7 @@ def test_class_and_uncertainty_are_of_the_calibrated_decision(prior):
 @torch.no_grad()
 def test_without_dropout_it_is_the_variance_of_the_label_that_is_decided_by_the_calibrated_probabilities():
     trained, calibrated = network("cross_entropy", dropout=0.0, multilabel=True), uneven(multilabel=True)
-    answer = Answers(trained, calibrated)(features())
+    answer = PredictionModule(trained, calibrated)(features())
     decided = calibrated.probabilities(trained.head.logits(features()), calibrated.aimed)
     torch.testing.assert_close(answer.uncertainty, (decided * (1 - decided)).flatten(1).sum(-1))
     assert torch.equal(answer.predicted, decided.argmax(-1))
@@ -99,7 +99,7 @@ def test_without_dropout_it_is_the_variance_of_the_label_that_is_decided_by_the_
 @torch.no_grad()
 def test_a_class_that_a_mix_rules_out_is_never_decided_on_and_leaves_the_answer_finite():
     trained = network()
-    answer = Answers(trained, plain(trained), target_prior=[0, 0, 1, 1])(features())
+    answer = PredictionModule(trained, plain(trained), target_prior=[0, 0, 1, 1])(features())
     assert bool((answer.predicted >= 2).all())
     assert bool(answer.uncertainty.isfinite().all())
 
@@ -107,7 +107,7 @@ def test_a_class_that_a_mix_rules_out_is_never_decided_on_and_leaves_the_answer_
 @torch.no_grad()
 def test_the_network_is_left_in_its_mode():
     trained = network().train()
-    Answers(trained, plain(trained))
+    PredictionModule(trained, plain(trained))
     assert all(module.training for module in trained.modules())
 
 
@@ -132,7 +132,7 @@ def test_it_is_close_to_dropout_itself(method):
     trained.head.train()  # as a stochastic pass is made
     mean = torch.stack([trained.head.logits(f) for _ in range(4000)]).softmax(-1).mean(0)
     drawn = (mean * (1 - mean)).sum(-1)
-    answer = Answers(trained.eval(), plain(trained))(f)
+    answer = PredictionModule(trained.eval(), plain(trained))(f)
     of_one_pass = (answer.probabilities * (1 - answer.probabilities)).sum(-1)
     assert (answer.uncertainty - drawn).abs().mean() < 0.6 * (of_one_pass - drawn).abs().mean()
     assert torch.corrcoef(torch.stack((answer.uncertainty, drawn)))[0, 1] > 0.93
@@ -141,14 +141,14 @@ def test_it_is_close_to_dropout_itself(method):
 @torch.no_grad()
 def test_without_dropout_it_is_the_variance_of_the_label():
     trained = network("cross_entropy", dropout=0.0)
-    answer = Answers(trained, plain(trained))(features())
+    answer = PredictionModule(trained, plain(trained))(features())
     torch.testing.assert_close(answer.uncertainty, 1 - answer.probabilities.square().sum(-1))
 
 
 @torch.no_grad()
 def test_several_labels_are_added_up():
     trained = network(multilabel=True)
-    answer = Answers(trained, plain(trained))(features())
+    answer = PredictionModule(trained, plain(trained))(features())
     assert answer.probabilities.shape == (BATCH, 4)
     logits = trained.head.logits(features())
     torch.testing.assert_close(answer.probabilities, logits.softmax(-1)[..., 1])
@@ -165,14 +165,14 @@ def test_for_two_classes_it_is_mackays_formula():
 
 @torch.no_grad()
 def test_a_row_is_answered_alike_in_any_batch():
-    answers = Answers(network(), plain(network()))
+    answers = PredictionModule(network(), plain(network()))
     together, alone = answers(features()), answers(features()[2:3])
     torch.testing.assert_close(together.uncertainty[2:3], alone.uncertainty, rtol=1e-12, atol=0)
 
 
 @torch.no_grad()
 def test_features_of_any_size_give_finite_answers():
-    answers = Answers(network().float(), plain(network()))
+    answers = PredictionModule(network().float(), plain(network()))
     for size in (0.0, 1e-30, 1e6):
         answer = answers(features().float() * size)
         assert bool(answer.uncertainty.isfinite().all())

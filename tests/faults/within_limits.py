@@ -12,7 +12,7 @@ import pandas as pd
 from torch import nn
 
 from equipoise.app.run_folder import read_record
-from equipoise.app.runs.config import read_config
+from equipoise.app.runs.train_options import read_config
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import EquipoiseError

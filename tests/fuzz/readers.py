@@ -20,8 +20,8 @@ from PIL import Image
 from equipoise.app.report.record import read_record
 from equipoise.app.run_folder import read_record as read_run
 from equipoise.app.runs import RunModel, TrainOptions, train_run
-from equipoise.app.runs.config import read_config
 from equipoise.app.runs.predict import human_threshold
+from equipoise.app.runs.train_options import read_config
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine

@@ -28,7 +28,7 @@ from equipoise.losses import ClassVectorLoss, CosineMarginLoss
 from equipoise.training import Network
 
 
-class Answer(NamedTuple):
+class Prediction(NamedTuple):
     """What a network says of each row."""
 
     probabilities: Tensor  # (batch, classes), or of each attribute being 1, (batch, attributes)
@@ -36,8 +36,8 @@ class Answer(NamedTuple):
     predicted: Tensor  # the class's place, (batch,), or 0 and 1, (batch, attributes)
 
 
-class Answers(nn.Module):
-    """x -> :class:`Answer`.
+class PredictionModule(nn.Module):
+    """x -> :class:`Prediction`.
 
     Args:
         network: trained, in evaluation mode.
@@ -68,13 +68,13 @@ class Answers(nn.Module):
         self.register_buffer("natural", calibrated.scaling(zero, calibrated.odds(target_prior)).to(kind))
         self.training = False  # the flag alone: the network's modes are not ours to change
 
-    def forward(self, x: Tensor) -> Answer:
-        logits, uncertainty = self.judged(x)
+    def forward(self, x: Tensor) -> Prediction:
+        logits, uncertainty = self.logits_and_uncertainty(x)
         probabilities = (logits * self.scale + self.natural).softmax(-1)
         own = probabilities[..., 1] if self.network.head.multilabel else probabilities
-        return Answer(own, uncertainty, (logits * self.scale + self.offset).argmax(-1))
+        return Prediction(own, uncertainty, (logits * self.scale + self.offset).argmax(-1))
 
-    def judged(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def logits_and_uncertainty(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The network's own logits, (batch, classes) or (batch, attributes, 2), and the uncertainty, (batch,)."""
         if self.extractor is not None:
             x = self.extractor(x)

@@ -13,7 +13,7 @@ from torch import Tensor
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.conformal import unanswered
 from equipoise.data.images import Images
-from equipoise.decisions.prediction import Answers
+from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network
@@ -74,8 +74,10 @@ class Fitted:
 
     def uncertainty(self, x: Rows, target_prior: ArrayLike | None) -> NDArray[np.float64]:
         """The variance of the decided label in closed form, see :mod:`equipoise.decisions.prediction`: (rows,)."""
-        answers = Answers(self.network, self.calibrated, target_prior=target_prior)
-        found: NDArray[np.float64] = self._each_batch(x, lambda part: answers.judged(part)[1].double()).numpy()
+        module = PredictionModule(self.network, self.calibrated, target_prior=target_prior)
+        found: NDArray[np.float64] = self._each_batch(
+            x, lambda part: module.logits_and_uncertainty(part)[1].double()
+        ).numpy()
         return found
 
     def disagreement(self, x: Rows, target_prior: ArrayLike | None, *, passes: int) -> NDArray[np.float64]:

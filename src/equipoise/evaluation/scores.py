@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.calibration.reliability import Calibration, calibration
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation.ranking import ranking
 
 IBA_WEIGHT = 0.1
 """α of the index of balanced accuracy, as in imbalanced-learn."""
 CONFUSION_CLASSES = 1000
 """Of more classes no confusion matrix is kept."""
+RANKED_CLASSES = 1000
+"""Of more classes no ranking is measured: each needs all samples sorted anew."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Scores:
         iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
         bca: balanced classification accuracy ½ (recall + specificity).
         auc, average_precision: how well each class's probability ranks its samples before the others, see
-            :func:`~equipoise.evaluation.ranking.ranking`; None without probabilities.
+            :func:`~equipoise.evaluation.scores.ranking`; None without probabilities.
         recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
         group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
         confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
@@ -213,6 +214,41 @@ def _assemble(
         confusion=None if confusion is None else tuple(confusion.tolist()),
         calibration=found,
     )
+
+
+def ranking(probabilities: NDArray[Any], true: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return AUC and average precision of each class against the rest; NaN for a class of none or all of the samples.
+
+    A random order has an AUC of 0.5, and an average precision of the class's share of the samples.
+
+    Args:
+        probabilities: (samples, classes), of each class; with attributes, of a 1, (samples, attributes).
+        true: places in the classes, (samples,); with attributes 0/1, (samples, attributes).
+
+    >>> auc, precision = ranking(np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]), np.array([0, 0, 1, 1]))
+    >>> auc.tolist(), precision.tolist()
+    ([1.0, 1.0], [1.0, 1.0])
+    """
+    size = probabilities.shape[1]
+    area, precision = np.full(size, np.nan), np.full(size, np.nan)
+    if size > RANKED_CLASSES or not np.isfinite(probabilities).all():
+        return area, precision
+    for place in range(size):
+        own = true[:, place] == 1 if true.ndim == 2 else true == place
+        if own.any() and not own.all():
+            area[place], precision[place] = _ranking_of(own, probabilities[:, place])
+    return area, precision
+
+
+def _ranking_of(own: NDArray[np.bool_], probability: NDArray[Any]) -> tuple[float, float]:
+    """Step down through the probabilities; equal ones are one step."""
+    order = np.argsort(-probability, kind="stable")
+    steps = np.flatnonzero(np.append(np.diff(probability[order]) != 0, True))
+    found = own[order].cumsum()[steps]
+    alarms = steps + 1 - found
+    new, new_alarms = np.diff(found, prepend=0), np.diff(alarms, prepend=0)
+    area = float((new_alarms * (found - new / 2)).sum() / (found[-1] * alarms[-1]))
+    return area, float((new * found / (steps + 1)).sum() / found[-1])
 
 
 def _typed(labels: ArrayLike) -> NDArray[Any]:

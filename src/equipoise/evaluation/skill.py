@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, wilson
-from equipoise.evaluation.ranking import ranking
+from equipoise.evaluation.scores import ranking
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from equipoise.app.compare import METHODS, Fit, FitOptions, OutOfTimeError, Pred
 from equipoise.app.compare.comparison import DEFAULT_METHODS
 from equipoise.app.compare.single_fit import FoldRun, samples_checksum
 from equipoise.app.runs.inputs import make_input
-from equipoise.app.runs.options import TrainOptions
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from tests.app.compare.clocks import StepClock

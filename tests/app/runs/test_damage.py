@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from equipoise.app.report import page, write_report
 from equipoise.app.report.record import read_record
 from equipoise.app.runs import RunModel
-from equipoise.app.runs.config import read_config
 from equipoise.app.runs.predict import human_threshold
+from equipoise.app.runs.train_options import read_config
 from equipoise.errors import EquipoiseError, InvalidInputError
 
 PYTHON = re.compile(

@@ -58,7 +58,7 @@ def compare(
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
     """
     started = time.monotonic()  # what is imported and read counts too
-    from equipoise.app.runs.options import TrainOptions
+    from equipoise.app.runs.train_options import TrainOptions
     from equipoise.data.sources import check_source, open_data
     from equipoise.names import check_methods
 

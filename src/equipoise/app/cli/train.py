@@ -122,8 +122,7 @@ def _options(
 ) -> tuple["TrainOptions", str | None]:
     """What was typed, then what the file says, then the defaults; and the folder that the file names."""
     from equipoise.app.run_folder import RECORD, read_record
-    from equipoise.app.runs.config import OUT, read_config
-    from equipoise.app.runs.options import TrainOptions
+    from equipoise.app.runs.train_options import OUT, TrainOptions, read_config
 
     told: dict[str, Any] = {}
     if config is not None:

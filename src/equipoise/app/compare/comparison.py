@@ -20,7 +20,7 @@ from equipoise.app.compare.runner import Progress, run_fits, run_schedule
 from equipoise.app.compare.schedule import Schedule
 from equipoise.app.compare.single_fit import FoldRun, Prepare, samples_checksum
 from equipoise.app.runs.inputs import make_input
-from equipoise.app.runs.options import TrainOptions
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.names import check_methods

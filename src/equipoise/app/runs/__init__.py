@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.app.run_folder import new_folder
-    from equipoise.app.runs.options import TrainOptions
     from equipoise.app.runs.split import GivenSamples
     from equipoise.app.runs.train import RunResult, train_run
+    from equipoise.app.runs.train_options import TrainOptions
     from equipoise.app.runs.trained import RunModel
 
 __all__ = ["GivenSamples", "RunModel", "RunResult", "TrainOptions", "new_folder", "train_run"]
@@ -16,7 +16,7 @@ HOMES = {
     "GivenSamples": "runs.split",
     "RunModel": "runs.trained",
     "RunResult": "runs.train",
-    "TrainOptions": "runs.options",
+    "TrainOptions": "runs.train_options",
     "new_folder": "run_folder",
     "train_run": "runs.train",
 }

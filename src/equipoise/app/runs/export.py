@@ -17,7 +17,7 @@ from equipoise import __version__
 from equipoise.app.runs.inputs import FeaturesInput, TableInput
 from equipoise.app.runs.trained import RunModel
 from equipoise.app.runs.unlabelled import image_shape
-from equipoise.decisions.prediction import Answer, Answers
+from equipoise.decisions.prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
 from equipoise.tensors import not_finite
@@ -49,7 +49,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
         raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
     _need_packages()
     extractor = model.input.extractor if isinstance(model.input, FeaturesInput) else None
-    answers = Answers(model.network, model.calibrated, extractor=extractor)
+    answers = PredictionModule(model.network, model.calibrated, extractor=extractor)
     content = _graph(answers, example(model, 3), metadata(model))
     difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
     if not difference <= TOLERANCE:
@@ -118,7 +118,7 @@ def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> by
             (x,),
             dynamo=True,
             input_names=["x"],
-            output_names=list(Answer._fields),
+            output_names=list(Prediction._fields),
             dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}},
             opset_version=OPSET,
             verbose=False,
@@ -138,7 +138,7 @@ def _difference(answers: nn.Module, x: torch.Tensor, graph: bytes) -> float:
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    found: list[NDArray[Any]] = session.run(list(Answer._fields), {"x": x.numpy()})
+    found: list[NDArray[Any]] = session.run(list(Prediction._fields), {"x": x.numpy()})
     expected = [tensor.numpy() for tensor in answers(x)]
     if any(one.shape != other.shape for one, other in zip(found, expected, strict=True)):
         return float("inf")

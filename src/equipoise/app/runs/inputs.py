@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import MODEL
-from equipoise.app.runs.options import TrainOptions
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError

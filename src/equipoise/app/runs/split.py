@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.runs.inputs import FeaturesInput, RunInput
-from equipoise.app.runs.options import TrainOptions
 from equipoise.app.runs.progress import Watcher
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import Images, duplicate_note
 from equipoise.data.sources import grouped

@@ -27,11 +27,11 @@ from equipoise.app.runs.held_out import HeldOut, Tested, answer_held_out, label_
 from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.label_file import JudgedLabels
 from equipoise.app.runs.label_quality import judge_labels
-from equipoise.app.runs.options import TrainOptions
 from equipoise.app.runs.processes import is_main, wait_for_all
 from equipoise.app.runs.progress import NoteTaker, Silence, Watcher
 from equipoise.app.runs.sample_pictures import gallery
 from equipoise.app.runs.split import Division, GivenSamples, divide
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.app.runs.trained import RunModel
 from equipoise.data import Samples
 from equipoise.data.splits import save_split

@@ -13,7 +13,7 @@ from equipoise.app.run_folder import RECORD, finished_record
 from equipoise.app.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.data.encoder import TableEncoder
-from equipoise.decisions.prediction import Answers
+from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.persistence import load_model
@@ -141,9 +141,11 @@ class RunModel:
     @torch.no_grad()
     def answer_inputs(self, rows: Any, prior: ArrayLike | None = None) -> Answered:
         """The same for rows as the network takes them."""
-        answers = Answers(self.network, self.calibrated, target_prior=prior)
+        module = PredictionModule(self.network, self.calibrated, target_prior=prior)
         step = rows_at_once(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)))
-        parts = [answers.judged(new_tensor(rows[start : start + step])) for start in range(0, len(rows), step)]
+        parts = [
+            module.logits_and_uncertainty(new_tensor(rows[start : start + step])) for start in range(0, len(rows), step)
+        ]
         if parts:
             logits, uncertainty = (torch.cat(tensors).float() for tensors in zip(*parts, strict=True))
         else:
