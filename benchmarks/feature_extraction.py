@@ -23,7 +23,7 @@ from torch import nn
 import equipoise
 from equipoise.data.imbalance import step
 from equipoise.models import VGG16, ImageBackbone, extract_features, load_weights
-from equipoise.models.image_input import ImageInput
+from equipoise.models.image_network import ImageInput
 from equipoise.models.vgg import WIDTHS
 from equipoise.paper.sets.cifar10 import read_cifar10
 

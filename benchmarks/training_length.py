@@ -36,8 +36,8 @@ from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.compare.network import FitOptions, network_logits, train_network
 from equipoise.data.imbalance import exponential, step
 from equipoise.losses import LOSSES
-from equipoise.training import Curriculum, defaults
-from equipoise.training.defaults import choose_batch_size
+from equipoise.training import Curriculum, settings
+from equipoise.training.settings import choose_batch_size
 
 Cells = dict[str, Any]
 SMALL: dict[int, tuple[str, tuple[int, ...]]] = {
@@ -179,12 +179,12 @@ def boosted(rows: tuple[Rows, Rows]) -> dict[str, float]:
 
 def fixed(rows: tuple[Rows, Rows], seed: int, steps: int) -> dict[str, float]:
     """The estimator's own division into epochs, of another number of steps."""
-    usual = defaults.LEAST_STEPS, defaults.MOST_STEPS
-    defaults.LEAST_STEPS = defaults.MOST_STEPS = steps
+    usual = settings.LEAST_STEPS, settings.MOST_STEPS
+    settings.LEAST_STEPS = settings.MOST_STEPS = steps
     try:
         return fit(rows, seed, {})
     finally:
-        defaults.LEAST_STEPS, defaults.MOST_STEPS = usual
+        settings.LEAST_STEPS, settings.MOST_STEPS = usual
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import Any
 from training_length import DEFAULTS, EPOCHS, LARGE, OURS, RIVAL, SMALL, STAGES
 
 from equipoise.training.curriculum import CLASS_LEVEL, CLASS_STEPS, SAMPLE_LEVEL, SOFTMAX
-from equipoise.training.defaults import EPOCHS as DIVIDED
-from equipoise.training.defaults import FEWEST_EPOCHS, LEAST_STEPS, MOST_STEPS, VISITS
+from equipoise.training.settings import EPOCHS as DIVIDED
+from equipoise.training.settings import FEWEST_EPOCHS, LEAST_STEPS, MOST_STEPS, VISITS
 
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/training_length.json", ROOT / "docs/results/training-length.md"

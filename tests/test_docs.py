@@ -104,14 +104,14 @@ def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):
 
 
 def test_the_page_on_training_has_the_numbers_of_the_code():
-    from equipoise.training import curriculum, defaults
+    from equipoise.training import curriculum, settings
 
     text = " ".join(text_of(ROOT / "docs" / "training.md").split())
-    assert f"at least {defaults.LEAST_STEPS:,} of them on small data" in text
-    assert f"{defaults.VISITS} visits of each sample on larger data" in text
-    assert f"at most {defaults.MOST_STEPS:,}, always divided into {defaults.EPOCHS} epochs" in text
+    assert f"at least {settings.LEAST_STEPS:,} of them on small data" in text
+    assert f"{settings.VISITS} visits of each sample on larger data" in text
+    assert f"at most {settings.MOST_STEPS:,}, always divided into {settings.EPOCHS} epochs" in text
     assert (curriculum.SOFTMAX, curriculum.CLASS_LEVEL, curriculum.SAMPLE_LEVEL) == (1 / 6, 1 / 2, 1 / 3)
-    assert defaults.FEWEST_EPOCHS == 6  # "fewer than six visits"
+    assert settings.FEWEST_EPOCHS == 6  # "fewer than six visits"
 
 
 def test_the_gallery_shows_every_example():

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 
 from equipoise.errors import InvalidInputError
-from equipoise.training.checkpoint_file import Checkpoints
+from equipoise.training.checkpoints import Checkpoints
 from tests.training.digits_run import run, without_seconds
 
 

@@ -33,7 +33,7 @@ from equipoise.paper.sets.celeba import read_attributes, read_partition
 from equipoise.paper.sets.cifar_batches import read_binary_batch, read_python_batch
 from equipoise.paper.sets.idx import read_idx
 from equipoise.storage.archives import unpack
-from equipoise.training.checkpoint_file import Checkpoints
+from equipoise.training.checkpoints import Checkpoints
 from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, encoded, write_faces
 from tests.paper.sets.layouts import cifar_arrays, idx
 

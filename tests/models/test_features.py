@@ -15,7 +15,7 @@ from torch import nn
 from equipoise.data.images import read_images
 from equipoise.errors import InvalidInputError
 from equipoise.models import MLP, ImageBackbone, LeNet, extract_features
-from equipoise.models.image_input import ImageInput
+from equipoise.models.image_network import ImageInput
 
 ROWS = 45
 
@@ -222,7 +222,7 @@ import json, os, signal, sys
 import numpy as np, torch
 torch.set_num_threads(1)
 from equipoise.models import ImageBackbone, LeNet, extract_features, feature_store
-from equipoise.models.image_input import ImageInput
+from equipoise.models.image_network import ImageInput
 
 def extract(folder, stop_at, every, name):
     feature_store.SECONDS_BETWEEN_RECORDS = every

@@ -6,7 +6,7 @@ from torch import nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.models import MLP, VGG16, ImageBackbone, LeNet, resnet18
-from equipoise.models.image_input import ImageInput
+from equipoise.models.image_network import ImageInput
 
 
 def images(channels, *, batch=3, size=32):

@@ -10,8 +10,8 @@ from torch.testing import assert_close
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.models.augment import Augment
-from equipoise.models.dropout import Dropout
-from equipoise.models.image_input import IMAGENET_MEAN, IMAGENET_STD, ImageInput
+from equipoise.models.image_network import IMAGENET_MEAN, IMAGENET_STD, ImageInput
+from equipoise.models.layers import Dropout
 from equipoise.uncertainty import mc_dropout
 
 
@@ -57,9 +57,9 @@ def test_fit_gives_mean_0_and_deviation_1(channels):
 def test_fit_in_parts_is_fit_of_all_and_many_images_are_sampled_evenly(monkeypatch):
     x = pixels(40)
     whole = ImageInput(3).fit(x)
-    monkeypatch.setattr("equipoise.models.image_input.IMAGES_AT_ONCE", 7)
+    monkeypatch.setattr("equipoise.models.image_network.IMAGES_AT_ONCE", 7)
     assert_close(ImageInput(3).fit(x).std, whole.std)
-    monkeypatch.setattr("equipoise.models.image_input.IMAGES_TO_FIT", 3)
+    monkeypatch.setattr("equipoise.models.image_network.IMAGES_TO_FIT", 3)
     assert_close(ImageInput(3).fit(x).mean, ImageInput(3).fit(x[[0, 20, 39]]).mean)
 
 

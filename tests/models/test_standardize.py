@@ -32,7 +32,7 @@ def test_parts_of_the_rows_give_what_all_give_at_once(monkeypatch, tmp_path):
     x = table(1003) * [1, 50, 1e-3] + np.linspace(0, 9, 1003)[:, None]  # the first part is not like the rest
     whole = Standardize(3).fit(x)
     np.save(tmp_path / "x.npy", x)
-    monkeypatch.setattr("equipoise.models.standardize.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("equipoise.models.layers.ROWS_AT_ONCE", 100)
     parts = Standardize(3).fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
     assert_allclose(parts.mean, whole.mean, rtol=1e-6)
     assert_allclose(parts.scale, whole.scale, rtol=1e-6)

@@ -25,8 +25,8 @@ from equipoise.data.imbalance import step
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, Stopped, train
-from equipoise.training.defaults import hold_out
-from equipoise.training.progress import Silence, Watcher
+from equipoise.training.callbacks import Silence, Watcher
+from equipoise.training.settings import hold_out
 
 STOPPED = 75
 """Exit code of a run that was asked to stop."""

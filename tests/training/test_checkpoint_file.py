@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from equipoise.storage.files import DiskFullError, write_atomically
-from equipoise.training.checkpoint_file import (
+from equipoise.training.callbacks import Silence
+from equipoise.training.checkpoints import (
     Checkpoints,
     of_prefix,
     pack_optimizer,
@@ -24,7 +25,7 @@ from equipoise.training.checkpoint_file import (
     unpack_optimizer,
     with_prefix,
 )
-from equipoise.training.progress import MetricsFile, Silence
+from equipoise.training.resume import MetricsFile
 from tests.training.digits_run import run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT
 

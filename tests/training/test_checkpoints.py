@@ -24,8 +24,8 @@ from equipoise.training import (
     Stopped,
     train,
 )
-from equipoise.training.checkpoint_file import Checkpoints
-from equipoise.training.progress import Silence
+from equipoise.training.callbacks import Silence
+from equipoise.training.checkpoints import Checkpoints
 from tests.training.digits_run import STOPPED, Digits, digits_network, imbalanced_digits, run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT, Attempts, command, shared_once
 

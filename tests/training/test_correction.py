@@ -5,8 +5,8 @@ import torch
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
+from equipoise.training.callbacks import Silence
 from equipoise.training.loop import _held_back
-from equipoise.training.progress import Silence
 from equipoise.uncertainty.classes import log_steps
 
 

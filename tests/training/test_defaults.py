@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
-from equipoise.training import defaults
-from equipoise.training.defaults import (
-    choose_batch_size,
-    choose_length,
-    choose_width,
-    hold_out,
-    suitable_threads,
-)
+from equipoise.training import settings
+from equipoise.training.settings import choose_batch_size, choose_length, choose_width, hold_out, suitable_threads
 
 labels = st.lists(st.integers(0, 5), min_size=1, max_size=120)
 shares = st.floats(0.01, 0.99)
@@ -84,9 +78,9 @@ def test_the_length_of_training_is_one_of_steps(samples):
     """Small data take enough steps and large data not too many; in between, samples are visited equally often."""
     batch_size = choose_batch_size(samples)
     length = choose_length(samples, batch_size)
-    steps, visits = length.epochs * length.epoch_batches, defaults.VISITS * math.ceil(samples / batch_size)
-    assert defaults.LEAST_STEPS <= steps < defaults.MOST_STEPS + length.epochs
-    if defaults.LEAST_STEPS < visits < defaults.MOST_STEPS:
+    steps, visits = length.epochs * length.epoch_batches, settings.VISITS * math.ceil(samples / batch_size)
+    assert settings.LEAST_STEPS <= steps < settings.MOST_STEPS + length.epochs
+    if settings.LEAST_STEPS < visits < settings.MOST_STEPS:
         assert visits <= steps < visits + length.epochs
 
 
@@ -96,11 +90,11 @@ def test_epochs_that_were_asked_for_visit_all_samples_so_often(samples, batch_si
     visit = math.ceil(samples / batch_size)
     if length.epoch_batches is None:
         assert length.epochs == epochs
-        assert epochs >= defaults.FEWEST_EPOCHS or visit < 2 * defaults.LEAST_PART
+        assert epochs >= settings.FEWEST_EPOCHS or visit < 2 * settings.LEAST_PART
         return
-    assert epochs < defaults.FEWEST_EPOCHS
+    assert epochs < settings.FEWEST_EPOCHS
     assert length.epochs % epochs == 0
-    assert length.epoch_batches >= defaults.LEAST_PART
+    assert length.epoch_batches >= settings.LEAST_PART
     assert epochs * visit <= length.epochs * length.epoch_batches < epochs * visit + length.epochs
 
 

@@ -11,7 +11,7 @@ from equipoise import UncertaintyBalancedClassifier
 from equipoise.errors import ShortTrainingWarning
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
-from equipoise.training import ArrayData, Curriculum, Network, Settings, defaults, train
+from equipoise.training import ArrayData, Curriculum, Network, Settings, settings, train
 from equipoise.training.curriculum import CLASS_STEPS
 
 
@@ -27,7 +27,7 @@ def small_network() -> Network:
 
 
 def test_a_fit_of_small_data_takes_the_least_steps(monkeypatch):
-    monkeypatch.setattr(defaults, "LEAST_STEPS", 90)
+    monkeypatch.setattr(settings, "LEAST_STEPS", 90)
     x, y = blobs(70)
     model = UncertaintyBalancedClassifier(width=8, random_state=0).fit(x, y)
     assert {name: model.history_["chosen"][name] for name in ("epochs", "epoch_batches", "batch_size", "steps")} == {
@@ -40,7 +40,7 @@ def test_a_fit_of_small_data_takes_the_least_steps(monkeypatch):
 
 
 def test_two_visits_of_large_data_have_all_stages(monkeypatch):
-    monkeypatch.setattr(defaults, "LEAST_PART", 4)
+    monkeypatch.setattr(settings, "LEAST_PART", 4)
     x, y = blobs(480)
     model = UncertaintyBalancedClassifier(width=8, epochs=2, batch_size=32, random_state=0).fit(x, y)
     stages = [record["stage"] for record in model.history_["epochs"]]

@@ -17,7 +17,7 @@ from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network
-from equipoise.training.defaults import rows_at_once
+from equipoise.training.settings import rows_at_once
 from equipoise.uncertainty import mc_dropout
 
 Rows = NDArray[Any] | Images

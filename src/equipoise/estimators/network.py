@@ -26,14 +26,14 @@ from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.batches import relative_weights
 from equipoise.training.curriculum import StrengthRule
-from equipoise.training.defaults import (
+from equipoise.training.settings import (
+    Precision,
     choose_batch_size,
     choose_length,
     choose_width,
     hold_out,
     suitable_threads,
 )
-from equipoise.training.settings import Precision
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]

@@ -22,8 +22,8 @@ from equipoise.storage.files import DiskFullError, read_plain, write_atomically
 from equipoise.storage.limits import load_tensors, parse_json
 from equipoise.storage.schema import MODEL, check
 from equipoise.tensors import not_finite
-from equipoise.training.checkpoint_file import of_prefix, with_prefix
-from equipoise.training.recipe import Recipe
+from equipoise.training.checkpoints import of_prefix, with_prefix
+from equipoise.training.module import Recipe
 from equipoise.training.settings import is_whole
 
 FORMAT = 1

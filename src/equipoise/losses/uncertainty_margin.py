@@ -9,11 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses.angular import angular_logits
 from equipoise.losses.class_weights import ClassWeight
-from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
-from equipoise.losses.psi import Gradient
-from equipoise.losses.unit_vectors import unit_vectors
+from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
+from equipoise.losses.psi import Gradient, angular_logits
 from equipoise.tensors import numeric_tensor, required_tensor
 from equipoise.uncertainty.samples import (
     ErrorMoments,

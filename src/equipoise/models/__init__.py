@@ -1,17 +1,13 @@
 """Backbones, x -> features, in plain torch. Each tells its feature length as ``out_features``."""
 
-from equipoise.models.assemble import image_backbone
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import BACKBONES, build_backbone
-from equipoise.models.dropout import Dropout
 from equipoise.models.features import extract_features
-from equipoise.models.image_backbone import ImageBackbone
-from equipoise.models.image_input import ImageInput
+from equipoise.models.image_network import ImageBackbone, ImageInput, image_backbone
+from equipoise.models.layers import Dropout, Standardize
 from equipoise.models.lenet import LeNet
 from equipoise.models.mlp import MLP
-from equipoise.models.resnet import ResNet, resnet18, resnet50
-from equipoise.models.se_resnet import se_resnet50
-from equipoise.models.standardize import Standardize
+from equipoise.models.resnet import ResNet, resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 from equipoise.models.weights import load_weights
 

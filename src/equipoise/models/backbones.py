@@ -10,8 +10,7 @@ from torch import nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.models.lenet import LeNet
-from equipoise.models.resnet import resnet18, resnet50
-from equipoise.models.se_resnet import se_resnet50
+from equipoise.models.resnet import resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 from equipoise.models.weights import load_weights
 from equipoise.names import TIMM

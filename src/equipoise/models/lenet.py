@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equipoise.models.enlarge import enlarged
+from equipoise.models.layers import enlarged
 
 SIDE = 28
 

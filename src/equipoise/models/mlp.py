@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.models.dropout import Dropout
+from equipoise.models.layers import Dropout
 
 
 class MLP(nn.Module):

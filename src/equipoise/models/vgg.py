@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.models.enlarge import enlarged
+from equipoise.models.layers import enlarged
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Channels of the convolutions, block by block."""

@@ -1,12 +1,11 @@
 """One readable loop on Accelerate, the curriculum, and checkpoints that survive anything."""
 
 from equipoise.training.batches import ArrayData, EpochBatches
-from equipoise.training.checkpoints import Stopped
+from equipoise.training.callbacks import Bar
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.loop import NonFiniteLossError, train
-from equipoise.training.module import Network
-from equipoise.training.progress import Bar
-from equipoise.training.recipe import Recipe, feature_length
+from equipoise.training.module import Network, Recipe, feature_length
+from equipoise.training.resume import Stopped
 from equipoise.training.settings import Settings
 
 __all__ = [

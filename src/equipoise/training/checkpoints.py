@@ -1,40 +1,23 @@
-"""A run on disk: saved so that killing it at any moment loses nothing but time, and resumed to the same bits."""
+"""Checkpoints that are whole or not there: all that changes while training, as tensors and JSON, never a pickle."""
 
 import json
-import signal
-import threading
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import warnings
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import Any
 
+import safetensors
 import safetensors.torch
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import DiskFullError, foreign_files, write_atomically
-from equipoise.training.checkpoint_file import (
-    Checkpoints,
-    of_prefix,
-    pack_optimizer,
-    random_states,
-    restore_random_states,
-    unpack_optimizer,
-    with_prefix,
-)
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import remove_abandoned, write_atomically
+from equipoise.storage.limits import open_tensors, parse_json
+from equipoise.training.callbacks import Record
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.module import Network
-from equipoise.training.progress import MetricsFile, Record
-
-IDENTITY = "training"
-"""Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
-
-
-class Stopped(KeyboardInterrupt):
-    """Training was asked to stop (Ctrl-C, SIGTERM), and has saved where it was: the same script, run again, goes on."""
 
 
 @dataclass
@@ -110,136 +93,89 @@ class Trainee:
         restore_random_states(own, self.accelerator.device)
 
 
-class Run:
-    """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``. Without a folder nothing is written.
+State = dict[str, Any]
 
-    Args:
-        folder: new, or of a run with the same identity, which is then resumed.
-    """
 
-    def __init__(self, folder: Path | None, trainee: Trainee) -> None:
-        self.folder, self.trainee = folder, trainee
-        self.main = trainee.accelerator.is_main_process
-        self.metrics: MetricsFile | None = None
+class Checkpoints:
+    """The newest few checkpoints of a run, in ``folder``; older ones are removed once a newer one is safe."""
 
-    def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
-        """The position to start from: the newest checkpoint's, or the beginning.
+    def __init__(self, folder: Path, *, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+        if folder.is_symlink():  # of a run that somebody else has made, it could lead anywhere
+            raise InvalidInputError(f"{folder} is a link; put the folder itself there, or train into another one.")
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(folder)
 
-        Args:
-            identity: tells what makes two runs the same; asked only where there is a folder.
-        """
-        if self.folder is None:
-            return Position()
-        known = json.loads(json.dumps(identity() | {"processes": self.trainee.accelerator.num_processes}))
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._check_identity(self.folder / "run.json", known)
-            self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        except DiskFullError:
-            raise
-        except OSError as error:
-            raise InvalidInputError(
-                f"{self.folder} cannot hold a run ({error}); choose a folder to write in."
-            ) from error
-        self.trainee.accelerator.wait_for_everyone()
-        found = self.checkpoints.newest()
-        position = Position()
-        if found is not None:
-            with foreign_files(self.folder / "checkpoints", "delete that folder to train from the beginning"):
-                self.trainee.load(*found)
-                position = Position(**found[1]["position"])
-        if self.main:
-            self.metrics = MetricsFile(self.folder / "metrics.jsonl", position.history)
-        return position
+    def save(self, step: int, tensors: dict[str, Tensor], state: State) -> Path:
+        """Write checkpoint number ``step``."""
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        content = safetensors.torch.save(plain, metadata={"state": json.dumps(state)})
+        path = self.folder / f"step-{step:09d}.safetensors"
+        write_atomically(path, content)
+        for old in self._paths()[: -self.keep]:
+            old.unlink(missing_ok=True)
+        return path
 
-    def save(self, position: Position) -> None:
-        """Write a checkpoint of this moment."""
-        if self.folder is None:
-            return
-        tensors, state = self.trainee.tensors()
-        if self.main:
-            self.checkpoints.save(position.total, tensors, state | {"position": asdict(position)})
-        self.trainee.accelerator.wait_for_everyone()
-
-    def keep_weights(self, name: str) -> None:
-        """Write the network's weights of this moment as ``NAME.safetensors``, for a later comparison."""
-        if self.folder is not None and self.main:
-            tensors = {
-                key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
-            }
-            write_atomically(self.folder / f"{name}.safetensors", safetensors.torch.save(tensors))
-
-    def record(self, record: Record) -> None:
-        """Add an epoch to ``metrics.jsonl``."""
-        if self.metrics is not None:
-            self.metrics.epoch(record)
-
-    def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
-        """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
-        record: dict[str, Any] = {}
-        if path.exists():
+    def newest(self) -> tuple[dict[str, Tensor], State] | None:
+        """The newest checkpoint that can be read, or None; one that cannot is passed over with a warning."""
+        for path in reversed(self._paths()):
             try:
-                record = json.loads(path.read_text(encoding="utf-8"))
-                known = record.get(IDENTITY)
-            except (ValueError, AttributeError) as error:
-                raise InvalidStateError(
-                    f"{path} is not a JSON object ({error}); choose another folder for this run."
-                ) from error
-            if known is not None:
-                return _check_same(path.parent, known, identity)
-        if self.main:
-            write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
+                with open_tensors(path) as file:
+                    state = parse_json((file.metadata() or {})["state"])
+                    if not isinstance(state, dict):
+                        raise ValueError("its state is no object")
+                    return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
+            except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
+                warnings.warn(f"{path} is damaged ({error}); the checkpoint before it is used.", stacklevel=2)
         return None
 
-
-def _check_same(folder: Path, known: Any, identity: dict[str, Any]) -> None:
-    before, now = _leaves(known), _leaves(identity)
-    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-    if changed:
-        first = changed[0]
-        raise InvalidStateError(
-            f"{folder} holds another run: {first} was {before.get(first)!r} and is now {now.get(first)!r}; choose "
-            "another folder, or delete that one."
-        )
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*.safetensors"))
 
 
-def _leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested JSON as one level: ``settings.epochs``."""
-    if not isinstance(value, dict | list):
-        return {name: value}
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    return {key: leaf for own, part in parts for key, leaf in _leaves(part, f"{name}.{own}".lstrip(".")).items()}
+def pack_optimizer(state: State) -> tuple[dict[str, Tensor], State]:
+    """An optimiser's state_dict as named tensors and JSON."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, State] = {}
+    for parameter, values in state["state"].items():
+        plain[str(parameter)] = {}
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"{parameter}.{name}"] = value
+            else:
+                plain[str(parameter)][name] = value
+    return tensors, {"param_groups": state["param_groups"], "state": plain}
 
 
-class StopRequest:
-    """SIGINT and SIGTERM as a wish: the loop saves at the next step, then stops. Only in a main thread."""
+def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
+    """The inverse of :func:`pack_optimizer`."""
+    values: dict[int, State] = {int(parameter): dict(plain) for parameter, plain in state["state"].items()}
+    for key, tensor in tensors.items():
+        parameter, _, name = key.partition(".")
+        values[int(parameter)][name] = tensor
+    return {"param_groups": state["param_groups"], "state": values}
 
-    def __init__(self, *, enabled: bool) -> None:
-        self.enabled = enabled and threading.current_thread() is threading.main_thread()
-        self.signal: int | None = None
-        self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "StopRequest":
-        if self.enabled:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._receive)
-        return self
+def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Names under a prefix, for several sets of tensors in one file."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if kind is None and self.signal is not None:  # it came after the last step: the caller's to deal with
-            signal.raise_signal(self.signal)
 
-    def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self.signal = number
+def of_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of :func:`with_prefix`."""
+    return {name.removeprefix(f"{prefix}/"): t for name, t in tensors.items() if name.startswith(f"{prefix}/")}
 
-    def agreed(self, accelerator: Accelerator) -> bool:
-        """Whether any process was asked to stop: they must all do so at the same step."""
-        if accelerator.num_processes == 1 or not self.enabled:
-            return self.signal is not None
-        if self.signal is not None:
-            accelerator.set_trigger()
-        return bool(accelerator.check_trigger())
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """The generators a training step draws from."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    """The inverse of :func:`random_states`."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)

@@ -13,20 +13,14 @@ from equipoise.data.labels import class_counts
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
-from equipoise.training.checkpoints import Position, Run, Stopped, StopRequest, Trainee
+from equipoise.training.callbacks import Record, Silence, Watcher
+from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
-from equipoise.training.defaults import hold_out
-from equipoise.training.fingerprint import run_identity
+from equipoise.training.engine import make_accelerator, make_loader, make_optimizer, workers_watched
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.module import Network, head_logits
-from equipoise.training.progress import Record, Silence, Watcher
-from equipoise.training.settings import (
-    Settings,
-    make_accelerator,
-    make_loader,
-    make_optimizer,
-    workers_watched,
-)
+from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
+from equipoise.training.settings import Settings, hold_out
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):

@@ -10,8 +10,8 @@ from equipoise.data.labels import class_counts
 from equipoise.data.summary import rare_classes
 from equipoise.models.replica import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
-from equipoise.training.defaults import rows_at_once
 from equipoise.training.module import Network
+from equipoise.training.settings import rows_at_once
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 

@@ -1,10 +1,22 @@
-"""A backbone and its loss head as one module, so that DDP, checkpoints and mc_dropout see all of it."""
+"""The network that trains, a backbone and a loss head as one module, and the recipe to build it again from a file."""
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.losses import ClassVectorLoss
+from equipoise.data.images import Images
+from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES, ClassVectorLoss
+from equipoise.losses.uncertainty_margin import Form, SampleLevel
+from equipoise.models import MLP, Standardize
 from equipoise.models.replica import eval_replica
+from equipoise.tensors import new_tensor
+from equipoise.training.settings import is_number, is_whole
 
 
 class Network(nn.Module):
@@ -44,3 +56,135 @@ def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
     copied = eval_replica(head)
     assert isinstance(copied, ClassVectorLoss)
     return copied.logits(features)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A head by its name in ``LOSSES``, on the paper's network for tables or on a backbone of the caller's.
+
+    Args:
+        method: the name.
+        classes: C, or the attributes with ``multilabel``.
+        multilabel: whether a sample has several labels.
+        dropout: the share dropped, between the hidden layers and in front of the class vectors.
+        form, sample_level: of a loss that a curriculum drives, unless its entry in ``LOSSES`` sets them itself.
+        columns: of the table.
+        width: units of a hidden layer.
+
+    >>> recipe = Recipe("weighted", 3, False, 0.5, "additive", "expected", columns=4, width=16)
+    >>> recipe.uncertain, recipe.class_shape
+    (False, (3,))
+    >>> counts = torch.tensor([80.0, 15.0, 5.0])
+    >>> network = recipe.network(recipe.table_backbone(), counts, features=16)
+    >>> network(torch.zeros(2, 4)).shape, recipe.head(counts, features=16).class_weight
+    (torch.Size([2, 3]), tensor([0.4167, 2.2222, 6.6667]))
+    >>> recipe.new_network(torch.rand(5, 4).numpy(), counts, backbone=None).head.in_features
+    16
+    """
+
+    method: str
+    classes: int
+    multilabel: bool
+    dropout: float
+    form: Form
+    sample_level: SampleLevel
+    columns: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.method not in LOSSES:
+            raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        for name in ("classes", "columns", "width"):
+            value = getattr(self, name)  # from a file it may be anything
+            if not is_whole(value) or value < 1:
+                raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            object.__setattr__(self, name, int(value))
+        if not is_number(self.dropout) or not 0 <= self.dropout < 1:
+            raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {self.dropout!r}.")
+        object.__setattr__(self, "dropout", float(self.dropout))
+        if self.uncertain and self.dropout == 0:
+            raise InvalidInputError(
+                f"method {self.method!r} takes its uncertainty from dropout, got dropout=0; choose a rate above 0."
+            )
+
+    @cached_property
+    def uncertain(self) -> bool:
+        """Whether the loss declares that a curriculum drives it."""
+        with torch.random.fork_rng(devices=[]):  # one is built only to be asked
+            return self._build(torch.ones(self.class_shape), features=1).driven_by_curriculum
+
+    @property
+    def class_shape(self) -> tuple[int, ...]:
+        """(classes,), or (attributes, 2)."""
+        return (self.classes, 2) if self.multilabel else (self.classes,)
+
+    def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
+        """Columns standardised by ``standardize``, or not at all, and two hidden layers: (batch, columns) -> (batch,
+        width).
+        """
+        first = standardize or Standardize(self.columns)
+        return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
+
+    def network(self, backbone: nn.Module, class_counts: Tensor, *, features: int) -> Network:
+        """The backbone under its head.
+
+        Args:
+            backbone: x -> features (batch, ``features``).
+            class_counts: training samples a class, (classes,) or (attributes, 2).
+            features: D.
+        """
+        return Network(backbone, self.head(class_counts, features=features))
+
+    def new_network(
+        self,
+        x: NDArray[Any] | Images,
+        class_counts: Tensor,
+        backbone: nn.Module | None,
+        weight: Tensor | None = None,
+    ) -> Network:
+        """An untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if there
+        is one; ``class_counts`` as in :meth:`network`, ``weight`` (samples,) of the rows.
+        """
+        own: nn.Module
+        if backbone is not None:
+            own = copy.deepcopy(backbone)
+        elif isinstance(x, Images):
+            raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
+        else:
+            own = self.table_backbone(Standardize(self.columns).fit(x, None if weight is None else weight.numpy()))
+        return self.network(own, class_counts, features=feature_length(own, new_tensor(x[:2])))
+
+    def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
+        """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
+        options = {"form": self.form, "sample_level": self.sample_level} if self.uncertain else {}
+        fixed = getattr(LOSSES[self.method], "keywords", {})  # of a partial
+        own = {name: value for name, value in options.items() if name not in fixed}
+        return self._build(class_counts, features=features, **own)
+
+    def _build(self, class_counts: Tensor, *, features: int, **own: Any) -> ClassVectorLoss:
+        return LOSSES[self.method](
+            features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
+        )
+
+
+def feature_length(backbone: nn.Module, sample: Tensor) -> int:
+    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch.
+
+    Args:
+        backbone: x -> features (batch, D).
+        sample: a batch, (batch, ...), of two rows for example.
+
+    >>> feature_length(nn.Sequential(nn.Flatten(), nn.Linear(8, 5)), torch.zeros(2, 2, 4))
+    5
+    """
+    told = getattr(backbone, "out_features", None)
+    if isinstance(told, int):
+        return told
+    with torch.no_grad():
+        features = copy.deepcopy(backbone).eval()(sample)  # a copy: not even a counter in it moves
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise InvalidInputError(
+            f"a backbone must give features of shape (batch, D), got {shape}; pool or flatten them."
+        )
+    return int(features.shape[1])

@@ -1,33 +1,20 @@
-"""What a training loop is set up from: settings, Accelerate, the optimiser and its schedule."""
+"""What a training is set to: the settings, and what is chosen from the size of the data where nobody sets it."""
 
 import math
-import os
-import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
-from accelerate.utils import DataLoaderConfiguration
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader
 
-from equipoise.data.images import Images
-from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.models import ImageBackbone
-from equipoise.resources import cores
-from equipoise.training.batches import ArrayData, EpochBatches, Order
-from equipoise.training.module import Network
+from equipoise.data.splits import held_rows
+from equipoise.errors import InvalidInputError
+from equipoise.training.batches import Order
 
 Precision = Literal["no", "fp16", "bf16"]
-MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -102,123 +89,94 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
-    """Accelerate for these settings, on the CPU where there is no accelerator that can count in float64."""
-    if tracker is not None and folder is None:
-        raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
-    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
-        AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
-    if tracker not in (None, "tensorboard"):
-        raise InvalidInputError(f"tracker must be 'tensorboard', got {tracker!r}.")
-    accelerator = Accelerator(
-        cpu=not _has_accelerator(),  # else torchrun's processes on CPUs would not find one another
-        mixed_precision=settings.precision,
-        gradient_accumulation_steps=settings.accumulate,
-        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
-        log_with=tracker,
-        project_dir=folder,
-    )
-    if tracker is not None:
-        accelerator.init_trackers("tracking")
-        if not accelerator.trackers:
-            raise InvalidInputError(f"tracker {tracker!r} is not installed; pip install 'equipoise[tracking]'.")
-    return accelerator
+LEAST_STEPS, MOST_STEPS = 2_000, 6_000
+"""Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
 
 
-def _has_accelerator() -> bool:
-    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return device is not None and device.type != "mps"
+VISITS = 15
+"""How often a sample is visited between the two."""
 
 
-def make_loader(
-    data: ArrayData,
-    settings: Settings,
-    accelerator: Accelerator,
-    *,
-    held_back: Tensor | None = None,
-    given_back: int = 0,
-) -> tuple[DataLoader[Any], EpochBatches]:
-    """Batches of all processes together, rounded up so that every process gets as much of each."""
-    processes = int(accelerator.num_processes)
-    size = math.ceil(settings.batch_size / processes) * processes
-    batches = EpochBatches(
-        data.y,
-        size,
-        seed=settings.seed,
-        order=settings.order,
-        held_back=held_back,
-        given_back=given_back,
-        batches=settings.epoch_batches,
-    )
-    # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
-    workers = _workers(data, processes)
-    loader = DataLoader(
-        data,
-        batch_sampler=batches,
-        collate_fn=_as_it_is,
-        generator=torch.Generator(),
-        num_workers=workers,
-        persistent_workers=workers > 0,
-    )
-    return loader, batches
+EPOCHS = 30
+"""Into how many epochs these steps are divided, for records, checkpoints and stages."""
 
 
-@contextmanager
-def surroundings_kept() -> Iterator[None]:
-    """Leave environment variables and warning filters as they were: torch's first optimiser imports its compiler, which
-    names a cache folder in the environment, and sympy, which adds a filter.
+FEWEST_EPOCHS, LEAST_PART = 6, 100
+"""Fewer visits of large data are divided into so many epochs, of so many batches at least."""
+
+
+SMALL_STEP = 5e8
+"""Floating-point operations of a training step below which a second thread waits more than it works."""
+
+
+def choose_batch_size(samples: int) -> int:
+    """A power of two, about a fortieth of the samples, from 32 to 256."""
+    return int(2 ** min(8, max(5, round(math.log2(max(samples, 1) / 40)))))
+
+
+class Length(NamedTuple):
+    """How long training takes.
+
+    Args:
+        epochs: of which each has a record and a checkpoint, and of which the stages have whole numbers.
+        epoch_batches: batches of an epoch; None visits all samples once.
     """
-    before = dict(os.environ)
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update({name: value for name, value in before.items() if os.environ.get(name) != value})
+
+    epochs: int
+    epoch_batches: int | None
+
+
+def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> Length:
+    """From the size of the data, or from how often, ``epochs``, all samples are to be visited.
+
+    Small data are visited again and again until enough steps are taken; of large data an epoch is a part. A few visits
+    of large data, too, are cut into parts, so that each stage has an epoch at least.
+
+    >>> choose_length(500, 32), choose_length(1_000_000, 256)
+    (Length(epochs=30, epoch_batches=67), Length(epochs=30, epoch_batches=200))
+    >>> choose_length(500, 32, epochs=40), choose_length(1_000_000, 256, epochs=2)
+    (Length(epochs=40, epoch_batches=None), Length(epochs=6, epoch_batches=1303))
+    """
+    visit = math.ceil(max(samples, 1) / whole_number("batch_size", batch_size, 1))
+    if epochs is None:
+        return Length(EPOCHS, math.ceil(min(max(LEAST_STEPS, VISITS * visit), MOST_STEPS) / EPOCHS))
+    epochs = whole_number("epochs", epochs, 1)
+    parts = min(math.ceil(FEWEST_EPOCHS / epochs), visit // LEAST_PART)
+    return Length(epochs * parts, math.ceil(visit / parts)) if parts > 1 else Length(epochs, None)
+
+
+def choose_width(samples: int) -> int:
+    """512 units, the paper's, from 2,000 samples on; fewer for less."""
+    return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
+
+
+def rows_at_once(numbers_a_row: int) -> int:
+    """How many rows go through a network together: about four million numbers, and 4,096 rows at most."""
+    return max(1, min(4096, 2**22 // max(numbers_a_row, 1)))
 
 
 @contextmanager
-def workers_watched() -> Iterator[None]:
-    """One sentence where the system has ended a worker of a loader, which torch tells of at any moment, by a signal."""
+def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
+    """One CPU thread for steps too small to share: on a busy machine the others are mostly waited for."""
+    before = torch.get_num_threads()
+    small = 6 * parameters * batch_size < SMALL_STEP
+    torch.set_num_threads(1 if small else before)
     try:
         yield
-    except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last: of its pipe
-        if isinstance(error, RuntimeError) and "DataLoader worker (pid" not in str(error):
-            raise
-        with suppress(RuntimeError):  # the signal of the same death may still be on its way
-            time.sleep(0.05)
-        raise InvalidStateError(
-            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: go on "
-            "with less running beside it."
-        ) from error
+    finally:
+        torch.set_num_threads(before)
 
 
-def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
-    groups = _parameter_groups(network, settings.learning_rate)
-    with surroundings_kept():
-        optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
-    return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
+def hold_out(y: Tensor, share: float, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows held out, stratified by class.
 
-
-def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
-    """The paper's two rates: a small one up to the global pooling, where the weights have been trained before."""
-    backbone = network.backbone
-    if not isinstance(backbone, ImageBackbone) or backbone.body_rate == 1:
-        return [{"params": list(network.parameters())}]
-    body = list(backbone.body.parameters())
-    inside = {id(parameter) for parameter in body}
-    rest = [parameter for parameter in network.parameters() if id(parameter) not in inside]
-    return [{"params": body, "lr": rate * backbone.body_rate}, {"params": rest}]
-
-
-def _workers(data: ArrayData, processes: int) -> int:
-    """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
-    if not isinstance(data.x, Images) or data.x.is_cached:
-        return 0
-    return min(MOST_WORKERS, max(1, cores() // processes))
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch  # ArrayData gives whole batches
+    Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
+    are drawn alike from all rows.
+    """
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {share}.")
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    held = torch.from_numpy(held_rows(y.numpy(), share, order.numpy()))
+    kept = torch.ones(len(y), dtype=torch.bool)
+    kept[held] = False
+    return kept.nonzero().squeeze(-1), held

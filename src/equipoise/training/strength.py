@@ -20,8 +20,8 @@ from torch import Tensor
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError
 from equipoise.losses import psi
-from equipoise.losses.angular import SHORTEST
 from equipoise.losses.head import gather_classes
+from equipoise.losses.psi import SHORTEST
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""

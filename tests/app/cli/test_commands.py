@@ -191,7 +191,7 @@ def test_compare_ranks_and_recommends(equipoise, tmp_path):
 
 
 def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.training.defaults.LEAST_STEPS", 400)
+    monkeypatch.setattr("equipoise.training.settings.LEAST_STEPS", 400)
     done = equipoise("demo", "--seed", 1)
     assert done.code == 0, done.err
     for part in ("Recall on an untouched, balanced test set", "softmax", "Equipoise", "rare, mean", "all, mean"):

@@ -127,7 +127,7 @@ def test_resuming_what_is_not_there(equipoise, tmp_path):
 HELD = """
 import sys
 from equipoise import main as cli
-from equipoise.training.progress import MetricsFile
+from equipoise.training.resume import MetricsFile
 write = MetricsFile.epoch
 def write_and_wait(self, record):
     write(self, record)

@@ -10,7 +10,7 @@ from equipoise.app.compare.deadline import Deadline
 from equipoise.app.compare.methods import METHODS
 from equipoise.app.compare.network import CannotRunError
 from equipoise.app.compare.single_fit import FoldRun
-from equipoise.training.progress import Record
+from equipoise.training.callbacks import Record
 
 STEPS, FEWEST_STEPS = 10, 3
 SHARE = 0.01

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from equipoise.errors import EquipoiseError
-from equipoise.training.progress import Record
+from equipoise.training.callbacks import Record
 
 Clock = Callable[[], float]
 """Seconds from any fixed moment, such as ``time.monotonic``."""

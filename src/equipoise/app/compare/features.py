@@ -11,7 +11,7 @@ from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.single_fit import Prepare
 from equipoise.app.runs.inputs import FeaturesInput
 from equipoise.data.samples import Samples
-from equipoise.training.fingerprint import checksum
+from equipoise.training.resume import checksum
 from equipoise.wording import duration
 
 Reading = Callable[[int, int], None]  # done, all

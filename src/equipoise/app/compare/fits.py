@@ -34,7 +34,7 @@ from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import Standardize
 from equipoise.tensors import new_tensor
 from equipoise.training import Curriculum
-from equipoise.training.defaults import rows_at_once
+from equipoise.training.settings import rows_at_once
 
 Knob = Mapping[str, Any]
 Heads = Callable[[Knob], HeadBuilder]

@@ -8,9 +8,9 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.losses import CosineMarginLoss, UncertaintyMarginLoss
 from equipoise.training import ArrayData, Curriculum, Network, Settings
+from equipoise.training.callbacks import Record
+from equipoise.training.engine import make_accelerator
 from equipoise.training.measure import estimate_class_uncertainty
-from equipoise.training.progress import Record
-from equipoise.training.settings import make_accelerator
 from equipoise.uncertainty import margins_from_uncertainty
 from equipoise.uncertainty.classes import MarginRule, UncertaintyKind
 

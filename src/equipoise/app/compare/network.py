@@ -17,14 +17,8 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.models import MLP, Standardize
 from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Curriculum, Network, Settings, feature_length, train
-from equipoise.training.defaults import (
-    choose_batch_size,
-    choose_length,
-    choose_width,
-    rows_at_once,
-    suitable_threads,
-)
-from equipoise.training.progress import Record, Watcher
+from equipoise.training.callbacks import Record, Watcher
+from equipoise.training.settings import choose_batch_size, choose_length, choose_width, rows_at_once, suitable_threads
 from equipoise.uncertainty.classes import UncertaintyKind
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.compare.network import CannotRunError
-from equipoise.models.standardize import column_moments
+from equipoise.models.layers import column_moments
 
 Array = NDArray[Any]
 Maker = Callable[[NDArray[np.intp], int, Mapping[str, Any]], tuple[Any, tuple[str, ...]]]

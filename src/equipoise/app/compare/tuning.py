@@ -12,7 +12,7 @@ from equipoise.app.compare.network import Array, CannotRunError, FitOptions, Pre
 from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
-from equipoise.training.defaults import choose_width
+from equipoise.training.settings import choose_width
 
 
 @dataclass(frozen=True)

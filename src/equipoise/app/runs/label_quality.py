@@ -17,7 +17,7 @@ from equipoise.data import Samples
 from equipoise.data.images import Images
 from equipoise.evaluation.label_quality import LabelJudge, class_sizes
 from equipoise.tensors import new_tensor
-from equipoise.training.defaults import rows_at_once
+from equipoise.training.settings import rows_at_once
 
 Part = tuple[NDArray[np.float32], slice]
 

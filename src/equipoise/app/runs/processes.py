@@ -13,7 +13,7 @@ def wait_for_all() -> None:
     if not are_several():
         return
     from equipoise.training import Settings
-    from equipoise.training.settings import make_accelerator
+    from equipoise.training.engine import make_accelerator
 
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
 

@@ -20,7 +20,7 @@ from equipoise.estimators.persistence import load_model
 from equipoise.storage.files import foreign_files
 from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network, Recipe
-from equipoise.training.defaults import rows_at_once
+from equipoise.training.settings import rows_at_once
 
 FORWARD_NUMBERS = 64
 """Numbers that a network holds of a row while it answers, for each number that goes in, roughly."""

@@ -15,7 +15,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone
 from equipoise.models.replica import eval_replica
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.training.defaults import rows_at_once
+from equipoise.training.settings import rows_at_once
 
 Layer = Literal["pooled", "last"]
 Progress = Callable[[int, int], None]  # done, all

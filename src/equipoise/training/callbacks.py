@@ -1,14 +1,10 @@
-"""What a person sees while training, and what a file remembers of it."""
+"""What is told of every step and epoch, and the bar that a person sees."""
 
-import json
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-from equipoise.storage.files import raise_if_full, write_atomically
 
 Record = dict[str, Any]
 
@@ -83,22 +79,3 @@ class Bar:
         if groups:
             parts.append(" ".join(["recall", *(f"{group} {record[f'recall_{group}']:.3f}" for group in groups)]))
         self.progress.update(self.task, completed=float(record["epoch"] + 1), scores=" · ".join(parts))
-
-
-class MetricsFile:
-    """``metrics.jsonl``: one line an epoch, appended as it ends."""
-
-    def __init__(self, path: Path, history: list[Record]) -> None:
-        self.path = path
-        lines = "".join(json.dumps(record) + "\n" for record in history)
-        write_atomically(path, lines.encode())  # drops what a killed run wrote after its last checkpoint
-
-    def epoch(self, record: Record) -> None:
-        """Append a record."""
-        line = json.dumps(record) + "\n"
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise_if_full(error, self.path, len(line))
-            raise

@@ -1,14 +1,54 @@
-"""Columns to mean 0 and variance 1, as the first layer of a network: the data stay as they are, on disk if they are."""
+"""Layers that several networks share: cheap dropout, standardised columns, enlarged images."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+LEVELS = 2**16
+
+
+class Dropout(nn.Dropout):
+    """``nn.Dropout``, with masks cut out of random bits, four to a random word, which is cheaper on a CPU.
+
+    The rate is rounded to 1/65,536, and what is kept is scaled by just that rate. On a GPU it is torch's own.
+
+    Args:
+        p: the share dropped.
+        inplace: as in ``nn.Dropout``; without effect on a CPU.
+
+    >>> dropped = Dropout(0.25)(torch.ones(100, 100))  # any shape
+    >>> dropped.unique(), bool((dropped.mean() - 1).abs() < 0.1)
+    (tensor([0.0000, 1.3333]), True)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
+            return super().forward(x)
+        dropped = round(self.p * LEVELS)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # each of the 65,536 values is as likely
+        kept = (draws >= dropped - LEVELS // 2).to(x.dtype)
+        return x * kept.mul_(LEVELS / (LEVELS - dropped) if dropped < LEVELS else 0.0)
+
+
+def enlarged(x: Tensor, side: int) -> Tensor:
+    """Images (batch, channels, height, width) whose short side is ``side`` at least, smaller ones scaled up by bilinear
+    interpolation with their aspect ratio; others as they are."""
+    short = min(x.shape[-2:])
+    if short >= side:
+        return x
+    height, width = (round(length * side / short) for length in x.shape[-2:])
+    return F.interpolate(x, (height, width), mode="bilinear", align_corners=False)
+
+
 ROWS_AT_ONCE = 65_536
+
+
 Floats = NDArray[np.float64]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from equipoise.models import ImageInput, image_backbone, resnet18
-from equipoise.models.image_input import IMAGENET_MEAN
+from equipoise.models.image_network import IMAGENET_MEAN
 
 PIXELS = torch.randint(0, 256, (3, 3, 40, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 

@@ -1,6 +1,7 @@
-"""Pixels as they are stored -> what a network of images wants, as its first layer."""
+"""Images in, features out: pixels to numbers, a backbone of ``BACKBONES``, and full layers behind it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,65 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.models.augment import Augment
+from equipoise.models.backbones import build_backbone
+from equipoise.models.mlp import MLP
+
+
+class ImageBackbone(nn.Module):
+    """uint8 images (batch, channels, height, width) -> features (batch, out_features).
+
+    Grey images enter a network of three channels as three equal ones, colour images a grey network as their average.
+
+    Args:
+        input: pixels to normalised floats, :class:`~equipoise.models.image_network.ImageInput` of ``body.in_channels``.
+        body: a backbone of ``BACKBONES``; what a layer-wise learning rate slows down.
+        top: layers behind the pooling: ``MLP(body.out_features)`` is the paper's two with dropout.
+        body_rate: the body's learning rate, as a share of that of the other layers.
+
+    >>> from equipoise.models import MLP, ImageInput, LeNet
+    >>> backbone = ImageBackbone(ImageInput(1), LeNet(), MLP(500, (64,)))
+    >>> backbone(torch.zeros(2, 3, 28, 28, dtype=torch.uint8)).shape
+    torch.Size([2, 64])
+    """
+
+    def __init__(
+        self, input: nn.Module, body: nn.Module, top: nn.Module | None = None, *, body_rate: float = 1.0
+    ) -> None:
+        super().__init__()
+        if not 0 <= body_rate <= 1:
+            raise InvalidInputError(f"body_rate is a share of the learning rate, from 0 to 1, got {body_rate}.")
+        self.input, self.body, self.body_rate = input, body, body_rate
+        self.top = nn.Identity() if top is None else top
+        self.in_channels = int(getattr(body, "in_channels", 3))
+        width = getattr(top if top is not None else body, "out_features", None)
+        if not isinstance(width, int):
+            raise InvalidInputError(
+                f"{type(body if top is None else top).__name__} must tell the number of its features as out_features."
+            )
+        self.out_features = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.in_channels == 1 and x.shape[1] == 3:
+            x = x.to(torch.float32).mean(1, keepdim=True)
+        floats = self.input(x)
+        if not torch.is_grad_enabled():  # measured on CPUs: VGG16 and ResNet gain a fifth and more, training nothing
+            floats = floats.contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.top(self.body(floats))
+        return features
+
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
+
+
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
 IMAGES_TO_FIT = 2048
+
+
 IMAGES_AT_ONCE = 256
+
+
 FLAT = 1 / 255  # a channel that varies less than one step of a byte keeps its scale
 
 
@@ -103,3 +158,58 @@ def _per_channel(values: Sequence[float] | None, default: float, channels: int) 
     if len(given) != channels:
         raise InvalidInputError(f"mean and std must have {channels} values, got {len(given)}.")
     return torch.tensor(given, dtype=torch.float32).view(channels, 1, 1)
+
+
+PRETRAINED_RATE = 0.1
+"""Of the learning rate, for layers that were trained before."""
+
+
+def image_backbone(
+    name: str,
+    *,
+    weights: str | Path | None = None,
+    images: Any = None,
+    augment: Augment | None = None,
+    width: int = 512,
+    dropout: float = 0.5,
+    frozen: bool = False,
+) -> ImageBackbone:
+    """Pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
+
+    Args:
+        name: of ``BACKBONES``, or ``timm:NAME``.
+        weights: a file of weights; the input is then normalised as ImageNet's (a network of timm as timm says of it),
+            and the backbone learns at a tenth of the rate of what follows it.
+        images: training images, by which the input is normalised where there are no weights; grey or colour.
+        augment: how images are varied while training; None leaves them.
+        width: of the two full layers behind the pooling, the paper's 512; LeNet, which has one of its own, gets none.
+        dropout: between them.
+        frozen: the backbone alone, for :func:`extract_features`.
+
+    >>> import numpy as np, torch
+    >>> images = np.random.default_rng(0).integers(0, 256, (8, 1, 28, 28), dtype=np.uint8)
+    >>> backbone = image_backbone("lenet", images=images)
+    >>> backbone(torch.from_numpy(images)).shape, backbone.out_features
+    (torch.Size([8, 500]), 500)
+    """
+    body = build_backbone(name, weights=weights)
+    channels = int(getattr(body, "in_channels", 3))
+    if channels == 3 and weights is not None:
+        first = _pretrained_input(body, augment)
+    else:
+        first = ImageInput(channels, augment=augment)
+        first = first if images is None else first.fit(images)
+    top = None
+    if not frozen and name != "lenet":
+        top = MLP(int(body.out_features), (width, width), dropout=dropout)  # type: ignore[arg-type]
+    return ImageBackbone(first, body, top, body_rate=1.0 if weights is None else PRETRAINED_RATE)
+
+
+def _pretrained_input(body: nn.Module, augment: Augment | None) -> ImageInput:
+    """The normalisation that the weights were trained with: timm keeps it beside a network, all others are
+    ImageNet's."""
+    told = getattr(body, "default_cfg", None)
+    mean, std = (told.get("mean"), told.get("std")) if isinstance(told, dict) else (None, None)
+    if mean is None or std is None or len(mean) != 3 or len(std) != 3:
+        return ImageInput.imagenet(augment=augment)
+    return ImageInput(3, mean=tuple(mean), std=tuple(std), augment=augment)

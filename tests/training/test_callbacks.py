@@ -6,7 +6,8 @@ from io import StringIO
 from rich.console import Console
 
 from equipoise.training import Bar
-from equipoise.training.progress import MetricsFile, Silence
+from equipoise.training.callbacks import Silence
+from equipoise.training.resume import MetricsFile
 from tests.training.digits_run import run
 
 RECORD = {"epoch": 1, "stage": "class", "loss": 0.1234, "recall_rare": 0.5, "recall_common": 0.875, "seconds": 1.0}

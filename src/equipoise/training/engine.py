@@ -1,0 +1,150 @@
+"""What the loop runs on: Accelerate, the loader of batches, the optimiser and its schedule."""
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import DataLoaderConfiguration
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader
+
+from equipoise.data.images import Images
+from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.models import ImageBackbone
+from equipoise.resources import cores
+from equipoise.training.batches import ArrayData, EpochBatches
+from equipoise.training.module import Network
+from equipoise.training.settings import Settings
+
+MOST_WORKERS = 8
+
+
+def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
+    """Accelerate for these settings, on the CPU where there is no accelerator that can count in float64."""
+    if tracker is not None and folder is None:
+        raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
+    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
+        AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
+    if tracker not in (None, "tensorboard"):
+        raise InvalidInputError(f"tracker must be 'tensorboard', got {tracker!r}.")
+    accelerator = Accelerator(
+        cpu=not _has_accelerator(),  # else torchrun's processes on CPUs would not find one another
+        mixed_precision=settings.precision,
+        gradient_accumulation_steps=settings.accumulate,
+        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
+        log_with=tracker,
+        project_dir=folder,
+    )
+    if tracker is not None:
+        accelerator.init_trackers("tracking")
+        if not accelerator.trackers:
+            raise InvalidInputError(f"tracker {tracker!r} is not installed; pip install 'equipoise[tracking]'.")
+    return accelerator
+
+
+def _has_accelerator() -> bool:
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return device is not None and device.type != "mps"
+
+
+def make_loader(
+    data: ArrayData,
+    settings: Settings,
+    accelerator: Accelerator,
+    *,
+    held_back: Tensor | None = None,
+    given_back: int = 0,
+) -> tuple[DataLoader[Any], EpochBatches]:
+    """Batches of all processes together, rounded up so that every process gets as much of each."""
+    processes = int(accelerator.num_processes)
+    size = math.ceil(settings.batch_size / processes) * processes
+    batches = EpochBatches(
+        data.y,
+        size,
+        seed=settings.seed,
+        order=settings.order,
+        held_back=held_back,
+        given_back=given_back,
+        batches=settings.epoch_batches,
+    )
+    # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
+    workers = _workers(data, processes)
+    loader = DataLoader(
+        data,
+        batch_sampler=batches,
+        collate_fn=_as_it_is,
+        generator=torch.Generator(),
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    return loader, batches
+
+
+@contextmanager
+def surroundings_kept() -> Iterator[None]:
+    """Leave environment variables and warning filters as they were: torch's first optimiser imports its compiler, which
+    names a cache folder in the environment, and sympy, which adds a filter.
+    """
+    before = dict(os.environ)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if os.environ.get(name) != value})
+
+
+@contextmanager
+def workers_watched() -> Iterator[None]:
+    """One sentence where the system has ended a worker of a loader, which torch tells of at any moment, by a signal."""
+    try:
+        yield
+    except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last: of its pipe
+        if isinstance(error, RuntimeError) and "DataLoader worker (pid" not in str(error):
+            raise
+        with suppress(RuntimeError):  # the signal of the same death may still be on its way
+            time.sleep(0.05)
+        raise InvalidStateError(
+            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: go on "
+            "with less running beside it."
+        ) from error
+
+
+def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
+    """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
+    groups = _parameter_groups(network, settings.learning_rate)
+    with surroundings_kept():
+        optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
+
+
+def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
+    """The paper's two rates: a small one up to the global pooling, where the weights have been trained before."""
+    backbone = network.backbone
+    if not isinstance(backbone, ImageBackbone) or backbone.body_rate == 1:
+        return [{"params": list(network.parameters())}]
+    body = list(backbone.body.parameters())
+    inside = {id(parameter) for parameter in body}
+    rest = [parameter for parameter in network.parameters() if id(parameter) not in inside]
+    return [{"params": body, "lr": rate * backbone.body_rate}, {"params": rest}]
+
+
+def _workers(data: ArrayData, processes: int) -> int:
+    """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
+    if not isinstance(data.x, Images) or data.x.is_cached:
+        return 0
+    return min(MOST_WORKERS, max(1, cores() // processes))
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch  # ArrayData gives whole batches

@@ -1,0 +1,255 @@
+"""A run on disk: saved so that killing it at any moment loses nothing but time, and resumed to the same bits."""
+
+import functools
+import hashlib
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import safetensors.torch
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from equipoise.data.images import Images
+from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.storage.files import DiskFullError, foreign_files, raise_if_full, write_atomically
+from equipoise.training.batches import ArrayData
+from equipoise.training.callbacks import Record
+from equipoise.training.checkpoints import Checkpoints, Position, Trainee
+from equipoise.training.curriculum import Curriculum
+from equipoise.training.module import Network
+from equipoise.training.settings import Settings
+
+IDENTITY = "training"
+"""Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was asked to stop (Ctrl-C, SIGTERM), and has saved where it was: the same script, run again, goes on."""
+
+
+class Run:
+    """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``. Without a folder nothing is written.
+
+    Args:
+        folder: new, or of a run with the same identity, which is then resumed.
+    """
+
+    def __init__(self, folder: Path | None, trainee: Trainee) -> None:
+        self.folder, self.trainee = folder, trainee
+        self.main = trainee.accelerator.is_main_process
+        self.metrics: MetricsFile | None = None
+
+    def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
+        """The position to start from: the newest checkpoint's, or the beginning.
+
+        Args:
+            identity: tells what makes two runs the same; asked only where there is a folder.
+        """
+        if self.folder is None:
+            return Position()
+        known = json.loads(json.dumps(identity() | {"processes": self.trainee.accelerator.num_processes}))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._check_identity(self.folder / "run.json", known)
+            self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        except DiskFullError:
+            raise
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.folder} cannot hold a run ({error}); choose a folder to write in."
+            ) from error
+        self.trainee.accelerator.wait_for_everyone()
+        found = self.checkpoints.newest()
+        position = Position()
+        if found is not None:
+            with foreign_files(self.folder / "checkpoints", "delete that folder to train from the beginning"):
+                self.trainee.load(*found)
+                position = Position(**found[1]["position"])
+        if self.main:
+            self.metrics = MetricsFile(self.folder / "metrics.jsonl", position.history)
+        return position
+
+    def save(self, position: Position) -> None:
+        """Write a checkpoint of this moment."""
+        if self.folder is None:
+            return
+        tensors, state = self.trainee.tensors()
+        if self.main:
+            self.checkpoints.save(position.total, tensors, state | {"position": asdict(position)})
+        self.trainee.accelerator.wait_for_everyone()
+
+    def keep_weights(self, name: str) -> None:
+        """Write the network's weights of this moment as ``NAME.safetensors``, for a later comparison."""
+        if self.folder is not None and self.main:
+            tensors = {
+                key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
+            }
+            write_atomically(self.folder / f"{name}.safetensors", safetensors.torch.save(tensors))
+
+    def record(self, record: Record) -> None:
+        """Add an epoch to ``metrics.jsonl``."""
+        if self.metrics is not None:
+            self.metrics.epoch(record)
+
+    def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
+        """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
+        record: dict[str, Any] = {}
+        if path.exists():
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                known = record.get(IDENTITY)
+            except (ValueError, AttributeError) as error:
+                raise InvalidStateError(
+                    f"{path} is not a JSON object ({error}); choose another folder for this run."
+                ) from error
+            if known is not None:
+                return _check_same(path.parent, known, identity)
+        if self.main:
+            write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
+        return None
+
+
+def _check_same(folder: Path, known: Any, identity: dict[str, Any]) -> None:
+    before, now = _leaves(known), _leaves(identity)
+    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    if changed:
+        first = changed[0]
+        raise InvalidStateError(
+            f"{folder} holds another run: {first} was {before.get(first)!r} and is now {now.get(first)!r}; choose "
+            "another folder, or delete that one."
+        )
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested JSON as one level: ``settings.epochs``."""
+    if not isinstance(value, dict | list):
+        return {name: value}
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return {key: leaf for own, part in parts for key, leaf in _leaves(part, f"{name}.{own}".lstrip(".")).items()}
+
+
+class StopRequest:
+    """SIGINT and SIGTERM as a wish: the loop saves at the next step, then stops. Only in a main thread."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.enabled = enabled and threading.current_thread() is threading.main_thread()
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        if self.enabled:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if kind is None and self.signal is not None:  # it came after the last step: the caller's to deal with
+            signal.raise_signal(self.signal)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self.signal = number
+
+    def agreed(self, accelerator: Accelerator) -> bool:
+        """Whether any process was asked to stop: they must all do so at the same step."""
+        if accelerator.num_processes == 1 or not self.enabled:
+            return self.signal is not None
+        if self.signal is not None:
+            accelerator.set_trigger()
+        return bool(accelerator.check_trigger())
+
+
+class MetricsFile:
+    """``metrics.jsonl``: one line an epoch, appended as it ends."""
+
+    def __init__(self, path: Path, history: list[Record]) -> None:
+        self.path = path
+        lines = "".join(json.dumps(record) + "\n" for record in history)
+        write_atomically(path, lines.encode())  # drops what a killed run wrote after its last checkpoint
+
+    def epoch(self, record: Record) -> None:
+        """Append a record."""
+        line = json.dumps(record) + "\n"
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise_if_full(error, self.path, len(line))
+            raise
+
+
+ROWS_AT_ONCE = 16_384
+
+
+CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
+
+
+def run_identity(
+    network: Network, data: ArrayData, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
+) -> dict[str, Any]:
+    """Plain values for ``run.json``; taken before the first step."""
+    return {
+        "settings": asdict(settings),
+        "data": data_identity(data),
+        "validation": None if validation is None else data_identity(validation),
+        "network": repr(network).splitlines(),
+        "weights": checksum(tensor for _, tensor in sorted(network.state_dict().items())),
+        "head": options_of(network.head),
+        "curriculum": options_of(curriculum),
+    }
+
+
+def data_identity(data: ArrayData) -> dict[str, Any]:
+    """Rows, and checksums of samples, labels and weights."""
+    return {
+        "rows": len(data),
+        "samples": _samples_checksum(data),
+        "labels": checksum([data.y]),
+        "sample_weight": None if data.weight is None else checksum([data.weight]),
+    }
+
+
+def _samples_checksum(data: ArrayData) -> str:
+    if isinstance(data.x, Images):  # by their files: decoding them all only to know them would take an epoch
+        return data.x.fingerprint() + ("" if data.rows is None else checksum([data.rows]))
+    starts = range(0, len(data), ROWS_AT_ONCE)
+    return checksum(data.__getitems__(range(start, min(start + ROWS_AT_ONCE, len(data))))[0] for start in starts)
+
+
+def checksum(tensors: Iterable[Tensor]) -> str:
+    """Of the bytes, shapes and types of some tensors, in their order."""
+    found = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        found.update(f"{tensor.dtype}{list(tensor.shape[1:])}".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def options_of(part: object) -> dict[str, Any]:
+    """What an object was built with, as far as it is plain values or named functions."""
+    options = {}
+    for name, value in getattr(part, "__dict__", {}).items():
+        if name.startswith("_") or name in CHANGES_WHILE_TRAINING:
+            continue
+        if value is None or isinstance(value, bool | int | float | str):
+            options[name] = value
+        elif callable(value):
+            options[name] = _named(value)
+    return options
+
+
+def _named(function: Any) -> str:
+    """A function by its name, a partial one with what it was given."""
+    if isinstance(function, functools.partial):
+        return f"{_named(function.func)}{function.args}{sorted(function.keywords.items())}"
+    return str(getattr(function, "__name__", type(function).__name__))
