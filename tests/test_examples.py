@@ -9,7 +9,7 @@ from PIL import Image
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUICK = {"plot_comparison": {"seeds": 1, "folds": 3, "methods": ("cross_entropy", "uncertainty_margin")}}
 """Fewer fits than a reader would run, for the examples that have many."""
-SLOW = {"plot_abstention", "plot_comparison", "plot_table", "plot_toy_boundary"}
+SLOW = {"plot_abstention", "plot_comparison", "plot_digits", "plot_table", "plot_toy_boundary"}
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
     "plot_digits": ("softmax", "Equipoise", 0.04),

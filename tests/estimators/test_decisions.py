@@ -137,6 +137,7 @@ def test_balanced_probabilities_decide_by_their_largest(method):
     np.testing.assert_allclose(clf.estimate_prior(x), natural.estimate_prior(x))
 
 
+@pytest.mark.slow
 def test_balanced_probabilities_keep_the_method_in_compositions():
     x, y = make_classification(1500, 8, n_informative=5, weights=[0.95], flip_y=0.01, random_state=0)
     x, y, new, truth = x[:900], y[:900], x[900:], y[900:]

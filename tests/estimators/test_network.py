@@ -240,7 +240,14 @@ def two_clouds(y, seed):
     return x.astype(np.float32)
 
 
-@pytest.mark.parametrize("method", LOSSES)
+COUNTED_DIFFERENTLY = ("weighted", "ldam_drw", "logit_adjustment", "uncertainty_margin")
+"""Losses that use the class counts each in a way of its own; the others follow in the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in COUNTED_DIFFERENTLY)) for name in LOSSES],
+)
 def test_a_weight_of_twenty_is_twenty_copies(method):
     """Within the noise of masks and batches; both train for as many steps."""
     x, new = two_clouds(FEW, 0), two_clouds(np.repeat([0, 1], 2000), 1)

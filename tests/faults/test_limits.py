@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.slow  # a minute of reading, all told, on a busy machine
+
 SECONDS, MEGABYTES = 5, 300
 IDLE_PACE = 0.035
 """Processor seconds of :func:`within_limits.pace` where nothing else runs."""

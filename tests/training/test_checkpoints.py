@@ -91,6 +91,7 @@ def test_the_run_goes_through_every_stage(undisturbed):
     assert undisturbed[1][-1]["strength"] > 0
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tmp_path, undisturbed):
     draw = random.Random(0)
     moments = sorted(draw.sample(range(1, ALL - 30), 11))

@@ -15,6 +15,8 @@ from tests.training.digits_run import digits_network, imbalanced_digits, without
 from tests.training.processes import ENVIRONMENT, ROOT, shared_once
 from tests.training.two_processes import BALANCED_EPOCHS, BATCH, CAP, SIZES, everything
 
+pytestmark = pytest.mark.slow  # three processes that import torch and train
+
 
 def launched(folder: Path) -> dict:
     launcher = subprocess.run(
