@@ -290,7 +290,12 @@ class TableEncoder:
         return self
 
     def transform(self, frame: Any) -> NDArray[np.floating[Any]]:
-        """The matrix (rows, outputs) in ``dtype``; columns may come in any order, and further ones are ignored."""
+        """Return the matrix (rows, outputs) of a table, in ``dtype``.
+
+        Args:
+            frame: a data frame with the columns of training in any order, further ones are ignored; or an array
+                (rows, columns) of numbers.
+        """
         return self.encode(frame).values
 
     def encode(self, frame: Any) -> Encoded:

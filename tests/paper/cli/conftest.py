@@ -1,0 +1,5 @@
+"""The command line inside this process, and finished runs, as for the application."""
+
+from tests.app.cli.conftest import equipoise, image_run
+
+__all__ = ["equipoise", "image_run"]
