@@ -21,7 +21,8 @@ from torch import nn
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses import LOSSES, UncertaintyMarginLoss
+from equipoise.losses import LOSSES, LogitLoss, UncertaintyMarginLoss
+from equipoise.losses.criteria import focal
 
 
 def quick(method="uncertainty_margin", **options):
@@ -203,6 +204,16 @@ def test_a_loss_of_ones_own_that_leaves_its_margins_open_trains_the_full_method(
         assert torch.equal(head.weight, own.network_.head.weight) == (name == "same"), name
         assert (head.form, head.sample_level) == (options.get("form", "additive"), "expected")
         np.testing.assert_allclose(model.calibrated_.aimed, 0.5)
+
+
+def test_a_loss_may_be_given_as_what_builds_it_and_is_saved_only_by_name(tmp_path):
+    x, y, _ = overlapping(0, rows=200)
+    named, built = (quick(method).fit(x, y) for method in ("focal", partial(LogitLoss, criterion=focal)))
+    np.testing.assert_array_equal(built.predict_proba(x), named.predict_proba(x))
+    other = quick(partial(LogitLoss, criterion=partial(focal, gamma=5.0))).fit(x, y)
+    assert not np.allclose(other.predict_proba(x), named.predict_proba(x))
+    with pytest.raises(InvalidInputError, match="a loss without a name cannot be saved"):
+        built.save(tmp_path)
 
 
 def test_a_loss_of_ones_own_that_needs_dropout_says_so(monkeypatch):

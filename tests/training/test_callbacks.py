@@ -3,10 +3,11 @@
 import json
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from equipoise.training import Bar
-from equipoise.training.callbacks import Silence
+from equipoise.training.callbacks import Silence, watched_by
 from equipoise.training.resume import MetricsFile
 from tests.training.digits_run import run
 
@@ -69,6 +70,24 @@ def test_the_bar_follows_a_real_run(tmp_path):
     assert bar.progress.tasks[0].finished
     assert f"loss {history[-1]['loss']:.3f}" in file.getvalue()
     assert "sample" in file.getvalue()
+
+
+def test_a_watcher_around_a_training_may_end_it():
+    class Counted(Silence):
+        def __init__(self, most):
+            self.steps, self.most = 0, most
+
+        def step(self, epoch, stage, steps):  # noqa: ARG002
+            self.steps += 1
+            if self.steps == self.most:
+                raise TimeoutError
+
+    outer, inner = Counted(3), Counted(99)
+    with pytest.raises(TimeoutError), watched_by(outer):
+        run(None, epochs=3, watcher=inner)
+    assert (inner.steps, outer.steps) == (3, 3)
+    run(None, epochs=1)
+    assert outer.steps == 3  # outside the block it is told nothing
 
 
 def test_silence_says_nothing(capsys):

@@ -19,7 +19,7 @@ from equipoise.data.labels import class_counts, encode_labels, known_labels, pla
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.fitted_network import Fitted
 from equipoise.estimators.persistence import SavedModel, load_model, save_model
-from equipoise.losses import LOSSES, UncertaintyMarginLoss
+from equipoise.losses import LossBuilder, UncertaintyMarginLoss, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
 from equipoise.tensors import new_tensor
@@ -67,7 +67,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     Parameters
     ----------
-    method : a name of ``equipoise.losses.LOSSES``; the default, ``uncertainty_margin``, is Equipoise.
+    method : a name of ``equipoise.losses.LOSSES``, or a function that builds a loss as those do; the default,
+        ``uncertainty_margin``, is Equipoise.
     backbone : any ``nn.Module`` from X to features of shape (batch, D), of which a copy is trained. None takes the
         paper's network: standardised columns, two hidden layers, dropout.
     form, sample_level : of ``UncertaintyMarginLoss``.
@@ -123,7 +124,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
 
     def __init__(
         self,
-        method: str = "uncertainty_margin",
+        method: str | LossBuilder = "uncertainty_margin",
         *,
         backbone: nn.Module | None = None,
         form: Form = "additive",
@@ -184,8 +185,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         class counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; a row
         of weight 0 is left out.
         """
-        if self.method not in LOSSES:
-            raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        loss_builder(self.method)
         self._check_together()
         x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
@@ -337,6 +337,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         code.
         """
         check_is_fitted(self)
+        if not isinstance(self.method, str):
+            raise InvalidInputError(
+                "a loss without a name cannot be saved; add it to equipoise.losses.LOSSES and fit with that name."
+            )
         parameters = {name: _plain(value) for name, value in self.get_params().items()}
         parameters = {name: value for name, value in parameters.items() if name not in ("backbone", "run_dir")}
         names = getattr(self, "feature_names_in_", None)

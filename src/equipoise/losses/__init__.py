@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
 from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
 from equipoise.losses.criteria import (
@@ -21,7 +22,8 @@ from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 L_SOFTMAX_STRENGTH = 1 / (1 + 5)
 """s = 1/(1 + λ) at λ = 5, where L-Softmax's and SphereFace's authors stop lowering λ."""
 
-LOSSES: dict[str, Callable[..., ClassVectorLoss]] = {
+LossBuilder = Callable[..., ClassVectorLoss]
+LOSSES: dict[str, LossBuilder] = {
     "cross_entropy": partial(LogitLoss, criterion=cross_entropy),
     "weighted": partial(LogitLoss, criterion=cross_entropy, class_weight="balanced"),
     "focal": partial(LogitLoss, criterion=focal),
@@ -53,17 +55,32 @@ LOSSES: dict[str, Callable[..., ClassVectorLoss]] = {
 """Every loss by name. All are called alike: ``LOSSES[name](in_features, classes, class_counts=counts)``, then
 ``loss(features, target, sample_weight=None)`` and ``loss.logits(features)``."""
 
+
+def loss_builder(method: str | LossBuilder) -> LossBuilder:
+    """Return the loss of a name in ``LOSSES``, or what builds a loss as it is.
+
+    >>> loss_builder("focal")(in_features=4, classes=3).class_vectors().shape
+    torch.Size([3, 4])
+    """
+    found = LOSSES.get(method) if isinstance(method, str) else method
+    if not callable(found):
+        raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {method!r}.")
+    return found
+
+
 __all__ = [
     "LOSSES",
     "ClassVectorLoss",
     "CosineMarginLoss",
     "LogitLoss",
+    "LossBuilder",
     "UncertaintyMarginLoss",
     "adjust_logits",
     "effective_number_weights",
     "feature_scale",
     "inverse_frequency_weights",
     "ldam_margins",
+    "loss_builder",
     "psi",
     "shifted_cosine",
 ]

@@ -13,7 +13,7 @@ from equipoise.data.labels import class_counts
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
-from equipoise.training.callbacks import Record, Silence, Watcher
+from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.engine import make_accelerator, make_loader, make_optimizer, workers_watched
@@ -53,7 +53,7 @@ def train(
     folder = None if folder is None else Path(folder)
     _check_together(network.head, settings, curriculum, validation)
     accelerator = make_accelerator(settings, folder, tracker)
-    watcher = watcher or Silence()
+    watcher = all_watchers(watcher)
     torch.manual_seed(settings.seed + accelerator.process_index)
     drawn = data.evenly_weighed() if settings.order == "balanced" else data
     back = _held_back(data, settings, curriculum)

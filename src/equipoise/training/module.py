@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.losses import LOSSES, ClassVectorLoss
+from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.models.replica import eval_replica
@@ -60,10 +60,10 @@ def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A head by its name in ``LOSSES``, on the paper's network for tables or on a backbone of the caller's.
+    """A head by its name in ``LOSSES`` or by a function, on the paper's network for tables or on one given.
 
     Args:
-        method: the name.
+        method: the name, or a function such as those of ``LOSSES``.
         classes: C, or the attributes with ``multilabel``.
         multilabel: whether a sample has several labels.
         dropout: the share dropped, between the hidden layers and in front of the class vectors.
@@ -82,7 +82,7 @@ class Recipe:
     16
     """
 
-    method: str
+    method: str | LossBuilder
     classes: int
     multilabel: bool
     dropout: float
@@ -92,8 +92,7 @@ class Recipe:
     width: int
 
     def __post_init__(self) -> None:
-        if self.method not in LOSSES:
-            raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {self.method!r}.")
+        loss_builder(self.method)
         for name in ("classes", "columns", "width"):
             value = getattr(self, name)  # from a file it may be anything
             if not is_whole(value) or value < 1:
@@ -157,12 +156,12 @@ class Recipe:
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
         """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
         options = {"form": self.form, "sample_level": self.sample_level} if self.uncertain else {}
-        fixed = getattr(LOSSES[self.method], "keywords", {})  # of a partial
+        fixed = getattr(loss_builder(self.method), "keywords", {})  # of a partial
         own = {name: value for name, value in options.items() if name not in fixed}
         return self._build(class_counts, features=features, **own)
 
     def _build(self, class_counts: Tensor, *, features: int, **own: Any) -> ClassVectorLoss:
-        return LOSSES[self.method](
+        return loss_builder(self.method)(
             features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
         )
 
