@@ -9,9 +9,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from equipoise.app.report.record import read_record
+from equipoise.app.run_folder import LABELS, JudgedLabels
 from equipoise.app.runs import TrainOptions, train_run
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
-from equipoise.app.runs.label_file import LABELS, JudgedLabels
 from equipoise.app.runs.split import GivenSamples
 from equipoise.data import Samples
 from equipoise.evaluation import label_doubt

@@ -12,7 +12,7 @@ from PIL import Image
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.run_folder import finished_record, read_record
 from equipoise.app.runs import RunModel, TrainOptions, train_run
-from equipoise.app.runs.sample_pictures import key_columns, thumbnail
+from equipoise.app.runs.notable_samples import key_columns, thumbnail
 from equipoise.data.images.decode import decode_image
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.evaluation import scores

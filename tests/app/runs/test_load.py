@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equipoise.app.output import RunWatcher
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.predict import predict_to
-from equipoise.app.runs.progress import Silence
 from equipoise.app.runs.split import divide
 from equipoise.data.images import read_images
 from equipoise.data.tables import read_table
@@ -54,7 +54,7 @@ def test_a_table_takes_its_float32_size_and_its_division_no_second_copy(tmp_path
     assert reading["peak"] < 2 * size + parts
     del samples
     with traced() as dividing:
-        division = divide(TrainOptions(path), Silence())
+        division = divide(TrainOptions(path), RunWatcher())
     labels = division.train.y.nbytes / MB
     assert dividing["left"] < 1.3 * size + 2 * labels  # both parts together, and nothing of what they were taken from
     assert division.whole is None

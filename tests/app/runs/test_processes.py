@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from equipoise.app.runs.processes import is_main, wait_for_all
+from equipoise.app.run_folder import is_main
+from equipoise.app.runs.train import wait_for_all
 from tests.app.runs import made
 from tests.training.processes import ENVIRONMENT
 

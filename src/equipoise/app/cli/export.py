@@ -25,8 +25,8 @@ def export(
     Example:
         equipoise export runs/patients patients.onnx
     """
+    from equipoise.app.output import check_free
     from equipoise.app.run_folder import finished_record
-    from equipoise.app.runs.output import check_free
 
     finished_record(run)
     check_free(out, force)

@@ -40,15 +40,15 @@ def inspect(
         equipoise inspect runs/patients
         equipoise inspect runs/photos --top 100 --out relabel.csv
     """
+    from equipoise.app.output import check_free, format_of
     from equipoise.app.run_folder import finished_record
-    from equipoise.app.runs.output import check_free, format_of
 
     kind = None if out is None else format_of(out, None)
     finished_record(run)
     if out is not None:
         check_free(out, force)
+    from equipoise.app.output import write_rows
     from equipoise.app.runs.inspect import inspect_run  # torch
-    from equipoise.app.runs.predict import write_rows
 
     found = inspect_run(run)
     if out is not None and kind is not None:

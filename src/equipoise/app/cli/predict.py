@@ -46,8 +46,8 @@ def predict(
         cat new.csv | equipoise predict runs/patients - --format jsonl
         equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
     """
+    from equipoise.app.output import check_free, format_of
     from equipoise.app.run_folder import finished_record
-    from equipoise.app.runs.output import check_free, format_of
 
     file = None if out is None or str(out) == "-" else out
     if as_json and file is None:
@@ -61,8 +61,8 @@ def predict(
     if file is not None:
         check_free(file, force)
     from equipoise.app.runs.predict import human_threshold, predict_to
-    from equipoise.app.runs.target_prior import ESTIMATE, class_mix, estimated_mix, named_shares  # torch
-    from equipoise.app.runs.trained import RunModel
+    from equipoise.app.runs.trained import ESTIMATE, RunModel, class_mix, named_shares
+    from equipoise.app.runs.unlabelled import estimated_mix
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)

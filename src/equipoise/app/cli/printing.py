@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from equipoise.app.defused import printable, printable_json
+from equipoise.app.output import RunWatcher, printable, printable_json
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with a sentence on what became of the work."""
 
 
-class ConsoleWatcher:
+class ConsoleWatcher(RunWatcher):
     """What a run does, on standard error, so that standard output holds the result alone."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:

@@ -74,8 +74,7 @@ def train(
         equipoise train --config options.toml --seed 3
         equipoise train --resume --out runs/photos
     """
-    from equipoise.app.run_folder import check_folder, new_folder
-    from equipoise.app.runs.processes import are_several, is_main
+    from equipoise.app.run_folder import are_several, check_folder, is_main, new_folder
     from equipoise.data.sources import check_source
 
     values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}

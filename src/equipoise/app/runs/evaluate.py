@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.app.output import RunWatcher
 from equipoise.app.runs.held_out import label_places, score
 from equipoise.app.runs.inputs import TableInput
-from equipoise.app.runs.prediction_sets import Abstained, never_ruled_out
-from equipoise.app.runs.progress import Silence, Watcher
-from equipoise.app.runs.target_prior import ESTIMATE, class_mix, mix_of, named_shares
-from equipoise.app.runs.trained import RunModel
+from equipoise.app.runs.predict import Abstained, never_ruled_out
+from equipoise.app.runs.trained import ESTIMATE, RunModel, class_mix, mix_of, named_shares
 from equipoise.app.runs.unlabelled import check_images, image_shape
 from equipoise.calibration.conformal import unanswered_rows
 from equipoise.data import Samples, open_data
@@ -79,7 +78,7 @@ def evaluate_run(
     *,
     target: str | None = None,
     labels: str | Path | None = None,
-    watcher: Watcher | None = None,
+    watcher: RunWatcher | None = None,
     prior: str | None = None,
     abstain: float | None = None,
 ) -> Evaluation:
@@ -91,7 +90,7 @@ def evaluate_run(
         prior: as for ``class_mix``, or ``estimate``, from the samples without their labels.
         abstain: the share of each class whose set of possible classes may lack it.
     """
-    told: Watcher = watcher or Silence()
+    told: RunWatcher = watcher or RunWatcher()
     asked = None if abstain is None else Abstained.start(model, abstain)
     mix = None if prior in (None, ESTIMATE) else class_mix(str(prior), model)
     samples = _read(model, source, target, labels, told)
@@ -138,7 +137,7 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: Watcher) -> Samples:
+def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: RunWatcher) -> Samples:
     options = model.record.get("options", {})
     table = isinstance(model.input, TableInput)
     _check_kind(Path(source), table)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.app.run_folder import finished_record
-from equipoise.app.runs.label_file import JudgedLabels, read_labels
+from equipoise.app.run_folder import JudgedLabels, finished_record, read_labels
 
 if TYPE_CHECKING:
     from equipoise.app.report.hardness import Kind

@@ -1,33 +1,177 @@
 """Predictions for any amount of data, written as they come: CSV, Parquet or JSON lines."""
 
-import io
-import sys
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from equipoise.app.defused import defused_table, printable_json
+from equipoise.app.output import open_rows
 from equipoise.app.run_folder import HELD_OUT
 from equipoise.app.runs.inputs import TableInput
-from equipoise.app.runs.output import check_free
-from equipoise.app.runs.prediction_sets import Abstained, set_columns
-from equipoise.app.runs.rules import UNDECIDED, rule_column, rule_of
 from equipoise.app.runs.trained import Answered, RunModel
 from equipoise.app.runs.unlabelled import Part, open_parts
+from equipoise.calibration.conformal import unanswered_rows
+from equipoise.decisions.abstention import AbstainedShares, listed, shares_of_counts
 from equipoise.errors import InvalidInputError
-from equipoise.storage.files import load_arrays, raise_if_full, remove_abandoned, written_beside
+from equipoise.storage.files import load_arrays
 
-FIGURES, DECIMALS = 7, 9  # a float32 has no more
+Rule = Literal["balanced", "natural", "method", "prior"]
+MEANING: dict[Rule, str] = {
+    "balanced": "most probable if all classes were equally common",
+    "natural": "most probable if classes are as common as in training",
+    "method": "most probable at the class mix that the method aims at",
+    "prior": "most probable at the class mix given",
+}
+UNDECIDED = "none: the network gave no finite probabilities"
+CLOSE = 1e-6
+"""Shares of a class mix that are equal but for rounding."""
 
-Write = Callable[[pd.DataFrame], None]
+
+def rule_of(model: RunModel, prior: NDArray[np.float64] | None) -> Rule:
+    """The rule of a run's decisions, at a class mix as :meth:`RunModel.answer` takes it."""
+    if prior is not None:
+        return "prior"
+    aimed = model.calibrated.aimed.numpy()
+    if np.allclose(aimed, model.calibrated.balanced(), rtol=CLOSE, atol=0):
+        return "balanced"
+    return "natural" if np.allclose(aimed, model.calibrated.prior.numpy(), rtol=CLOSE, atol=CLOSE) else "method"
+
+
+def rule_column(
+    rule: Rule, probabilities: NDArray[np.float32], found: NDArray[np.int64], answered: NDArray[np.bool_]
+) -> Any:
+    """One text a row: the rule, and why where the class is not the most probable one of the row's probabilities.
+
+    Args:
+        probabilities: (rows, classes), or of each attribute being 1, (rows, attributes).
+        found: the class's place, (rows,), or 0 and 1, (rows, attributes).
+        answered: whether the row was decided at all; others have no rule.
+    """
+    if found.ndim == 2:
+        likeliest = ((probabilities > 0.5) == (found == 1)) | (probabilities == 0.5)
+        plain = likeliest.all(1)
+    else:
+        plain = np.take_along_axis(probabilities, found[:, None], 1)[:, 0] >= probabilities.max(1)
+    texts = np.where(plain, rule, f"{rule}: {MEANING[rule]}").astype(object)
+    column = pd.array(texts, dtype="string")
+    column[~answered] = pd.NA
+    return column
+
+
+BETWEEN = "|"
+
+
+@dataclass
+class Abstained:
+    """Counts, by the class that would have been predicted, of what is left unanswered.
+
+    Args:
+        level: share of each class's samples whose set is to hold their class.
+        samples, sent: of each class, or of the samples predicted to have each attribute.
+        total, rows: samples in all, and those left unanswered.
+    """
+
+    model: RunModel
+    level: float
+    samples: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    total: int = 0
+    rows: int = 0
+
+    @classmethod
+    def start(cls, model: RunModel, abstain: float) -> "Abstained":
+        """Before the first sample; a run without calibrated sets, or a share that is none, is refused here."""
+        if not 0 < abstain < 1:
+            raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {abstain}.")
+        if model.calibrated.thresholds is None:
+            raise InvalidInputError("this run keeps no sets of classes, which --abstain needs; train it again.")
+        size = len(model.classes)
+        return cls(model, 1 - abstain, np.zeros(size, np.int64), np.zeros(size, np.int64))
+
+    def add(
+        self, logits: Tensor, told: NDArray[np.int64], prior: NDArray[np.float64] | None = None
+    ) -> NDArray[np.bool_]:
+        """Which classes remain possible, shaped as the logits.
+
+        Args:
+            told: what is predicted, which always remains possible.
+            prior: the class mix at which it is.
+        """
+        possible = self.model.calibrated.sets(logits, self.level, prior)
+        out = unanswered_rows(possible)
+        if self.model.multilabel:
+            self.samples += told.sum(0)
+            self.sent += told[out].sum(0)
+        else:
+            self.samples += np.bincount(told, minlength=len(self.samples))
+            self.sent += np.bincount(told[out], minlength=len(self.samples))
+        self.total, self.rows = self.total + len(out), self.rows + int(out.sum())
+        return possible
+
+    def add_unread(self, count: int) -> None:
+        """Samples that could not be read: unanswered, and of no class."""
+        self.total, self.rows = self.total + count, self.rows + count
+
+    @property
+    def shares(self) -> AbstainedShares | None:
+        """What is left unanswered of each class; None without a sample."""
+        return shares_of_counts(self.samples, self.sent, self.rows / self.total) if self.total else None
+
+    def sentences(self) -> Iterator[str]:
+        """Which classes are left unanswered far more often than the rest, and which can never be ruled out."""
+        shares, classes = self.shares, self.model.classes
+        if shares is None:
+            return
+        yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have more than one class left."
+        away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
+        if away:
+            yield f"left unanswered far more often than the rest, of what would be called so: {listed(away)}."
+        always = never_ruled_out(self.model, self.level)
+        if always:
+            yield (
+                f"calibrated on too few samples to be ruled out at {self.level:.4g}, and so possible everywhere: "
+                f"{listed(always)}{self._remedy()}."
+            )
+
+    def _remedy(self) -> str:
+        """From which share on every class could be ruled out: 1/(n + 1) for n calibration samples."""
+        assert self.model.calibrated.thresholds is not None
+        fewest = int(self.model.calibrated.thresholds.counts.min())
+        share = math.ceil(100 / (fewest + 1)) / 100
+        return f"; with --abstain {share:g} or more none would be" if fewest else "; hold out more of them"
+
+
+def never_ruled_out(model: RunModel, level: float) -> list[str]:
+    """Classes, or attributes one of whose answers, had fewer calibration samples than the level needs."""
+    assert model.calibrated.thresholds is not None
+    return [model.classes[place] for place in np.flatnonzero(model.calibrated.thresholds.never_ruled_out(level))]
+
+
+def set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
+    """``set``, the possible classes with | between, and whether those are more than one.
+
+    For several labels ``set_NAME`` for each attribute, of 0 and 1, and whether any of them is not settled.
+    """
+    if not model.multilabel:
+        return {"set": _joined(possible, model.classes), "abstain": unanswered_rows(possible)}
+    columns = {f"set_{name}": _joined(possible[:, place], ("0", "1")) for place, name in enumerate(model.classes)}
+    return columns | {"abstain": unanswered_rows(possible)}
+
+
+def _joined(possible: NDArray[np.bool_], names: tuple[str, ...]) -> Any:
+    kinds, which = np.unique(possible, axis=0, return_inverse=True)
+    texts = [BETWEEN.join(name for name, has in zip(names, kind, strict=True) if has) for kind in kinds.tolist()]
+    return pd.array([texts[place] for place in which.ravel().tolist()], dtype="string")
+
+
 Tell = Callable[[str], None]
 
 
@@ -77,7 +221,7 @@ def predict_to(
     samples = broken = human = 0
     unread: Counter[str] = Counter()
     unanswered = None if abstain is None else Abstained.start(model, abstain)
-    with open_parts(model, source) as parts, _output(out, force=force) as file, _writer(kind, file, raw) as write:
+    with open_parts(model, source) as parts, open_rows(out, kind=kind, force=force, raw=raw) as write:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
                 tell(f"no prediction for {part.names[place]}: {reason}.")
@@ -88,16 +232,6 @@ def predict_to(
     for sentence in unanswered.sentences() if unanswered is not None else ():
         tell(sentence)
     return Predicted(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
-
-
-def write_rows(frame: pd.DataFrame, out: Path, *, kind: str, force: bool = False, raw: bool = False) -> None:
-    """A whole table into a file, written whole or not at all.
-
-    Args:
-        kind, force, raw: as for :func:`predict_to`.
-    """
-    with _output(out, force=force) as file, _writer(kind, file, raw) as write:
-        write(frame)
 
 
 def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
@@ -198,80 +332,3 @@ def human_threshold(folder: Path, share: float) -> float:
     if known.ndim != 1 or len(known) == 0 or known.dtype.kind != "f" or not np.isfinite(known).all():
         raise InvalidInputError(f"{path} holds no uncertainties of held-out samples; {remedy}.")
     return float(np.quantile(known, 1 - share, method="inverted_cdf"))
-
-
-@contextmanager
-def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
-    """Standard output, or a file beside the wanted one that gets its name once it is whole."""
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    check_free(out, force)
-    try:
-        remove_abandoned(out.parent, out.name)
-        with written_beside(out) as file:
-            yield file
-            check_free(out, force)  # it may have come into being meanwhile
-    except OSError as error:
-        raise_if_full(error, out, 0)
-        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
-
-
-def _writer(kind: str, file: BinaryIO, raw: bool) -> AbstractContextManager[Write]:
-    return _csv(file, raw=raw) if kind == "csv" else WRITERS[kind](file)
-
-
-@contextmanager
-def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    first = True
-
-    def write(frame: pd.DataFrame) -> None:
-        nonlocal first
-        rows = frame if raw else defused_table(frame)
-        rows.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
-        first = False
-
-    try:
-        yield write
-    finally:
-        text.detach()
-
-
-@contextmanager
-def _jsonl(file: BinaryIO) -> Iterator[Write]:
-    def write(frame: pd.DataFrame) -> None:
-        text = frame.to_json(orient="records", lines=True, force_ascii=False, double_precision=DECIMALS)
-        file.write(printable_json(text).encode("utf-8"))
-
-    yield write
-
-
-@contextmanager
-def _parquet(file: BinaryIO) -> Iterator[Write]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise InvalidInputError("Parquet needs pyarrow; install it by `pip install 'equipoise[parquet]'`.") from None
-    writer: Any = None
-
-    def write(frame: pd.DataFrame) -> None:
-        nonlocal writer
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        if writer is None:
-            writer = pyarrow.parquet.ParquetWriter(file, table.schema)
-        writer.write_table(table)
-
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-WRITERS: dict[str, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
-    "jsonl": _jsonl,
-    "parquet": _parquet,
-}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.app.output import RunWatcher
 from equipoise.app.runs.inputs import FeaturesInput, RunInput
-from equipoise.app.runs.progress import Watcher
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import Images, duplicate_note
@@ -60,7 +60,7 @@ class Division:
         return prepared.rows(self.train.x), prepared.rows(self.test.x)
 
 
-def divide(options: TrainOptions, told: Watcher, given: GivenSamples | None = None) -> Division:
+def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
     """Read the data, and divide it: by its official parts, by a test set of its own, or by holding out a share."""
     if given is not None:
         return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
@@ -75,7 +75,7 @@ def divide(options: TrainOptions, told: Watcher, given: GivenSamples | None = No
     return division
 
 
-def _with_own_test(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
+def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) -> Division:
     rows = np.arange(len(samples))
     if samples.partition is not None:
         rows = np.flatnonzero(samples.partition == "train")
@@ -92,7 +92,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: Watcher) -> Di
     return Division(train, test, Split(rows, [], []), len(samples))
 
 
-def _with_groups(test: Samples, options: TrainOptions, told: Watcher) -> Samples:
+def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samples:
     """Groups of a test table are kept together where it is divided to calibrate; it need not have the column."""
     if options.group is None or test.groups is not None:
         return test
@@ -107,7 +107,7 @@ def _with_groups(test: Samples, options: TrainOptions, told: Watcher) -> Samples
     return found
 
 
-def _parts(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
+def _parts(samples: Samples, options: TrainOptions, told: RunWatcher) -> Division:
     if samples.partition is None:
         train, test = hold_out(samples.y, options.test_share, seed=options.seed, groups=samples.groups)
         split = Split(train, [], test)
@@ -129,7 +129,7 @@ def _parts(samples: Samples, options: TrainOptions, told: Watcher) -> Division:
     return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
 
-def _without_unseen(division: Division, told: Watcher) -> Division:
+def _without_unseen(division: Division, told: RunWatcher) -> Division:
     """Test samples of classes that training has not are left out: no model can find them."""
     train, test = division.train, division.test
     if train.multilabel != test.multilabel:
@@ -153,7 +153,7 @@ def _without_unseen(division: Division, told: Watcher) -> Division:
 def _read(
     source: str,
     options: TrainOptions,
-    told: Watcher,
+    told: RunWatcher,
     *,
     size: tuple[int, int] | None = None,
     channels: int | None = None,

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.app.output import RunWatcher
 from equipoise.app.run_folder import (
     BEFORE_SCORES,
     GALLERY,
@@ -19,23 +20,22 @@ from equipoise.app.run_folder import (
     SCORES,
     SOFTMAX,
     SPLIT,
+    JudgedLabels,
+    are_several,
+    is_main,
     open_folder,
     read_record,
     write_json,
 )
 from equipoise.app.runs.held_out import HeldOut, Tested, answer_held_out, label_places, score
 from equipoise.app.runs.inputs import RunInput, make_input
-from equipoise.app.runs.label_file import JudgedLabels
-from equipoise.app.runs.label_quality import judge_labels
-from equipoise.app.runs.processes import is_main, wait_for_all
-from equipoise.app.runs.progress import NoteTaker, Silence, Watcher
-from equipoise.app.runs.sample_pictures import gallery
+from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.split import Division, GivenSamples, divide
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.app.runs.trained import RunModel
 from equipoise.data import Samples
 from equipoise.data.splits import save_split
-from equipoise.data.summary import summarize
+from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.evaluation import Scores
@@ -74,7 +74,7 @@ def train_run(
     *,
     resume: bool = False,
     verbose: int = 0,
-    watcher: Watcher | None = None,
+    watcher: RunWatcher | None = None,
     command: str = "",
     given: GivenSamples | None = None,
 ) -> RunResult:
@@ -91,7 +91,7 @@ def train_run(
         command: what the user typed, for the record.
         given: samples to use instead of reading ``options.data``.
     """
-    started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else Silence())
+    started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else RunWatcher())
     folder = Path(folder)
     record = open_folder(folder, options.as_dict(), resume=resume)
     wait_for_all()  # a later process would find what an earlier one has begun, and refuse the folder
@@ -136,8 +136,39 @@ def train_run(
     )
 
 
+class NoteTaker(RunWatcher):
+    """Passes everything on, and remembers the sentences."""
+
+    def __init__(self, watcher: RunWatcher) -> None:
+        self.watcher, self.notes = watcher, list[str]()
+
+    def note(self, sentence: str) -> None:
+        """Pass on and remember."""
+        self.notes.append(sentence)
+        self.watcher.note(sentence)
+
+    def summary(self, classes: ClassSummary, *, train: int, test: int) -> None:
+        """Pass on, and remember what it says beside the counts."""
+        self.notes += classes.notes
+        self.watcher.summary(classes, train=train, test=test)
+
+    def progress(self, done: int, total: int) -> None:
+        """Pass on."""
+        self.watcher.progress(done, total)
+
+
+def wait_for_all() -> None:
+    """Go on when every process has come so far; one that is alone does not wait."""
+    if not are_several():
+        return
+    from equipoise.training import Settings
+    from equipoise.training.engine import make_accelerator
+
+    make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
+
+
 @contextmanager
-def _noted(told: Watcher) -> Iterator[None]:
+def _noted(told: RunWatcher) -> Iterator[None]:
     """Pass on a warning about too short a training as a note, when it comes."""
     with warnings.catch_warnings():
         before = warnings.showwarning
@@ -161,7 +192,7 @@ def _report(folder: Path) -> Path:
 
 
 def _judged(
-    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: Watcher
+    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
     """None, and a note, where it fails: a trained model must not be lost for it."""
     try:

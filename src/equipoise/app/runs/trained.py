@@ -1,5 +1,7 @@
 """A finished run, ready to answer: input and network built again from a folder that anyone may have written."""
 
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,17 +13,22 @@ from torch import Tensor
 
 from equipoise.app.run_folder import RECORD, finished_record
 from equipoise.app.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
+from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.data.encoder import TableEncoder
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.persistence import load_model
-from equipoise.storage.files import foreign_files
+from equipoise.storage.files import foreign_files, read_plain
+from equipoise.storage.limits import parse_json
 from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network, Recipe
 from equipoise.training.settings import rows_at_once
 
+Mix = NDArray[np.float64]
+ESTIMATE = "estimate"
+LARGEST_FILE = 2**26
 FORWARD_NUMBERS = 64
 """Numbers that a network holds of a row while it answers, for each number that goes in, roughly."""
 
@@ -176,3 +183,83 @@ def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:
     if extractor.out_features != recipe.columns:
         raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
     return FeaturesInput(extractor, known, None, cache=False)
+
+
+def class_mix(text: str, model: RunModel) -> Mix:
+    """Shares in the order of the classes, (classes,) or (attributes, 2).
+
+    Args:
+        text: ``natural``, the training samples' mix; ``balanced``; ``a=0.2,b=0.8``, of any scale; or a ``.json`` file
+            with such an object. For several labels the share of each attribute's ones.
+    """
+    prior = model.calibrated.prior.numpy()
+    if text == "natural":
+        return prior
+    if text == "balanced":
+        return np.full(prior.shape, 1 / prior.shape[-1])
+    given = _from_file(Path(text)) if text.lower().endswith(".json") else _pairs(text)
+    shares = _ordered(given, model)
+    if model.multilabel and not bool((shares <= 1).all()):
+        raise InvalidInputError("the share of an attribute's ones must lie between 0 and 1; check --prior.")
+    return model.calibrated.checked(shares)
+
+
+def mix_of(model: RunModel, probabilities: NDArray[np.float32]) -> Mix:
+    """From probabilities at the training samples' mix, as ``RunModel.predict_proba`` gives them."""
+    if len(probabilities) == 0:
+        raise InvalidInputError("there is no sample to estimate the class mix from; give data with some.")
+    given = probabilities.astype(np.float64)
+    if model.multilabel:
+        given = np.stack((1 - given, given), axis=-1)
+    given /= given.sum(-1, keepdims=True)
+    return estimate_prior(given, old=model.calibrated.prior.numpy(), smoothing=1)
+
+
+def named_shares(model: RunModel, mix: Mix) -> dict[str, float]:
+    """By class; of the ones of each attribute."""
+    own = mix[:, 1] if mix.ndim == 2 else mix
+    return dict(zip(model.classes, own.tolist(), strict=True))
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for entry in text.split(","):
+        name, equals, share = entry.rpartition("=")
+        try:
+            number = float(share)
+        except ValueError:
+            equals = ""
+        if not equals or name.strip() in found:
+            raise InvalidInputError(
+                f"--prior must be natural, balanced, estimate, a .json file, or one name=share for each class with "
+                f"commas between, got {text!r}."
+            )
+        found[name.strip()] = number
+    return found
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_json(read_plain(path, most_bytes=LARGEST_FILE))
+    except OSError as error:
+        raise InvalidInputError(f"the class mix {path} cannot be read ({error.strerror}); check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"the class mix {path} is no JSON ({error}); write an object of shares.") from error
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"the class mix {path} must hold an object of shares by class.")
+    return found
+
+
+def _ordered(given: Mapping[str, Any], model: RunModel) -> Mix:
+    missing = [name for name in model.classes if name not in given]
+    unknown = [name for name in given if name not in model.classes]
+    if missing or unknown:
+        wrong = f"lacks {missing[0]!r}" if missing else f"names {unknown[0]!r}"
+        raise InvalidInputError(
+            f"--prior must give each of the run's classes a share, and it {wrong}; the classes are "
+            f"{', '.join(model.classes[:10])}{', …' if len(model.classes) > 10 else ''}."
+        )
+    shares = [given[name] for name in model.classes]
+    if not all(type(share) in (int, float) and 0 <= share <= sys.float_info.max for share in shares):
+        raise InvalidInputError("the shares of --prior must be numbers, none negative and none beyond all measure.")
+    return np.array(shares, dtype=np.float64)

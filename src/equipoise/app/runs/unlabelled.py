@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.app.output import encodable
 from equipoise.app.runs.inputs import TableInput, as_frame
-from equipoise.app.runs.sample_pictures import printable
-from equipoise.app.runs.trained import RunModel
+from equipoise.app.runs.trained import Mix, RunModel, mix_of
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.sources import NAMED_SETS, open_data
@@ -25,6 +25,8 @@ from equipoise.storage.files import DAMAGE
 from equipoise.storage.limits import open_arrays
 from equipoise.storage.unnamed import HeldFile
 
+MOST_NUMBERS = 2**23
+"""Probabilities that a class mix is estimated from; of more samples, so many drawn at random."""
 STANDARD_INPUT = "-"
 ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
 ARRAYS = ("X", "x", "features", "images", "data")
@@ -159,7 +161,7 @@ def _images(model: RunModel, path: Path) -> Iterator[Part]:
             broken = {place: pixels for place, pixels in enumerate(found) if isinstance(pixels, str)}
             good = [pixels for pixels in found if not isinstance(pixels, str)]
             x = np.stack(good) if good else np.zeros((0, channels, height, width), dtype=np.uint8)
-            yield Part([printable(name) for name in batch], x, broken)
+            yield Part([encodable(name) for name in batch], x, broken)
 
 
 def _files(path: Path) -> tuple[Path, list[str]]:
@@ -172,3 +174,28 @@ def _files(path: Path) -> tuple[Path, list[str]]:
     if not names:
         raise InvalidInputError(f"there is no image in {str(path)!r}; give a folder that holds some.")
     return root, names
+
+
+def estimated_mix(model: RunModel, source: str, *, seed: int = 0) -> Mix:
+    """The class mix of samples without labels, by EM; the source is read once for this alone."""
+    if source == STANDARD_INPUT:
+        raise InvalidInputError(
+            "--prior estimate reads the data twice, and standard input can be read only once; give a file."
+        )
+    size = len(model.classes)
+    kept: NDArray[np.float32] = np.zeros((0, size), dtype=np.float32)
+    most, seen = max(1, MOST_NUMBERS // size), 0
+    generator = np.random.default_rng(seed)
+    with open_parts(model, source) as parts:
+        for part in parts:
+            if len(part.names) == len(part.broken):
+                continue
+            found = model.answer(part.x).probabilities
+            free = min(len(found), most - len(kept))
+            kept = np.concatenate((kept, found[:free])) if free else kept
+            seen, rest = seen + free, found[free:]
+            # each of the rows seen so far is kept with the same probability
+            places = generator.integers(0, seen + 1 + np.arange(len(rest)))
+            kept[places[places < most]] = rest[places < most]
+            seen += len(rest)
+    return mix_of(model, kept)

@@ -8,7 +8,7 @@ import typer
 
 from equipoise.app.cli.options import AsJson, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
-from equipoise.app.defused import printable
+from equipoise.app.output import printable
 from equipoise.errors import InvalidInputError
 
 faces = typer.Typer(help="Find and align faces.", no_args_is_help=True)

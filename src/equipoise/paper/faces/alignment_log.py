@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.app.defused import defused, is_formula, printable
+from equipoise.app.output import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import raise_if_full, write_atomically
 

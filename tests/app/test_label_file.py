@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from equipoise.app.run_folder import LABELS, JudgedLabels, read_labels
 from equipoise.app.runs.inspect import ranking
-from equipoise.app.runs.label_file import LABELS, JudgedLabels, read_labels
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from equipoise.app.runs import RunModel
-from equipoise.app.runs import target_prior as class_mix
 from equipoise.app.runs import unlabelled as sources
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.predict import predict_to
-from equipoise.app.runs.target_prior import estimated_mix, mix_of, named_shares
+from equipoise.app.runs.trained import class_mix, mix_of, named_shares
+from equipoise.app.runs.unlabelled import estimated_mix
 from equipoise.errors import InvalidInputError
 from tests.app.runs.made import digits_frame, pictures
 
@@ -36,14 +36,14 @@ def predicted(model, source, out, **options):
 
 def test_a_mix_is_named_typed_or_read(model, tmp_path):
     prior, size = model.calibrated.prior.numpy(), len(model.classes)
-    np.testing.assert_array_equal(class_mix.class_mix("natural", model), prior)
-    np.testing.assert_array_equal(class_mix.class_mix("balanced", model), np.full(size, 1 / size))
+    np.testing.assert_array_equal(class_mix("natural", model), prior)
+    np.testing.assert_array_equal(class_mix("balanced", model), np.full(size, 1 / size))
     shares = {name: place + 1 for place, name in enumerate(model.classes)}
     wanted = np.arange(1, size + 1) / 55
     text = ", ".join(f"{name}={share}" for name, share in reversed(shares.items()))
-    np.testing.assert_allclose(class_mix.class_mix(text, model), wanted)
+    np.testing.assert_allclose(class_mix(text, model), wanted)
     (tmp_path / "mix.json").write_text(json.dumps(shares))
-    np.testing.assert_allclose(class_mix.class_mix(str(tmp_path / "mix.json"), model), wanted)
+    np.testing.assert_allclose(class_mix(str(tmp_path / "mix.json"), model), wanted)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_mix_is_named_typed_or_read(model, tmp_path):
 def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInputError, match=sentence):
-        class_mix.class_mix(text, model)
+        class_mix(text, model)
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,17 @@ def test_a_file_of_a_mix_is_checked(model, tmp_path, change, sentence):
     path = tmp_path / "mix.json"
     path.write_text(json.dumps(dict.fromkeys(model.classes, 1) | change))
     with pytest.raises(InvalidInputError, match=sentence):
-        class_mix.class_mix(str(path), model)
+        class_mix(str(path), model)
     for broken in ("[1]", "{", "[" * 10**5):
         path.write_text(broken)
         with pytest.raises(InvalidInputError, match=r"the class mix .* (is no JSON|must hold an object)"):
-            class_mix.class_mix(str(path), model)
+            class_mix(str(path), model)
 
 
 def test_a_mix_moves_probabilities_by_bayes_rule_and_the_class_with_them(model, new, tmp_path):
     frame = digits_frame().drop(columns="digit")
     names = [f"p_{name}" for name in model.classes]
-    mix = class_mix.class_mix("balanced", model)
+    mix = class_mix("balanced", model)
     natural = predicted(model, new, tmp_path / "natural.csv")[1]
     moved = predicted(model, new, tmp_path / "balanced.csv", prior=mix)[1]
     expected = natural[names].to_numpy() / model.calibrated.prior.numpy()
@@ -97,7 +97,7 @@ def test_a_mix_moves_probabilities_by_bayes_rule_and_the_class_with_them(model, 
     assert natural["class"].tolist() == model.predict(frame)
     best = [model.classes[place] for place in moved[names].to_numpy().argmax(1)]
     assert moved["class"].tolist() == best == model.predict(frame, mix)
-    at_home = predicted(model, new, tmp_path / "home.csv", prior=class_mix.class_mix("natural", model))[1]
+    at_home = predicted(model, new, tmp_path / "home.csv", prior=class_mix("natural", model))[1]
     np.testing.assert_array_equal(at_home[names], natural[names])
     best = [model.classes[place] for place in natural[names].to_numpy().argmax(1)]
     assert at_home["class"].tolist() == best != natural["class"].tolist()
@@ -110,7 +110,7 @@ def test_a_mix_is_estimated_from_the_data_part_by_part(model, new, monkeypatch):
     assert np.abs(whole - true).max() < 0.08
     monkeypatch.setattr(sources, "ROWS_AT_ONCE", 90)
     np.testing.assert_allclose(estimated_mix(model, str(new)), whole, atol=1e-4)
-    monkeypatch.setattr(class_mix, "MOST_NUMBERS", 10 * 200)  # 200 rows drawn of 600
+    monkeypatch.setattr(sources, "MOST_NUMBERS", 10 * 200)  # 200 rows drawn of 600
     few = estimated_mix(model, str(new))
     assert np.abs(few - whole).max() < 0.1
     assert np.abs(few - mix_of(model, model.predict_proba(frame.iloc[:200]))).max() > 0.02  # not just the first
@@ -155,7 +155,7 @@ def test_images_that_cannot_be_read_have_every_class_left(image_run, tmp_path):
     photos = pictures(tmp_path / "photos", {"night": 3, "day": 2})
     (photos / "night" / "broken.png").write_bytes(b"none")
     model = RunModel.load(image_run)
-    mix = class_mix.class_mix("natural", model)
+    mix = class_mix("natural", model)
     found, rows, told = predicted(model, photos, tmp_path / "a.csv", abstain=0.2, prior=mix)
     assert found.abstained == rows["abstain"].sum() > 0
     assert any(line.startswith(f"{found.abstained} of 6 samples") for line in told)
@@ -165,10 +165,10 @@ def test_images_that_cannot_be_read_have_every_class_left(image_run, tmp_path):
 
 def test_several_labels_have_a_set_each(several_run, tmp_path):
     model, source = RunModel.load(several_run), several_run.parent / "several.csv"
-    mix = class_mix.class_mix("up=0.5,right=0.1", model)
+    mix = class_mix("up=0.5,right=0.1", model)
     np.testing.assert_allclose(mix, [[0.5, 0.5], [0.9, 0.1]])
     with pytest.raises(InvalidInputError, match="the share of an attribute's ones must lie between 0 and 1"):
-        class_mix.class_mix("up=2,right=1", model)
+        class_mix("up=2,right=1", model)
     _, rows, _ = predicted(model, source, tmp_path / "a.csv", abstain=0.1, prior=mix)
     assert set(rows["set_up"].astype(str)) <= {"", "0", "1", "0|1"}
     open_ones = ~rows["set_up"].astype(str).isin(["0", "1"]) | ~rows["set_right"].astype(str).isin(["0", "1"])

@@ -1,0 +1,234 @@
+"""What people get to read: rows as CSV, Parquet or JSON lines, harmless names, and word of what a run does."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equipoise.data.summary import ClassSummary
+from pathlib import Path
+
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import raise_if_full, remove_abandoned, written_beside
+
+FIGURES, DECIMALS = 7, 9  # a float32 has no more
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet takes for a formula."""
+Write = Callable[["pd.DataFrame"], None]
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+class RunWatcher:
+    """Told of what a run does; this one is silent, and the command line has one that prints."""
+
+    def note(self, sentence: str) -> None:
+        """A sentence about the data or about what was chosen."""
+
+    def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
+        """The classes, before training starts, and how many samples train and test."""
+
+    def progress(self, done: int, total: int) -> None:
+        """So many images of so many are through."""
+
+
+def printable(text: str) -> str:
+    r"""Replace control characters, which a terminal would obey, and what cannot be encoded.
+
+    >>> printable("a\x1b[31m")
+    'a�[31m'
+    """
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else UNKNOWN for sign in text)
+
+
+def encodable(name: str) -> str:
+    """A file's name as text that can be written; bytes that are no UTF-8 become marks."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def printable_json(text: str) -> str:
+    r"""Escape in JSON what JSON itself allows as it is and a terminal would obey; the values stay the same.
+
+    >>> printable_json('{"a": "\x7f\x9b"}')
+    '{"a": "\\u007f\\u009b"}'
+    """
+    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
+
+
+def _escaped(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    units = sign.encode("utf-16-be", errors="surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def defused(value: Any) -> Any:
+    """Put an apostrophe before text that would be a formula, and replace control characters; leave numbers alone.
+
+    >>> defused("=1+1"), defused("-1.5"), defused(-1.5)
+    ("'=1+1", '-1.5', -1.5)
+    """
+    if not isinstance(value, str):
+        return value
+    return printable(f"'{value}" if is_formula(value) else value)
+
+
+def defused_table(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Defuse each name and text of a table; numbers stay numbers.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"=a": ["@b", "-1.5", "c"], "d": [-1.0, 2.0, 3.0]})
+    >>> defused_table(table).to_csv(index=False).splitlines()
+    ["'=a,d", "'@b,-1.0", '-1.5,2.0', 'c,3.0']
+    """
+    changed = {name: frame[name].map(defused) for name, kind in frame.dtypes.items() if _holds_text(kind)}
+    return frame.assign(**changed).set_axis([defused(name) for name in frame.columns], axis=1)
+
+
+def is_formula(text: str) -> bool:
+    """Tell whether a spreadsheet would take text for a formula; a number with a sign is none.
+
+    >>> is_formula("=1+1"), is_formula("-1.5"), is_formula("-x")
+    (True, False, True)
+    """
+    return text.startswith(FORMULA) and not _is_number(text)
+
+
+def _holds_text(kind: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip()
+
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def format_of(out: Path | None, asked: str | None) -> str:
+    """By what was asked for, else by the file's ending, else CSV."""
+    kinds = sorted(set(FORMATS.values()))
+    if asked is not None and asked not in kinds:
+        raise InvalidInputError(f"--format must be one of {', '.join(kinds)}, got {asked!r}.")
+    if out is None:
+        if asked == "parquet":
+            raise InvalidInputError("Parquet cannot be printed; name a file with --out.")
+        return asked or "csv"
+    known = FORMATS.get(out.suffix.lower())
+    if asked is None and known is None:
+        raise InvalidInputError(f"{out.name} must end in {', '.join(FORMATS)}, or say --format.")
+    return asked or str(known)
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse a folder, and a file that may not be replaced."""
+    if out.is_dir():
+        raise InvalidInputError(f"{out} is a folder; name a file.")
+    if out.exists() and not force:
+        raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
+
+
+@contextmanager
+def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = False) -> "Iterator[Write]":
+    """Give a function that writes a table's rows; the file is whole at the end, or not there.
+
+    Args:
+        out: None is standard output.
+        kind: ``csv``, ``parquet`` or ``jsonl``.
+        force: an existing file may be replaced.
+        raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
+    """
+    with _output(out, force=force) as file, _csv(file, raw=raw) if kind == "csv" else WRITERS[kind](file) as write:
+        yield write
+
+
+def write_rows(frame: "pd.DataFrame", out: Path, *, kind: str, force: bool = False, raw: bool = False) -> None:
+    """A whole table into a file, written whole or not at all.
+
+    Args:
+        kind, force, raw: as for :func:`open_rows`.
+    """
+    with open_rows(out, kind=kind, force=force, raw=raw) as write:
+        write(frame)
+
+
+@contextmanager
+def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
+    """Standard output, or a file beside the wanted one that gets its name once it is whole."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    check_free(out, force)
+    try:
+        remove_abandoned(out.parent, out.name)
+        with written_beside(out) as file:
+            yield file
+            check_free(out, force)  # it may have come into being meanwhile
+    except OSError as error:
+        raise_if_full(error, out, 0)
+        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+
+
+@contextmanager
+def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    first = True
+
+    def write(frame: "pd.DataFrame") -> None:
+        nonlocal first
+        rows = frame if raw else defused_table(frame)
+        rows.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
+        first = False
+
+    try:
+        yield write
+    finally:
+        text.detach()
+
+
+@contextmanager
+def _jsonl(file: BinaryIO) -> Iterator[Write]:
+    def write(frame: "pd.DataFrame") -> None:
+        text = frame.to_json(orient="records", lines=True, force_ascii=False, double_precision=DECIMALS)
+        file.write(printable_json(text).encode("utf-8"))
+
+    yield write
+
+
+@contextmanager
+def _parquet(file: BinaryIO) -> Iterator[Write]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InvalidInputError("Parquet needs pyarrow; install it by `pip install 'equipoise[parquet]'`.") from None
+    writer: Any = None
+
+    def write(frame: "pd.DataFrame") -> None:
+        nonlocal writer
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        if writer is None:
+            writer = pyarrow.parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+WRITERS: "dict[str, Callable[[BinaryIO], AbstractContextManager[Write]]]" = {
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+}
