@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import equipoise.main  # noqa: F401 (offers the known sets)
 from equipoise.data.sources import open_data
 from equipoise.errors import InvalidInputError
 from tests.paper.sets.layouts import orl, write_image

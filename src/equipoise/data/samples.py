@@ -1,5 +1,7 @@
-"""What every reader gives: samples, their labels, and what is known of each, row by row."""
+"""What every reader gives: samples, their labels, what is known of each, and the interface of whatever holds them."""
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -9,6 +11,69 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 Part = Literal["train", "val", "test"]
+Progress = Callable[[int, int], None]  # done, all
+
+
+class SampleRows:
+    """What is asked of samples beyond their values; here as arrays and data frames answer, :func:`rows_of` wraps them.
+
+    Samples that lie in files, such as :class:`~equipoise.data.images.Images`, are a subclass with answers of their own.
+    """
+
+    from_files = False
+    """Whether the rows are files: read by indexing, and known to be what their reader says."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether a row must be read and decoded before it can be used."""
+        return False
+
+    @property
+    def names(self) -> list[str] | None:
+        """The files, from their root; None where the rows are none."""
+        return None
+
+    @property
+    def digests(self) -> NDArray[np.uint8] | None:
+        """A hash of each file's content, (rows, 16), when the files were checked."""
+        return None
+
+    @property
+    def read_as(self) -> dict[str, Any]:
+        """Options of :func:`~equipoise.data.open_data` by which other samples are read alike."""
+        return {}
+
+    def cached(self, *, progress: Progress | None = None) -> Any:  # noqa: ARG002
+        """The rows in memory, if they fit."""
+        return self.values
+
+    def fingerprint(self) -> str | None:
+        """Of the files: changes when one of them does. None where the rows are in memory and can be hashed."""
+        return None
+
+    def add_to(self, key: "hashlib.blake2b") -> None:
+        """Hash the content, the same on every machine."""
+        if not hasattr(self.values, "columns"):
+            key.update(
+                f"{self.values.dtype} {self.values.shape}".encode() + np.ascontiguousarray(self.values).tobytes()
+            )
+            return
+        from pandas.util import hash_pandas_object
+
+        key.update("\0".join(map(str, self.values.columns)).encode())
+        key.update(hash_pandas_object(self.values, index=False).to_numpy().tobytes())
+
+    def preview(self, row: int, side: int) -> NDArray[np.uint8] | None:  # noqa: ARG002
+        """Pixels (channels, height, width) of an image of about that side; None if its file cannot be read."""
+        return np.asarray(self.values[row], dtype=np.uint8)
+
+
+def rows_of(x: Any) -> SampleRows:
+    """Samples of any kind behind their common interface."""
+    return x if isinstance(x, SampleRows) else SampleRows(x)
 
 
 @dataclass(frozen=True)
@@ -56,20 +121,28 @@ class Samples:
         return self.y.ndim == 2
 
     def take(self, rows: ArrayLike) -> "Samples":
-        """The given ``rows``, (n,), in the given order; images on disk stay there."""
+        """Return the given ``rows``, (n,), in the given order; images on disk stay there."""
         chosen = np.asarray(rows, dtype=np.intp)
         return replace(
             self,
-            x=self.x[chosen] if isinstance(self.x, np.ndarray) else self.x.take(chosen),
+            x=self.x.take(chosen, axis=0),
             y=self.y[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             partition=None if self.partition is None else self.partition[chosen],
         )
 
     def part(self, name: Part) -> "Samples":
-        """The part of that ``name`` of the official partition."""
+        """Return the part of that ``name`` of the official partition."""
         if name not in get_args(Part):
             raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {name!r}.")
         if self.partition is None:
             raise InvalidInputError("these samples have no official partition; use equipoise.data.splits.")
         return self.take(np.flatnonzero(self.partition == name))
+
+    def checksum(self) -> str:
+        """Hash the samples, their labels, groups and parts; images on disk by their files."""
+        found = hashlib.blake2b(digest_size=16)
+        rows_of(self.x).add_to(found)
+        for part in (self.y, self.groups, self.partition):
+            found.update(b"\1" if part is None else "\0".join(map(str, part.ravel().tolist())).encode() + b"\2")
+        return found.hexdigest()

@@ -16,6 +16,7 @@ from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.data.images import Images
 from equipoise.data.labels import class_counts, encode_labels, known_labels, plain_array, plain_labels
+from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.fitted_network import Fitted
 from equipoise.estimators.persistence import SavedModel, load_model, save_model
@@ -394,7 +395,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
         """X and y for :meth:`fit`, checked; images stay where they are."""
         y = plain_labels(y)
-        if not isinstance(X, Images):
+        if not rows_of(X).from_files:
             checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
             x, labels = validate_data(self, _table(X), y, allow_nd=self.backbone is not None, **checks)
             return x, labels
@@ -403,9 +404,9 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.n_features_in_ = X.shape[1]  # channels
         return X, labels
 
-    def _rows(self, X: ArrayLike | Images) -> Any:
+    def _rows(self, X: Any) -> Any:
         """X for prediction, checked against what was fitted."""
-        if not isinstance(X, Images):
+        if not rows_of(X).from_files:
             return validate_data(
                 self, _table(X), dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False
             )

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
-from equipoise.data.images import Images
+from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.models import ImageBackbone
 from equipoise.resources import cores
@@ -141,7 +141,7 @@ def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
 
 def _workers(data: ArrayData, processes: int) -> int:
     """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
-    if not isinstance(data.x, Images) or data.x.is_cached:
+    if not rows_of(data.x).on_disk:
         return 0
     return min(MOST_WORKERS, max(1, cores() // processes))
 

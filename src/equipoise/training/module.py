@@ -6,10 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
@@ -136,7 +134,7 @@ class Recipe:
 
     def new_network(
         self,
-        x: NDArray[Any] | Images,
+        x: Any,
         class_counts: Tensor,
         backbone: nn.Module | None,
         weight: Tensor | None = None,
@@ -147,7 +145,7 @@ class Recipe:
         own: nn.Module
         if backbone is not None:
             own = copy.deepcopy(backbone)
-        elif isinstance(x, Images):
+        elif x.ndim > 2:
             raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
         else:
             own = self.table_backbone(Standardize(self.columns).fit(x, None if weight is None else weight.numpy()))

@@ -16,7 +16,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.data.images import Images
+from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, foreign_files, raise_if_full, write_atomically
 from equipoise.training.batches import ArrayData
@@ -220,8 +220,9 @@ def data_identity(data: ArrayData) -> dict[str, Any]:
 
 
 def _samples_checksum(data: ArrayData) -> str:
-    if isinstance(data.x, Images):  # by their files: decoding them all only to know them would take an epoch
-        return data.x.fingerprint() + ("" if data.rows is None else checksum([data.rows]))
+    files = rows_of(data.x).fingerprint()
+    if files is not None:  # decoding them all only to know them would take an epoch
+        return files + ("" if data.rows is None else checksum([data.rows]))
     starts = range(0, len(data), ROWS_AT_ONCE)
     return checksum(data.__getitems__(range(start, min(start + ROWS_AT_ONCE, len(data))))[0] for start in starts)
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from equipoise.app.compare import METHODS, Fit, FitOptions, OutOfTimeError, Predicted, compare
 from equipoise.app.compare.comparison import DEFAULT_METHODS
-from equipoise.app.compare.single_fit import FoldRun, samples_checksum
+from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
@@ -298,14 +298,14 @@ def test_the_checksum_sees_values_labels_groups_and_names():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
     y = np.array([0, 1])
     seen = [
-        samples_checksum(Samples(frame, y)),
-        samples_checksum(Samples(frame, y[::-1])),
-        samples_checksum(Samples(frame, y, groups=np.array(["g", "h"]))),
-        samples_checksum(Samples(frame, y, partition=np.array(["train", "test"]))),
-        samples_checksum(Samples(frame.rename(columns={"a": "c"}), y)),
-        samples_checksum(Samples(frame.assign(a=[1.0, 3.0]), y)),
-        samples_checksum(Samples(np.array([[1.0], [2.0]]), y)),
-        samples_checksum(Samples(np.array([[2.0], [1.0]]), y)),
+        Samples(frame, y).checksum(),
+        Samples(frame, y[::-1]).checksum(),
+        Samples(frame, y, groups=np.array(["g", "h"])).checksum(),
+        Samples(frame, y, partition=np.array(["train", "test"])).checksum(),
+        Samples(frame.rename(columns={"a": "c"}), y).checksum(),
+        Samples(frame.assign(a=[1.0, 3.0]), y).checksum(),
+        Samples(np.array([[1.0], [2.0]]), y).checksum(),
+        Samples(np.array([[2.0], [1.0]]), y).checksum(),
     ]
     assert len(set(seen)) == len(seen)
-    assert samples_checksum(Samples(frame.copy(), y.copy())) == seen[0]
+    assert Samples(frame.copy(), y.copy()).checksum() == seen[0]

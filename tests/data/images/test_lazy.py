@@ -91,7 +91,7 @@ def test_a_part_of_a_part_keeps_its_order_and_its_names(cached, folder):
     assert np.array_equal(part[:], whole()[[2, 6, 2]])
     assert np.array_equal(part[1], whole()[6])
     assert np.array_equal(part.cached()[:], whole()[[2, 6, 2]])
-    assert part.is_cached == cached
+    assert part.on_disk != cached
 
 
 def test_a_cache_is_made_when_it_fits_and_the_files_are_not_read_again(folder):
@@ -99,8 +99,8 @@ def test_a_cache_is_made_when_it_fits_and_the_files_are_not_read_again(folder):
     assert images.cached(images.nbytes - 1) is images
     kept = images.cached(images.nbytes, progress=lambda done, total: steps.append((done, total)))
     assert steps == [(COUNT, COUNT)]
-    assert kept.is_cached
-    assert not images.is_cached
+    assert not kept.on_disk
+    assert images.on_disk
     for path in folder.iterdir():
         path.unlink()
     assert np.array_equal(kept[:], whole())
@@ -249,7 +249,7 @@ def test_the_cache_is_not_pickled(folder):
     images = images_of(folder)
     assert len(pickle.dumps(images.cached())) == len(pickle.dumps(images))
     again = pickle.loads(pickle.dumps(images.cached().take([2, 1])))
-    assert not again.is_cached
+    assert again.on_disk
     assert np.array_equal(again[:], whole()[[2, 1]])
 
 

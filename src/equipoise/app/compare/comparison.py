@@ -18,7 +18,7 @@ from equipoise.app.compare.network import FitOptions
 from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.runner import Progress, run_fits, run_schedule
 from equipoise.app.compare.schedule import Schedule
-from equipoise.app.compare.single_fit import FoldRun, Prepare, samples_checksum
+from equipoise.app.compare.single_fit import FoldRun, Prepare
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
@@ -116,7 +116,7 @@ def compare(
     rounds = seeds * (folds or 1)
     more, left_out = "give more seeds", dict[str, str]()
     settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
-    with ResultStore(out, data={CASE: samples_checksum(samples)}, settings=settings) as store:
+    with ResultStore(out, data={CASE: samples.checksum()}, settings=settings) as store:
         fit = partial(_fit, folds=folds or 1)
         if limit is None:
             reached = Plan(names, rounds)

@@ -1,13 +1,11 @@
 """One fit on a user's own data: split, columns to numbers, train, score."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
@@ -16,7 +14,6 @@ from equipoise.app.compare.network import FitOptions, Predicted
 from equipoise.app.compare.results import Fit
 from equipoise.app.compare.tuning import Tuned, fit_tuned
 from equipoise.app.runs.inputs import RunInput
-from equipoise.data.images import Images
 from equipoise.data.samples import Samples
 from equipoise.data.splits import grouped_folds, official, stratified_folds
 from equipoise.evaluation import Scores, scores
@@ -126,19 +123,3 @@ def summary(found: Scores) -> dict[str, Any]:
             name: value for name, value in plain["calibration"].items() if isinstance(value, int | float)
         }
     return kept
-
-
-def samples_checksum(samples: Samples) -> str:
-    """Of the samples, their labels, groups and parts; images on disk by their files."""
-    found = hashlib.blake2b(digest_size=16)
-    x = samples.x
-    if isinstance(x, pd.DataFrame):
-        found.update("\0".join(map(str, x.columns)).encode())
-        found.update(pd.util.hash_pandas_object(x, index=False).to_numpy().tobytes())
-    elif isinstance(x, Images):
-        found.update(x.content_key().encode())  # the same on another machine
-    else:
-        found.update(f"{x.dtype} {x.shape}".encode() + np.ascontiguousarray(x).tobytes())
-    for part in (samples.y, samples.groups, samples.partition):
-        found.update(b"\1" if part is None else "\0".join(map(str, part.ravel().tolist())).encode() + b"\2")
-    return found.hexdigest()

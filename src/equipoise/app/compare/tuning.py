@@ -78,7 +78,7 @@ def _try_all(
     sizes = options.settings(len(y), seed)
     width = choose_width(len(y)) if options.width is None else options.width
     same = replace(options, batch_size=sizes.batch_size, width=width)
-    x_rows, x_held = (x[part] if isinstance(x, np.ndarray) else x.take(part) for part in (rows, held))
+    x_rows, x_held = (x.take(part, axis=0) for part in (rows, held))
     found: list[float | None] = []
     for knob in METHODS[name].grid:
         try:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from equipoise.app.run_folder import HELD_OUT
 from equipoise.app.runs.trained import RunModel
 from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
-from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores
 from equipoise.storage.files import write_atomically
@@ -119,7 +118,7 @@ def _uncertainty(model: RunModel, inputs: Any, found: HeldOutCalibration) -> NDA
     """Of each part's predictions, by the calibration that makes them; the network runs once more."""
     uncertainty = np.empty(len(inputs), dtype=np.float32)
     for own, calibrated in found.parts:
-        rows = inputs.take(own) if isinstance(inputs, Images) else inputs[own]
+        rows = inputs.take(own, axis=0)
         uncertainty[own] = replace(model, calibrated=calibrated).answer_inputs(rows).uncertainty
     return uncertainty
 

@@ -1,6 +1,5 @@
 """How rows of a table or images become what the classifier takes, and how that is written into a run."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 from equipoise.app.run_folder import MODEL
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.images import Images
+from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.storage.files import write_atomically
 from equipoise.storage.limits import load_tensors, open_tensors
 from equipoise.tensors import not_finite
-
-Progress = Callable[[int, int], None]  # done, all
 
 EXTRACTOR = "extractor.safetensors"
 LARGEST_SIDE = 4096
@@ -76,7 +73,7 @@ class ImagesInput:
 
     def rows(self, x: Any) -> Any:
         """The images themselves, decoded once where memory allows."""
-        return x.cached(progress=self.progress) if isinstance(x, Images) else x
+        return rows_of(x).cached(progress=self.progress)
 
     def save(self, folder: Path) -> dict[str, Any]:  # noqa: ARG002
         """The backbone's weights are in the model."""
@@ -119,7 +116,7 @@ def as_frame(x: Any) -> pd.DataFrame:
 
 def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = None) -> RunInput:
     """What suits the training rows x: a data frame or a matrix, or images."""
-    if isinstance(x, pd.DataFrame) or x.ndim == 2:
+    if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")

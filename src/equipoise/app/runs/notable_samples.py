@@ -18,7 +18,7 @@ from equipoise.app.runs.inputs import TableInput, as_frame
 from equipoise.app.runs.split import Division
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
 from equipoise.data import Samples
-from equipoise.data.images import Images, UnreadableImageError, decode_image
+from equipoise.data.samples import rows_of
 from equipoise.evaluation.label_quality import LabelJudge, class_sizes
 from equipoise.tensors import new_tensor
 from equipoise.training.settings import rows_at_once
@@ -42,11 +42,13 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
     is_table = isinstance(model.input, TableInput) and pictures is None
     show = _table_shower(model, x) if is_table else _picture_shower(x if pictures is None else pictures)
 
+    names = rows_of(x).names
+
     def item(place: int) -> dict[str, Any]:
         row = int(held.rows[place])
         return {
             "row": row,
-            "name": encodable(x.take([place]).names[0]) if isinstance(x, Images) else f"row {row}",
+            "name": f"row {row}" if names is None else encodable(names[place]),
             "true": _named(held.labels[place], model),
             "predicted": _named(held.predicted[place], model),
             "probability": float(sure[place]),
@@ -102,22 +104,10 @@ def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
 
 def _picture_shower(x: Any) -> Callable[[int], dict[str, Any]]:
     def show(place: int) -> dict[str, Any]:
-        found = thumbnail(_pixels(x, place))
+        found = thumbnail(rows_of(x).preview(place, THUMBNAIL))
         return {} if found is None else {"thumbnail": found}
 
     return show
-
-
-def _pixels(x: Any, place: int) -> NDArray[np.uint8] | None:
-    """(channels, height, width); a file is read anew, in the shape that the network saw but finer."""
-    if not isinstance(x, Images):
-        return np.asarray(x[place], dtype=np.uint8)
-    scale = THUMBNAIL / max(x.size)
-    size = (max(1, round(x.size[0] * scale)), max(1, round(x.size[1] * scale)))
-    try:
-        return decode_image(x.paths[place], size=size, channels=x.channels, fit=x.fit)
-    except UnreadableImageError:  # it was there a moment ago; a picture less is no reason to lose the run
-        return None
 
 
 def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str | None:
@@ -176,6 +166,7 @@ def _features(model: RunModel, rows: Any) -> Iterator[Part]:
 
 
 def _names(train: Samples, test: Samples) -> tuple[str, ...] | None:
-    if not isinstance(train.x, Images) or not isinstance(test.x, Images):
+    names, others = rows_of(train.x).names, rows_of(test.x).names
+    if names is None or others is None:
         return None
-    return tuple(encodable(name).replace("\0", "") for name in (*train.x.names, *test.x.names))
+    return tuple(encodable(name).replace("\0", "") for name in (*names, *others))

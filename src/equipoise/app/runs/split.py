@@ -10,7 +10,8 @@ from equipoise.app.output import RunWatcher
 from equipoise.app.runs.inputs import FeaturesInput, RunInput
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data import Samples, open_data
-from equipoise.data.images import Images, duplicate_note
+from equipoise.data.images import duplicate_note
+from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
 from equipoise.errors import InvalidInputError
@@ -67,9 +68,8 @@ def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None =
     samples = _read(options.data, options, told)
     division = _with_own_test(samples, options, told) if options.test is not None else _parts(samples, options, told)
     division = _without_unseen(division, told)
-    train, test = division.train.x, division.test.x
-    if samples.partition is None and isinstance(train, Images) and isinstance(test, Images):
-        doubled = duplicate_note(train, test)
+    if samples.partition is None:
+        doubled = duplicate_note(division.train.x, division.test.x)
         if doubled:
             told.note(doubled)
     return division
@@ -82,10 +82,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
         told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
     train = samples.take(rows)
     asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may have no such column
-    if isinstance(train.x, Images):  # read as the network will take them
-        test = _read(str(options.test), asked, told, size=train.x.size, channels=train.x.channels)
-    else:
-        test = _read(str(options.test), asked, told)
+    test = _read(str(options.test), asked, told, **rows_of(train.x).read_as)
     test = _with_groups(test, options, told)
     if test.partition is not None and "test" in test.partition:
         test = test.part("test")
@@ -125,7 +122,7 @@ def _parts(samples: Samples, options: TrainOptions, told: RunWatcher) -> Divisio
             f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
             "--test."
         )
-    whole = samples if isinstance(samples.x, Images) else None  # a table would stay in memory for nothing
+    whole = samples if rows_of(samples.x).from_files else None  # a table would stay in memory for nothing
     return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
 

@@ -18,7 +18,8 @@ import PIL
 from numpy.typing import NDArray
 
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
-from equipoise.data.images.lazy import FileTable, Images, Progress
+from equipoise.data.images.lazy import FileTable
+from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.resources import cores
 from equipoise.storage.files import cache_folder, write_atomically
@@ -205,19 +206,18 @@ def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | Non
     return f"{len(bad)} of {total} {what}; left out: {', '.join(bad[:3])}{', …' if len(bad) > 3 else ''}."
 
 
-def duplicate_note(train: Images, test: Images) -> str | None:
-    """A sentence when files with the same content lie on both sides of a split; None when none do, or when the files
-    were not checked."""
-    if train.digests is None or test.digests is None:
+def duplicate_note(train: Any, test: Any) -> str | None:
+    """Name the files that lie on both sides of a split; None when none do, or when these are no files or unchecked."""
+    ours, theirs, names = rows_of(train).digests, rows_of(test).digests, rows_of(test).names
+    if ours is None or theirs is None or names is None:
         return None
-    known = {digest.tobytes() for digest in train.digests}
-    same = [row for row, digest in enumerate(test.digests) if digest.tobytes() in known]
+    known = {digest.tobytes() for digest in ours}
+    same = [names[row] for row, digest in enumerate(theirs) if digest.tobytes() in known]
     if not same:
         return None
-    names = test.take(same).names
     return (
         f"{len(same)} of the {len(test)} test images {'has' if len(same) == 1 else 'have'} the content of a training "
-        f"image ({listed(names)}): scores will be too good."
+        f"image ({listed(same)}): scores will be too good."
     )
 
 

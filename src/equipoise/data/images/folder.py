@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from equipoise.data.images.check import Verified, contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.label_table import label_table
-from equipoise.data.images.lazy import FileTable, Images, Progress
+from equipoise.data.images.lazy import FileTable, Images
 from equipoise.data.images.scan import SUFFIXES, Labelled, Scan, class_folders, scan
-from equipoise.data.samples import Samples
+from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack
 

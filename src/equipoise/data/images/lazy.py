@@ -5,7 +5,7 @@ import functools
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError, decode_image
+from equipoise.data.samples import Progress, SampleRows
 from equipoise.errors import InvalidInputError
 from equipoise.resources import cores, free_memory
 
@@ -95,33 +96,13 @@ class FileTable:
         return key
 
 
-class Paths(Sequence[Path]):
-    """The files of some rows of a table; each path is made when it is asked for."""
-
-    def __init__(self, table: FileTable, rows: NDArray[np.intp]) -> None:
-        self._table, self._rows = table, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        if isinstance(index, slice):
-            return Paths(self._table, self._rows[index])
-        return Path(self._table.path(int(self._rows[index])))
-
-    def __iter__(self) -> Iterator[Path]:
-        return (Path(self._table.path(int(row))) for row in self._rows)
-
-
-Progress = Callable[[int, int], None]  # done, all
-
 SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
 ROWS_AT_ONCE = 256
 MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
 LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
 
 
-class Images:
+class Images(SampleRows):
     """Image files as an array (images, channels, height, width) of uint8, read by indexing.
 
     ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk.
@@ -133,6 +114,8 @@ class Images:
         channels: 1 (grey) or 3 (RGB).
         fit: how an image gets its size, as in :func:`~equipoise.data.images.decode_image`.
     """
+
+    from_files = True
 
     def __init__(
         self,
@@ -181,9 +164,9 @@ class Images:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def paths(self) -> Paths:
+    def paths(self) -> list[Path]:
         """The files, in order."""
-        return Paths(self.table, self._rows)
+        return [Path(self.table.path(int(row))) for row in self._rows]
 
     @property
     def names(self) -> list[str]:
@@ -196,14 +179,19 @@ class Images:
         return None if self.table.digests is None else self.table.digests[self._rows]
 
     @property
-    def is_cached(self) -> bool:
-        return self._decoded is not None
+    def read_as(self) -> dict[str, Any]:
+        return {"size": self.size, "channels": self.channels}
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the images are not decoded yet."""
+        return self._decoded is None
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        where = "in memory" if self.is_cached else "on disk"
+        where = "on disk" if self.on_disk else "in memory"
         return f"Images({self.shape[0]} × {self.channels} × {self.size[0]} × {self.size[1]}, {where})"
 
     def __getitem__(self, rows: Any) -> Pixels:
@@ -226,8 +214,8 @@ class Images:
         whole = self._decode(self._rows)
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
-    def take(self, rows: ArrayLike) -> "Images":
-        """The given rows, in the given order; nothing is decoded."""
+    def take(self, rows: ArrayLike, axis: int = 0) -> "Images":  # noqa: ARG002
+        """Return the given rows, in the given order; nothing is decoded. The axis is that of numpy's take: always 0."""
         part = self._copy()
         part._rows = self._rows[np.asarray(rows, dtype=np.intp)]
         return part
@@ -245,6 +233,19 @@ class Images:
         their content when they were checked, else their sizes; and by the way they are decoded."""
         return self._decoded_as(self.table.content_key(self._rows))
 
+    def add_to(self, key: "hashlib.blake2b") -> None:
+        key.update(self.content_key().encode())
+
+    def preview(self, row: int, side: int) -> Pixels | None:
+        """Pixels of a file in the shape that a network sees, but finer; None where it is gone by now."""
+        scale = side / max(self.size)
+        size = max(1, round(self.size[0] * scale)), max(1, round(self.size[1] * scale))
+        try:
+            path = self.table.path(int(self._rows[row]))
+            return decode_image(path, size=size, channels=self.channels, fit=self.fit)
+        except UnreadableImageError:
+            return None
+
     def _decoded_as(self, key: "hashlib.blake2b") -> str:
         key.update(f"{self.size} {self.channels} {self.fit}".encode())
         return key.hexdigest()
@@ -253,7 +254,7 @@ class Images:
         """These images decoded into memory, if they fit into ``limit_bytes`` (a quarter of the free memory); else
         these images, on disk as they were."""
         limit = free_memory() // SHARE_OF_MEMORY if limit_bytes is None else limit_bytes
-        if self.is_cached or self.nbytes > limit:
+        if not self.on_disk or self.nbytes > limit:
             return self
         decoded = np.empty(self.shape, dtype=np.uint8)
         for start in range(0, len(self), ROWS_AT_ONCE):

@@ -10,7 +10,6 @@ import numpy as np
 from torch import nn
 
 from equipoise.app.compare import FitOptions
-from equipoise.app.compare.single_fit import samples_checksum
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
@@ -150,11 +149,11 @@ def _features(name: str, data: Path | None, smoke: bool, progress: Progress | No
     size = " × ".join(map(str, images.x.shape[2:]))
     what = f"{features.shape[1]:,} features of {size} pixels by a frozen VGG16"
     what += f" (the paper has {paper_has})" if paper_has else ""
-    return Material(replace(images, x=features), f"{samples_checksum(images)} {known}", what, features=True)
+    return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
 
 
 def _as_it_is(samples: Samples, what: str) -> Material:
-    return Material(samples, samples_checksum(samples), what)
+    return Material(samples, samples.checksum(), what)
 
 
 def _weights(data: Path | None) -> Path:
