@@ -3,8 +3,9 @@
 import errno
 import os
 import sys
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,13 +23,14 @@ from equipoise.app.cli.predict import predict
 from equipoise.app.cli.printing import shown
 from equipoise.app.cli.report import report
 from equipoise.app.cli.train import train
-from equipoise.data.sources import NAMED_SETS
 from equipoise.errors import EquipoiseError
 from equipoise.paper.cli.faces import faces
 from equipoise.paper.cli.fetch import fetch
 from equipoise.paper.cli.reproduce import reproduce
 from equipoise.paper.cli.verify import verify
-from equipoise.paper.sets import DATASETS, find_set
+
+if TYPE_CHECKING:
+    from equipoise.data.samples import Samples
 
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
 """What torch says, here and in a worker of a loader; it has no class for it."""
@@ -73,6 +75,9 @@ def options(
     ] = False,
 ) -> None:
     """Options of every command."""
+    from equipoise.data.sources import NAMED_SETS  # numpy, which --help does not wait for
+
+    NAMED_SETS.offer(_paper_sets)
 
 
 for command in (demo, train, evaluate, predict, inspect, report, export, compare, reproduce, verify):
@@ -80,7 +85,12 @@ for command in (demo, train, evaluate, predict, inspect, report, export, compare
 data.command()(fetch)
 app.add_typer(data, name="data")
 app.add_typer(faces, name="faces")
-NAMED_SETS.offer(DATASETS, find_set)
+
+
+def _paper_sets() -> tuple[Collection[str], Callable[..., "Samples"]]:
+    from equipoise.paper.sets import DATASETS, find_set  # the readers of images cost half a second
+
+    return DATASETS, find_set
 
 
 def main() -> None:

@@ -23,23 +23,26 @@ class NamedSets:
     """
 
     def __init__(self) -> None:
-        self._names: Collection[str] = ()
-        self._find: Callable[..., Samples] | None = None
+        self._offered: Callable[[], tuple[Collection[str], Callable[..., Samples]]] | None = None
 
-    def offer(self, names: Collection[str], find: Callable[..., Samples]) -> None:
-        """Make every name of ``names`` known, now and later; ``find(name, size=, check=, progress=)`` opens one."""
-        self._names, self._find = names, find
+    def offer(self, load: Callable[[], tuple[Collection[str], Callable[..., Samples]]]) -> None:
+        """Make sets known: ``load`` gives their names, and what opens one as ``find(name, size=, check=, progress=)``.
+
+        It is called when a name is looked up, so that its imports cost nothing before.
+        """
+        self._offered = load
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in list(self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(() if self._offered is None else self._offered()[0])
 
     def open(self, name: str, **options: Any) -> Samples:
         """Read the set of that name."""
-        assert self._find is not None
-        return self._find(name, **options)
+        if self._offered is None:
+            raise InvalidInputError(f"there is no data set {name!r}; give a file or a folder.")
+        return self._offered()[1](name, **options)
 
 
 NAMED_SETS = NamedSets()

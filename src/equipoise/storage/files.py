@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from equipoise.errors import EquipoiseError, InvalidInputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DAMAGE = (
     ArithmeticError,
@@ -227,9 +227,11 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
         raise InvalidInputError(f"{where} is damaged, or its parts contradict each other; {remedy}.") from error
 
 
-def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, "NDArray[Any]"]:
     """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded, by
     ``most_bytes`` or by what a file of this size holds if nothing in it was made to be small."""
+    import numpy as np  # a tenth of a second, which no command waits for before it has looked at its arguments
+
     try:
         check_plain(path)
         most_bytes = max(most_bytes, MOST_PACKED * path.stat().st_size)
