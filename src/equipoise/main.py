@@ -67,10 +67,10 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - typer calls it back
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
-    debug: Annotated[
+    debug: Annotated[  # noqa: ARG001 - main() takes it out of the arguments
         bool, typer.Option("--debug", help="Show where in the program an error comes from; after any command.")
     ] = False,
 ) -> None:
