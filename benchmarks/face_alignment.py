@@ -26,8 +26,8 @@ import equipoise
 from equipoise.data.images.decode import GREY_MODES, decode_image, header, read_bytes
 from equipoise.data.images.scan import scan
 from equipoise.paper.faces import MTCNN, align_folder, find_faces, load_mtcnn
-from equipoise.paper.faces.aligned_files import Job, Options, align_files
-from equipoise.paper.faces.alignment_log import COLUMNS, RECORD
+from equipoise.paper.faces.aligned_files import AlignmentOptions, Job, align_files
+from equipoise.paper.faces.alignment_log import COLUMNS, LOG
 from equipoise.paper.sets.lfw import FACE
 from equipoise.storage.archives import unpack
 
@@ -54,7 +54,7 @@ def images_of(archive: Path) -> tuple[Path, list[str]]:
 
 def rows(folder: Path) -> list[dict[str, str]]:
     """The record of an alignment."""
-    with (folder / RECORD).open(encoding="utf-8", newline="") as file:
+    with (folder / LOG).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -139,7 +139,7 @@ def batched(root: Path, names: list[str], networks: MTCNN) -> dict[str, Any]:
 def speed(root: Path, names: list[str], networks: MTCNN, folder: Path) -> dict[str, Any]:
     """Processor seconds of one thread, decoding and the whole in turns, so that a busy machine slows both."""
     jobs = [Job(name, str(root / name), str(folder / f"{place}.jpg")) for place, name in enumerate(names)]
-    options = Options(min_face=0.1, choose="centre", side=112)
+    options = AlignmentOptions(min_face=0.1, choose="centre", side=112)
     decoding, whole = [], []
     for _ in range(ROUNDS):
         start = time.process_time()

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.app.cli.printing import print_json
 from equipoise.app.output import defused_table, printable_json, write_rows
-from equipoise.paper.faces.alignment_log import ALIGNED, NONE, UNREADABLE, Outcome, Record
+from equipoise.paper.faces.alignment_log import ALIGNED, NONE, UNREADABLE, AlignmentLog, Outcome
 
 NAMES = ["=1+1", "+cmd", "-x", "@SUM(A1)", "\ttab", "\rreturn", "plain", "-1.5", "+2", "a\x1b[31mred", "[red]"]
 
@@ -59,8 +59,8 @@ def test_records_of_faces_are_defused_and_still_known(tmp_path):
         Outcome("a\x1b[31m/2.png", UNREADABLE, note="\x9b1m"),
         Outcome("-3/3.png", ALIGNED),
     ]
-    Record(tmp_path).add(made)
-    record = Record(tmp_path)
+    AlignmentLog(tmp_path).add(made)
+    record = AlignmentLog(tmp_path)
     assert list(record.known) == [one.image for one in made]
     cells = [line.split(",") for line in (tmp_path / "alignment.csv").read_text().splitlines()]
     assert [row[0] for row in cells[1:]] == ["./=cmd()/1.png", "a\x1b[31m/2.png", "./-3/3.png"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.paper.faces.aligned_files import remove_parts
+from equipoise.paper.faces.aligned_folder import remove_parts
 from equipoise.storage import archives as unpacking
 from equipoise.storage.archives import unpack
 from tests.app.runs.made import digits_frame

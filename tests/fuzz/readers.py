@@ -27,11 +27,10 @@ from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine
 from equipoise.data.splits import Split, load_split, save_split
 from equipoise.data.tables import iterate_table, read_table
-from equipoise.paper.faces.bin_file import read_bin_pairs
-from equipoise.paper.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs
+from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
 from equipoise.paper.sets.celeba import read_attributes, read_partition
-from equipoise.paper.sets.cifar_batches import read_binary_batch, read_python_batch
-from equipoise.paper.sets.idx import read_idx
+from equipoise.paper.sets.cifar10 import read_binary_batch, read_python_batch
+from equipoise.paper.sets.mnist import read_idx
 from equipoise.storage.archives import unpack
 from equipoise.training.checkpoints import Checkpoints
 from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, encoded, write_faces

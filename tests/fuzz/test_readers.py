@@ -250,7 +250,7 @@ FOUND = {
     "more digits than Python reads": ("lfw pairs", b"1" * 5000 + b" 2\nAnn 1 2\n", "begin with the number of folds"),
     "as many images": ("celeba attributes", b"1" * 5000 + b"\na b\n", "must start with the number of images"),
     "a name in two lines": ("delimited table", b'"a\nb",c\n1,2\n3,4\n', "one of: a b, c"),
-    "a class in two lines": ("cifar python batch", b"\x80\x02cn\rpy\nx\n.", r"names n py\.x, which no batch"),
+    "a class in two lines": ("cifar python batch", b"\x80\x02cn\rpy\nx\n.", r"names 'n py\.x', which plain data"),
     "notes of pandas": ("parquet", odd_parquet(), "is no Parquet file or is damaged"),
 }
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.paper.faces.boxes import corrected, overlaps_removed, squared
+from equipoise.paper.faces.detection import corrected, overlaps_removed, squared
 
 
 def slow_suppression(boxes, scores, most, against):

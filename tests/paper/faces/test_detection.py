@@ -7,10 +7,20 @@ from PIL import Image
 
 from equipoise.errors import InvalidInputError
 from equipoise.paper.faces import find_faces, load_mtcnn
-from equipoise.paper.faces.boxes import squared
-from equipoise.paper.faces.detection import FACTOR, Faces, _cells, _proposals, _refined, _with_landmarks, detect, scales
-from equipoise.paper.faces.search import _shrunk, _view
-from equipoise.paper.faces.windows import AreaTable
+from equipoise.paper.faces.detection import (
+    FACTOR,
+    AreaTable,
+    Faces,
+    _cells,
+    _proposals,
+    _refined,
+    _shrunk,
+    _view,
+    _with_landmarks,
+    detect,
+    scales,
+    squared,
+)
 from tests.paper.faces.made import LANDMARKS, made_mtcnn, orl, published, squares
 
 

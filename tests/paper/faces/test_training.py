@@ -12,7 +12,7 @@ from PIL import Image
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import image_backbone
-from equipoise.paper.faces.verify import PairOptions, verify_run
+from equipoise.paper.faces.run_verification import PairOptions, verify_run
 from equipoise.training import Network
 from tests.training.processes import ENVIRONMENT, ROOT
 

@@ -14,10 +14,19 @@ from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
-from equipoise.paper.faces.embed import Embedding, embedding, face_features
 from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
+from equipoise.paper.faces.run_verification import (
+    Embedding,
+    PairOptions,
+    embedding,
+    face_features,
+    guessed_protocol,
+    read_pairs,
+    roc_file,
+    verify_run,
+    write_roc,
+)
 from equipoise.paper.faces.verification import cosines, roc, verification
-from equipoise.paper.faces.verify import PairOptions, guessed_protocol, read_pairs, roc_file, verify_run, write_roc
 from equipoise.training import Network
 from tests.app.runs import made
 from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, write_faces, write_list
@@ -83,7 +92,7 @@ def test_videos_are_averaged_over_their_frames_whatever_the_batch(pixel_model, t
     expected = np.stack([images[pairs.face == face].mean(0) for face in range(3)])
     told = []
     whole = face_features(pixel_model, pairs, flip=False)
-    monkeypatch.setattr("equipoise.paper.faces.embed.MOST_AT_ONCE", 4)
+    monkeypatch.setattr("equipoise.paper.faces.run_verification.MOST_AT_ONCE", 4)
     parts = face_features(pixel_model, pairs, flip=False, progress=lambda done, total: told.append((done, total)))
     np.testing.assert_allclose(whole, expected, atol=1e-6)
     np.testing.assert_allclose(parts, expected, atol=1e-6)

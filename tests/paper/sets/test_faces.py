@@ -31,7 +31,7 @@ def test_vggface2_needs_neither_the_list_nor_both_parts(tmp_path):
     assert samples.y.tolist() == ["n000001"]
     assert samples.notes == ()
     (tmp_path / "test" / "n000001" / "0001_01.jpg").unlink()
-    with pytest.raises(InvalidInputError, match="has the folders of VGGFace2, but no image is in them"):
+    with pytest.raises(InvalidInputError, match="has the folders of the set, but no image is in them"):
         read_vggface2(tmp_path)
 
 
@@ -121,5 +121,5 @@ def test_orl_divided_by_person_is_put_together(tmp_path):
     assert read_orl(tmp_path).y.tolist() == ["s1"] * 3 + ["s2"] * 3 + ["s10"] * 3
     for path in tmp_path.rglob("*.pgm"):
         path.unlink()
-    with pytest.raises(InvalidInputError, match="has the folders of ORL, but no image is in them"):
+    with pytest.raises(InvalidInputError, match="has the folders of the set, but no image is in them"):
         read_orl(tmp_path)

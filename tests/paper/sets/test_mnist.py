@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.idx import read_idx
-from equipoise.paper.sets.mnist import FASHION_NAMES, read_fashion_mnist, read_mnist
+from equipoise.paper.sets.mnist import FASHION_NAMES, read_fashion_mnist, read_idx, read_mnist
 from tests.paper.sets.layouts import idx, mnist
 
 

@@ -24,7 +24,7 @@ def fetch(
     Example:
         equipoise data fetch mnist --out data/mnist
     """
-    from equipoise.paper.sets.fetch import fetch as fetch_set
+    from equipoise.paper.sets.download import fetch as fetch_set
 
     folder = out if out is not None else Path(os.environ.get("EQUIPOISE_DATA") or "data") / name
     with ConsoleWatcher(quiet=quiet) as watcher:

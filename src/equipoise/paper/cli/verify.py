@@ -13,7 +13,7 @@ from equipoise.app.cli.printing import ConsoleWatcher, print_json, shown
 from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from equipoise.paper.faces.verify import Verified
+    from equipoise.paper.faces.run_verification import VerifiedRun
 
 
 class Protocol(str, Enum):
@@ -75,7 +75,7 @@ def verify(
     finished_record(run)
     _check_paths(pairs, images, made=protocol is Protocol.folder)
     from equipoise.app.runs.trained import RunModel
-    from equipoise.paper.faces.verify import PairOptions, roc_file, verify_run, write_roc  # torch
+    from equipoise.paper.faces.run_verification import PairOptions, roc_file, verify_run, write_roc  # torch
 
     if roc is not None:
         roc_file(roc, force=force)
@@ -114,7 +114,7 @@ def _check_paths(pairs: Path, images: Path | None, *, made: bool) -> None:
         raise InvalidInputError(f"there is no folder or archive {str(images)!r}; check --images.")
 
 
-def _print(verified: "Verified") -> None:
+def _print(verified: "VerifiedRun") -> None:
     from equipoise.paper.faces.verification import FALSE_ACCEPTS
 
     found, console = verified.found, Console()

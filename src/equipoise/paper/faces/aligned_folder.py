@@ -3,35 +3,28 @@
 import hashlib
 import multiprocessing
 import os
+import re
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
-from equipoise.paper.faces.aligned_files import Job, Options, align_files, remove_parts, start_worker, target_name, work
+from equipoise.paper.faces import alignment_log as log_file
+from equipoise.paper.faces.aligned_files import AlignmentOptions, Job, align_files, target_name
 from equipoise.paper.faces.alignment import SIDE, Choice
-from equipoise.paper.faces.alignment_log import (
-    ALIGNED,
-    NONE,
-    RECORD,
-    SEVERAL,
-    UNREADABLE,
-    Known,
-    Outcome,
-    Record,
-    check_empty_or_ours,
-    claim,
-    held,
-)
-from equipoise.paper.faces.folder_checks import check_folders, check_names, check_options
+from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentLog, LoggedImage, Outcome
+from equipoise.paper.faces.detection import MIN_FACE
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
-from equipoise.paper.faces.search import MIN_FACE
 from equipoise.storage.archives import is_archive, unpack
 
 Progress = Callable[[int, int], None]
@@ -63,10 +56,10 @@ class Alignment:
     done: int
     seconds: float
     to_check: Path
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return vars(self) | {"folder": str(self.folder), "to_check": str(self.to_check)}
 
 
@@ -100,45 +93,77 @@ def align_folder(
         progress: called with the images done so far and all of them.
     """
     started = time.monotonic()
-    options = Options(min_face, choose, side)
-    check_options(options, workers)
+    options = AlignmentOptions(min_face, choose, side)
+    if workers < 1:
+        raise InvalidInputError(f"workers must be 1 or more; got {workers}.")
     place = weights_folder(weights)
     networks = load_mtcnn(place)  # here as well when workers use them: bad files are told of before anything is written
-    root = unpack(source) if is_archive(source) and Path(source).is_file() else Path(source)
-    out = Path(target)
-    check_folders(root, out, source)
+    root, out = unpack(source) if is_archive(source) and Path(source).is_file() else Path(source), Path(target)
+    _check_folders(root, out, source)
     found = scan(root)
     if not found.images:
         raise InvalidInputError(
             f"there is no image in {str(source)!r}; expected files that end in one of {', '.join(sorted(SUFFIXES))}."
         )
-    check_names(found.folders, found.images)
-    check_empty_or_ours(out)
-    with held(out):
-        claim(out, _settings(options, place))
+    _check_names(found.folders, "folder")
+    _check_names(found.images, "file")
+    log_file.check_empty_or_ours(out)
+    with log_file.held(out):
+        log_file.claim(out, {"format": FORMAT, **vars(options), "weights": _checksum(place)})
         remove_parts(out)
-        record = Record(out)
+        log = AlignmentLog(out)
         jobs = [
             Job(name, os.path.join(root, name), os.path.join(out, target_name(name)))
             for name in found.images
-            if not _is_done(record.known.get(name), root / name, out / target_name(name))
+            if not _is_done(log.known.get(name), root / name, out / target_name(name))
         ]
-        before = len(found.images) - len(jobs)
         parts = _in_parts(jobs, networks, options, place, workers if len(jobs) >= FEW_FILES else 1)
         with closing(parts):  # ends the workers, whatever happens
-            _run(parts, record, _from(before, len(found.images), progress))
-        to_check = record.finish()
-    return _summary(found.images, record, found.notes(), out, to_check, len(jobs), time.monotonic() - started)
+            _record(parts, log, len(found.images) - len(jobs), len(found.images), progress)
+        to_check = log.finish()
+    return _summary(found.images, log, found.notes(), to_check, len(jobs), time.monotonic() - started)
 
 
-def _settings(options: Options, weights: Path) -> dict[str, object]:
-    digest = hashlib.blake2b(digest_size=8)
-    for name in FILES:
-        digest.update((weights / name).read_bytes())
-    return {"format": FORMAT, **vars(options), "weights": digest.hexdigest()}
+def _check_folders(root: Path, out: Path, source: str | os.PathLike[str]) -> None:
+    """Neither folder may lie in the other: faces would be aligned again, or originals overwritten."""
+    if not root.is_dir():
+        raise InvalidInputError(f"{str(source)!r} is no folder or archive; give the folder that holds the images.")
+    one, other = root.resolve(), out.resolve()
+    if one == other:
+        raise InvalidInputError(f"{str(out)!r} holds the images themselves; give another folder for the aligned faces.")
+    if one in other.parents:
+        raise InvalidInputError(
+            f"{str(out)!r} lies inside {str(source)!r}, where its faces would be taken for further images; give a "
+            "folder outside."
+        )
+    if other in one.parents:
+        raise InvalidInputError(f"{str(source)!r} lies inside {str(out)!r}; give a folder of its own for the faces.")
 
 
-def _is_done(known: Known | None, source: Path, target: Path) -> bool:
+def _check_names(names: list[str], what: str) -> None:
+    """Each face needs a name of its own, also where a system does not tell capital letters from small ones."""
+    first: dict[str, str] = {}
+    for name in names:
+        earlier = first.setdefault((target_name(name) if what == "file" else name).casefold(), name)
+        if earlier != name:
+            raise InvalidInputError(
+                f"{earlier!r} and {name!r} would be one {what} where capital letters do not count or GIF becomes "
+                "PNG; rename or merge them."
+            )
+
+
+def _checksum(weights: Path) -> str:
+    return hashlib.blake2b(b"".join((weights / name).read_bytes() for name in FILES), digest_size=8).hexdigest()
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what workers that were killed have left; nobody else may be writing there."""
+    for part in folder.rglob(".*.part"):
+        if re.fullmatch(r"\.\d+\.part", part.name):
+            part.unlink(missing_ok=True)
+
+
+def _is_done(known: LoggedImage | None, source: Path, target: Path) -> bool:
     """Whether an earlier run has done with the image as it is now; an unreadable one may have been mended."""
     if known is None or known.status == UNREADABLE:
         return False
@@ -150,30 +175,22 @@ def _is_done(known: Known | None, source: Path, target: Path) -> bool:
     return (known.size, known.modified, known.written) == (status.st_size, status.st_mtime_ns, written)
 
 
-def _from(start: int, total: int, progress: Progress | None) -> Callable[[int], None]:
-    """Progress of this run as that of the whole folder."""
-
-    def tell(done: int) -> None:
-        if progress:
-            progress(start + done, total)
-
-    return tell
-
-
-def _run(parts: Iterator[list[Outcome]], record: Record, tell: Callable[[int], None]) -> None:
-    done = 0
-    tell(done)
+def _record(
+    parts: Iterator[list[Outcome]], log: AlignmentLog, done: int, total: int, progress: Progress | None
+) -> None:
+    tell = progress or (lambda *_: None)
+    tell(done, total)
     try:
         for outcomes in parts:
-            record.add(outcomes)
+            log.add(outcomes)
             done += len(outcomes)
-            tell(done)
+            tell(done, total)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; the faces in {record.folder} are kept: run it again to go on.") from None
+        raise KeyboardInterrupt(f"stopped; the faces in {log.folder} are kept: run it again to go on.") from None
 
 
 def _in_parts(
-    jobs: list[Job], networks: MTCNN, options: Options, weights: Path, workers: int
+    jobs: list[Job], networks: MTCNN, options: AlignmentOptions, weights: Path, workers: int
 ) -> Generator[list[Outcome], None, None]:
     """Outcomes in the order of the jobs, with a few parts under way at a time: memory does not grow with them."""
     parts = (jobs[start : start + FILES_AT_ONCE] for start in range(0, len(jobs), FILES_AT_ONCE))
@@ -181,11 +198,11 @@ def _in_parts(
         yield from (align_files(part, networks, options) for part in parts)
         return
     fresh = multiprocessing.get_context("spawn")  # a fork beside torch's threads may hang
-    executor = ProcessPoolExecutor(workers, mp_context=fresh, initializer=start_worker, initargs=(str(weights),))
+    executor = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_start_worker, initargs=(str(weights),))
     waiting = deque[Future[list[Outcome]]]()
     try:
         for part in parts:
-            waiting.append(executor.submit(work, part, options))
+            waiting.append(executor.submit(_work, part, options))
             if len(waiting) >= 4 * workers:
                 yield waiting[0].result()
                 waiting.popleft()
@@ -205,21 +222,43 @@ def _in_parts(
         executor.shutdown(cancel_futures=True)
 
 
+_networks: list[MTCNN] = []  # of this process
+
+
+def _start_worker(weights: str) -> None:
+    """Prepare a process of its own: one thread, networks loaded once, Ctrl-C left to the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    _networks.append(load_mtcnn(weights))
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for its next part for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(jobs: list[Job], options: AlignmentOptions) -> list[Outcome]:
+    return align_files(jobs, _networks[0], options)
+
+
 def _summary(
-    images: list[str], record: Record, notes: list[str], out: Path, to_check: Path, done: int, seconds: float
+    images: list[str], log: AlignmentLog, notes: list[str], to_check: Path, done: int, seconds: float
 ) -> Alignment:
     """Counts over the folder as it is now."""
-    statuses = [record.known[name].status for name in images]
-    unreadable = [name for name in images if record.known[name].status == UNREADABLE]
+    statuses = [log.known[name].status for name in images]
+    unreadable = [name for name in images if log.known[name].status == UNREADABLE]
     if unreadable:
-        first = record.known[unreadable[0]].note
-        notes = [*notes, f"{listed(unreadable)} cannot be read ({first}); see {to_check}."]
-    gone = len(record.known) - len(images)
+        notes = [*notes, f"{listed(unreadable)} cannot be read ({log.known[unreadable[0]].note}); see {to_check}."]
+    gone = len(log.known) - len(images)
     if gone > 0:
-        notes = [*notes, f"{gone:,} images of {RECORD} are no longer there; their faces were kept."]
+        notes = [*notes, f"{gone:,} images of {log_file.LOG} are no longer there; their faces were kept."]
     several = statuses.count(SEVERAL)
     return Alignment(
-        folder=out,
+        folder=log.folder,
         images=len(images),
         aligned=statuses.count(ALIGNED) + several,
         several=several,

@@ -15,7 +15,7 @@ from equipoise.app.output import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import raise_if_full, write_atomically
 
-SETTINGS, RECORD, LIST, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
+SETTINGS, LOG, TO_CHECK, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
 ALIGNED, SEVERAL, NONE, UNREADABLE = "aligned", "several", "no face", "unreadable"
 STATUSES = (ALIGNED, SEVERAL, NONE, UNREADABLE)
 POINTS = ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth")
@@ -26,32 +26,31 @@ COLUMNS = (
 )
 ENCODING, ESCAPE = "utf-8", "surrogateescape"  # a name may be any bytes
 WHOLE = re.compile(r"-?\d{1,20}")
-TO_CHECK = ("image", "status", "faces", "note")
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One image: how it ended, and the place of the face that was taken.
 
-    place: box and landmarks, 14 numbers in pixels of the image; none without a face.
     size, modified: of the image's file, by which a changed one is known.
     written: size of the face's file, by which one is known that a failing machine did not save.
+    place: box and landmarks, 14 numbers in pixels of the image; none without a face.
     """
 
     image: str
     status: str
+    size: int = 0
+    modified: int = 0
+    written: int = 0
     faces: int = 0
     attempt: int = 0
     probability: float | None = None
     residual: float | None = None
     place: tuple[float, ...] = ()
     note: str = ""
-    size: int = 0
-    modified: int = 0
-    written: int = 0
 
     def cells(self) -> list[str]:
-        """As a row of the CSV."""
+        """Return the row of the CSV."""
         numbers = [f"{number:.2f}" for number in self.place] or [""] * 14
         sure = "" if self.probability is None else f"{self.probability:.4f}"
         off = "" if self.residual is None else f"{self.residual:.2f}"
@@ -61,7 +60,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LoggedImage:
     """What is recorded of an image, and in which row."""
 
     status: str
@@ -73,17 +72,17 @@ class Known:
     row: int
 
 
-class Record:
-    """The record in a folder, open for more rows; use it within :func:`held`."""
+class AlignmentLog:
+    """The log in a folder, open for more rows; use it within :func:`held`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.path = folder, folder / RECORD
-        self.known: dict[str, Known] = {}
+        self.folder, self.path = folder, folder / LOG
+        self.known: dict[str, LoggedImage] = {}
         self._replaced = False
         self._read()
 
     def add(self, outcomes: Iterable[Outcome]) -> None:
-        """Further rows, on disk when this returns."""
+        """Add rows, which are on disk when this returns."""
         new = list(outcomes)
         content = _table(outcome.cells() for outcome in new)
         try:
@@ -106,14 +105,14 @@ class Record:
             for image, one in sorted(self.known.items())
             if one.status != ALIGNED
         ]
-        path = self.folder / LIST
-        write_atomically(path, _table([list(TO_CHECK), *rows]))
+        path = self.folder / TO_CHECK
+        write_atomically(path, _table([["image", "status", "faces", "note"], *rows]))
         return path
 
     def _read(self) -> None:
         """Take over the sound rows; where one is torn or was replaced by a later one, the file is written anew.
 
-        Row by row, for a record may have millions.
+        Row by row, for a log may have millions.
         """
         self.known = {}
         rows = 0
@@ -167,10 +166,10 @@ def _ends_with_line(path: Path) -> bool:
         return False
 
 
-def _known(cells: list[str], row: int) -> Known:
+def _known(cells: list[str], row: int) -> LoggedImage:
     named = dict(zip(COLUMNS, cells, strict=True))
     size, modified, written = (int(named[name]) for name in ("bytes", "modified", "written"))
-    return Known(sys.intern(named["status"]), named["faces"], named["note"], size, modified, written, row)
+    return LoggedImage(sys.intern(named["status"]), named["faces"], named["note"], size, modified, written, row)
 
 
 def _table(rows: Iterable[list[str]]) -> bytes:

@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from equipoise.paper.faces.boxes import corrected, overlaps_removed, squared
+from equipoise.errors import InvalidInputError
 from equipoise.paper.faces.mtcnn import MTCNN, ONet, RNet, prepared
-from equipoise.paper.faces.windows import AreaTable
 
 Floats = NDArray[np.float64]
+Pixels = NDArray[np.uint8]
 
-THRESHOLDS = (0.6, 0.7, 0.7)
+THRESHOLDS = (0.6, 0.7, 0.7)  # the probability that a box needs to pass each of the networks
 CELL, STEP = 12, 2  # side and step of P-Net's windows
 FACTOR = 0.709  # from one scale to the next: half the area
 AT_ONCE = 512  # windows in a network
+MIN_FACE = 0.1
+LEAST_PIXELS = 20
+# Border, as a share of height and width, and how much smaller the smallest face is taken: first as the image is, then
+# with its edge continued. A face that fills its image has no surroundings, without which the first network sees none.
+ATTEMPTS = ((0.0, 1.0), (0.5, 0.5))
 
 
 @dataclass(frozen=True)
@@ -35,14 +41,178 @@ class Faces:
     def __len__(self) -> int:
         return len(self.boxes)
 
-    @classmethod
-    def none(cls) -> "Faces":
-        """Of an image without any."""
-        return cls(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
+
+NO_FACES = Faces(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
+
+
+def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = MIN_FACE) -> list[tuple[Faces, int]]:
+    """Find the faces of each image, and the attempt, from 1, at which they were found; the last where none was.
+
+    Args:
+        images: uint8, (channels, height, width) each, grey or colour.
+        networks: of :func:`~equipoise.paper.faces.mtcnn.load_mtcnn`.
+        min_face: the smallest face that is looked for, as a share of the shorter side; never below 20 pixels.
+
+    Returns:
+        a pair an image: ``boxes`` (faces, 4), ``probabilities`` (faces,) and ``landmarks`` (faces, 5, 2) in its pixels,
+        and the attempt.
+    """
+    if not 0 < min_face <= 1:
+        raise InvalidInputError(f"min_face is a share of the image's shorter side, from 0 to 1; got {min_face:g}.")
+    found: list[tuple[Faces, int]] = [(NO_FACES, len(ATTEMPTS))] * len(images)
+    left = list(range(len(images)))
+    for number, (border, smaller) in enumerate(ATTEMPTS, start=1):
+        views = [_view(images[place], min_face * smaller, border) for place in left]
+        results = detect([view.pixels for view in views], networks, min_face=[view.smallest for view in views])
+        for place, view, faces in zip(left, views, results, strict=True):
+            own = view.in_image(faces)
+            if len(own):
+                found[place] = own, number
+        left = [place for place in left if not len(found[place][0])]
+    return found
+
+
+@dataclass(frozen=True)
+class _View:
+    """An image as it is looked at: made smaller where faces stay large enough, with a border."""
+
+    pixels: Pixels
+    smallest: float
+    factor: int
+    offset: tuple[int, int]  # width of the border: across, down
+    extent: tuple[int, int]  # width and height of the image
+
+    def in_image(self, faces: Faces) -> Faces:
+        """Faces in the image's own pixels, without those whose middle lies in the border."""
+        shift = np.array(self.offset)
+        boxes = (faces.boxes - np.tile(shift, 2)) * self.factor
+        middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+        inside = ((middle >= 0) & (middle <= self.extent)).all(axis=1)
+        landmarks = (faces.landmarks - shift) * self.factor
+        return Faces(boxes[inside], faces.probabilities[inside], landmarks[inside])
+
+
+def _view(image: Pixels, min_face: float, border: float) -> _View:
+    height, width = image.shape[1:]
+    smallest = max(min_face * min(height, width), LEAST_PIXELS)
+    factor = max(1, int(smallest // ONet.side))  # the last network looks at 48 pixels, so more would be lost on it
+    pixels = _shrunk(image, factor)
+    down, across = (round(border * side) for side in pixels.shape[1:])
+    if border:
+        pixels = np.pad(pixels, ((0, 0), (down, down), (across, across)), mode="edge")
+    return _View(pixels, smallest / factor, factor, (across, down), (width, height))
+
+
+def _shrunk(image: Pixels, factor: int) -> Pixels:
+    """The mean of each square of so many pixels; those left over at the far edges are dropped."""
+    if factor == 1:
+        return image
+    channels, height, width = image.shape
+    rows, columns = height // factor, width // factor
+    squares = image[:, : rows * factor, : columns * factor].reshape(channels, rows, factor, columns, factor)
+    mean: Pixels = squares.mean(axis=(2, 4), dtype=np.float32).round().astype(np.uint8)
+    return mean
+
+
+def corrected(boxes: Floats, corrections: Floats) -> Floats:
+    """Move each side by a share of the box's width or height."""
+    extent = boxes[:, 2:] - boxes[:, :2]
+    return boxes + corrections * np.tile(extent, 2)
+
+
+def squared(boxes: Floats) -> Floats:
+    """Lengthen the shorter side to the longer one, about the same centre."""
+    centre = (boxes[:, :2] + boxes[:, 2:]) / 2
+    half = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, keepdims=True) / 2
+    return np.concatenate([centre - half, centre + half], axis=1)
+
+
+def overlaps_removed(
+    boxes: Floats, scores: Floats, *, most: float, against: Literal["union", "smaller"] = "union"
+) -> NDArray[np.intp]:
+    """Return the places of the boxes that stay, the highest score first (non-maximum suppression).
+
+    Args:
+        most: the share that two boxes may have in common.
+        against: what it is a share of: the area of both together, or that of the smaller one.
+    """
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    waiting = np.argsort(-scores, kind="stable")  # of equal scores the first, so that results repeat
+    kept = []
+    while len(waiting):
+        best, waiting = waiting[0], waiting[1:]
+        kept.append(best)
+        start = np.maximum(boxes[best, :2], boxes[waiting, :2])
+        end = np.minimum(boxes[best, 2:], boxes[waiting, 2:])
+        common = (end - start).clip(min=0).prod(axis=1)
+        smaller = np.minimum(areas[best], areas[waiting])
+        whole = areas[best] + areas[waiting] - common if against == "union" else smaller
+        waiting = waiting[common <= most * whole]
+    return np.array(kept, dtype=np.intp)
+
+
+class AreaTable:
+    """Sums over all rectangles from an image's corner: the mean over any window is then four look-ups.
+
+    What lies outside the image is black. Between pixels the sums are interpolated, which is exact for pixels that are
+    squares of one colour.
+
+    Args:
+        pixels: (channels, height, width).
+    """
+
+    def __init__(self, pixels: Pixels) -> None:
+        channels, self.height, self.width = pixels.shape
+        self.sums = np.zeros((channels, self.height + 1, self.width + 1))
+        np.cumsum(pixels, axis=1, dtype=np.float64, out=self.sums[:, 1:, 1:])
+        np.cumsum(self.sums[:, 1:, 1:], axis=2, out=self.sums[:, 1:, 1:])
+
+    def level(self, height: int, width: int) -> NDArray[np.float32]:
+        """The whole image at another size, (channels, height, width)."""
+        rows = _between(self.sums, np.linspace(0, self.height, height + 1), axis=1)
+        cells = _between(rows, np.linspace(0, self.width, width + 1), axis=2)
+        area = self.height / height * self.width / width
+        found: NDArray[np.float32] = (np.diff(np.diff(cells, axis=1), axis=2) / area).astype(np.float32)
+        return found
+
+    def windows(self, boxes: Floats, side: int) -> NDArray[np.float32]:
+        """Each box as a square of ``side`` pixels, (boxes, channels, side, side)."""
+        shares = np.linspace(0, 1, side + 1)
+        extent = np.maximum(boxes[:, 2:] - boxes[:, :2], 1e-3)  # a box without area shows one point
+        across = boxes[:, 0, None] + shares * extent[:, 0, None]  # (boxes, side + 1)
+        down = boxes[:, 1, None] + shares * extent[:, 1, None]
+        left, right, x = _neighbours(across, self.width)
+        above, below, y = _neighbours(down, self.height)
+        x, y = x[:, None, :], y[:, :, None]
+        upper = self._at(above, left) * (1 - x) + self._at(above, right) * x
+        lower = self._at(below, left) * (1 - x) + self._at(below, right) * x
+        cells = np.diff(np.diff(upper * (1 - y) + lower * y, axis=2), axis=3)  # (channels, boxes, side, side)
+        area = extent.prod(axis=1)[:, None, None] / side**2
+        found: NDArray[np.float32] = (cells / area).swapaxes(0, 1).astype(np.float32)
+        return found
+
+    def _at(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+        """(channels, boxes, rows, columns)."""
+        found: Floats = self.sums[:, rows[:, :, None], columns[:, None, :]]
+        return found
+
+
+def _neighbours(places: Floats, end: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """The whole numbers before and after each place within the image, and the way from one to the other."""
+    within = places.clip(0, end)
+    before = np.minimum(within.astype(np.intp), end - 1)
+    return before, before + 1, within - before
+
+
+def _between(sums: Floats, places: Floats, axis: int) -> Floats:
+    before, after, way = _neighbours(places, sums.shape[axis] - 1)
+    way = way.reshape([-1 if place == axis else 1 for place in range(sums.ndim)])
+    found: Floats = sums.take(before, axis) * (1 - way) + sums.take(after, axis) * way
+    return found
 
 
 def scales(height: int, width: int, *, min_face: float) -> list[float]:
-    """Of the pyramid: the first makes the smallest face 12 pixels wide, the last leaves the image about 12."""
+    """Return the pyramid's scales, from that at which the smallest face is 12 pixels wide to that of the image."""
     found = []
     scale = CELL / min_face
     while min(height, width) * scale >= CELL:
@@ -51,26 +221,19 @@ def scales(height: int, width: int, *, min_face: float) -> list[float]:
     return found
 
 
-def detect(
-    images: Sequence[NDArray[np.uint8]],
-    networks: MTCNN,
-    *,
-    min_face: Sequence[float],
-    thresholds: tuple[float, float, float] = THRESHOLDS,
-) -> list[Faces]:
-    """Faces of every image; those of equal size share each pass of a network.
+def detect(images: Sequence[Pixels], networks: MTCNN, *, min_face: Sequence[float]) -> list[Faces]:
+    """Detect the faces of every image; those of equal size share each pass of a network.
 
     Args:
         images: (channels, height, width) each, grey or colour.
         min_face: the width in pixels below which no face is looked for, one an image.
-        thresholds: the probability that a box needs to pass each of the networks.
     """
     if not images:
         return []
     tables = [AreaTable(image) for image in images]
-    boxes = _proposals(tables, networks, min_face, thresholds[0])
-    boxes = _refined(tables, networks.rnet, boxes, thresholds[1])
-    return _with_landmarks(tables, networks.onet, boxes, thresholds[2])
+    boxes = _proposals(tables, networks, min_face, THRESHOLDS[0])
+    boxes = _refined(tables, networks.rnet, boxes, THRESHOLDS[1])
+    return _with_landmarks(tables, networks.onet, boxes, THRESHOLDS[2])
 
 
 def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[float], threshold: float) -> list[Floats]:

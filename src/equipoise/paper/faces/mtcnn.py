@@ -100,7 +100,7 @@ class MTCNN:
 
 
 def load_mtcnn(folder: str | os.PathLike[str] | None = None) -> MTCNN:
-    """The networks with the weights of ``pnet.pt``, ``rnet.pt`` and ``onet.pt``.
+    """Load the networks with the weights of ``pnet.pt``, ``rnet.pt`` and ``onet.pt``.
 
     Args:
         folder: where the three files lie; None takes the folder which the environment variable EQUIPOISE_MTCNN names,
@@ -115,7 +115,7 @@ def load_mtcnn(folder: str | os.PathLike[str] | None = None) -> MTCNN:
 
 
 def weights_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Where the three files lie, looked for as :func:`load_mtcnn` says."""
+    """Return the folder of the three files, looked for as :func:`load_mtcnn` says."""
     named = folder if folder is not None else os.environ.get(VARIABLE) or None
     if named is None:
         installed = _installed()
@@ -155,5 +155,5 @@ def _flat(x: Tensor) -> Tensor:
 
 
 def prepared(pixels: Tensor) -> Tensor:
-    """Pixels from 0 to 255, grey or colour (batch, 1 or 3, h, w), as the networks were trained on: about -1 to 1."""
+    """Scale pixels from 0 to 255, grey or colour (batch, 1 or 3, h, w), to those trained on: about -1 to 1."""
     return ((pixels - 127.5) / 128).expand(-1, 3, -1, -1).to(torch.float32)

@@ -1,18 +1,32 @@
-"""Lists of pairs as LFW and YouTube Faces publish them, and plain ones."""
+"""Lists of pairs as LFW and YouTube Faces publish them, plain ones, and the ``.bin`` files of AgeDB-30 and CFP-FP."""
 
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
 
 from equipoise.data.images.scan import Scan
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces.pairs import NamedPair, Pairs, gather_pairs, image_folder
+from equipoise.paper.faces.pairs import EncodedImages, NamedPair, Pairs, dealt_folds, gather_pairs, image_folder
+from equipoise.paper.sets.plain_pickle import (
+    RecordedCall,
+    RefusedPickleError,
+    array_content,
+    plain_bytes,
+    read_plain_pickle,
+    scalar_content,
+)
+from equipoise.storage.files import read_plain
 
-LIMIT_BYTES = 2**28
-"""The largest list that is read: some millions of pairs."""
+LIST_BYTES, BIN_BYTES = 2**28, 2**31
+"""The largest list and the largest ``.bin`` file that are read."""
 MOST_FOLDS = 1000
+TRUTH_TYPES = ("b1", "?", "bool")
+BYTE_TYPES = ("u1", "i1", "uint8", "int8")
 SAME = {"1": True, "0": False, "true": True, "false": False, "-1": False}
 
 Numbered = tuple[int, list[str]]  # a line's number, from 1, and its fields
@@ -21,7 +35,7 @@ Numbered = tuple[int, list[str]]  # a line's number, from 1, and its fields
 def read_lfw_pairs(
     path: str | os.PathLike[str], images: str | os.PathLike[str], *, skip_missing: bool = False
 ) -> Pairs:
-    """``pairs.txt`` of LFW: ``10 300`` in the first line, then 300 pairs of one person and 300 of two for each fold.
+    """Read ``pairs.txt`` of LFW: ``10 300``, then for each of 10 folds 300 pairs of one person and 300 of two.
 
     The images are ``Name/Name_0001.jpg``, or ``Name_0001.jpg`` right in the folder, of any format.
     """
@@ -53,7 +67,7 @@ def read_ytf_pairs(
     skip_missing: bool = False,
     frames: int | None = None,
 ) -> Pairs:
-    """``splits.txt`` of YouTube Faces: lines of split, number, two videos (``Name/2``) and 1 for one person.
+    """Read ``splits.txt`` of YouTube Faces: lines of split, number, two videos (``Name/2``) and 1 for one person.
 
     The frames of a video are the images in its folder, ``Name/2/*.jpg``.
 
@@ -77,7 +91,7 @@ def read_ytf_pairs(
 def read_pair_list(
     path: str | os.PathLike[str], images: str | os.PathLike[str], *, skip_missing: bool = False
 ) -> Pairs:
-    """A plain list, ``path path 0/1`` and perhaps the fold, from 1, in each line; 1 is one person.
+    """Read a plain list, ``path path 0/1`` and perhaps the fold, from 1, in each line; 1 is one person.
 
     Fields are separated by tabs, else by commas, else by spaces. ``#`` begins a comment.
     """
@@ -91,13 +105,62 @@ def read_pair_list(
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
+def read_bin_pairs(path: str | os.PathLike[str]) -> Pairs:
+    """Read a ``.bin`` file, a pickle of encoded images and truth values; its folds are tenths in order."""
+    file = Path(path).expanduser()
+    images, same = read_plain_pickle(file, _images_and_truth, what="a file of pairs", most_bytes=BIN_BYTES)
+    if len(images) != 2 * len(same) or not same:
+        raise InvalidInputError(
+            f"{file.name} must hold two images for each of its {len(same):,} pairs, got {len(images):,} images."
+        )
+    truth = np.array(same)
+    fold, notes = dealt_folds(truth, file.name)
+    faces = np.arange(len(images))
+    return Pairs(EncodedImages(tuple(images)), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
+
+
+def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:
+    images, same = found
+    truth = [*_row(same, TRUTH_TYPES)] if isinstance(same, RecordedCall) else same
+    if not isinstance(images, list) or not isinstance(truth, list):
+        raise TypeError("it is no pair of lists")
+    contents, total = list[bytes](), 0
+    for image in images:  # a file may refer to one object millions of times, and each may become a copy
+        contents.append(_encoded(image))
+        total += len(contents[-1])
+        if total > BIN_BYTES:
+            raise RefusedPickleError(f"has images of more than {BIN_BYTES:,} bytes")
+    return contents, [_truth(value) for value in truth]
+
+
+def _encoded(image: Any) -> bytes:
+    try:
+        return plain_bytes(image)
+    except TypeError:
+        return _row(image, BYTE_TYPES)
+
+
+def _row(value: Any, kinds: tuple[str, ...]) -> bytes:
+    shape, content = array_content(value, kinds)
+    if len(shape) != 1:
+        raise TypeError("it is no array of one dimension")
+    return content
+
+
+def _truth(value: Any) -> bool:
+    content = scalar_content(value, TRUTH_TYPES)
+    if content in (b"\0", b"\1"):
+        return content == b"\1"
+    if type(value) in (bool, int) and value in (0, 1):
+        return bool(value)
+    raise TypeError("a truth value is neither true nor false")
+
+
 def _list(path: str | os.PathLike[str], *, comma: bool = False) -> tuple[str, list[Numbered]]:
     """The list's name, and its lines that are neither empty nor a comment."""
     file = Path(path).expanduser()
     try:
-        if file.stat().st_size > LIMIT_BYTES:
-            raise InvalidInputError(f"{file} is larger than {LIMIT_BYTES:,} bytes, which no list of pairs is.")
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_plain(file, most_bytes=LIST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be read: {error.strerror or error}; check --pairs.") from error
     except UnicodeDecodeError as error:
@@ -140,9 +203,7 @@ def _ytf_pair(fields: list[str], line: int, source: str) -> NamedPair:
         raise InvalidInputError(
             f"line {line} of {source} must be 'split, number, Name/1, Name/2, 0 or 1', got {', '.join(fields)!r}."
         )
-    return NamedPair(
-        _clean(fields[2]), _clean(fields[3]), SAME[fields[4].lower()], _fold(fields[0], line, source), line
-    )
+    return _path_pair(fields[2:5], _fold(fields[0], line, source), line)
 
 
 def _list_pair(fields: list[str], line: int, source: str) -> NamedPair:
@@ -152,18 +213,19 @@ def _list_pair(fields: list[str], line: int, source: str) -> NamedPair:
             "with spaces need tabs between the fields."
         )
     fold = _fold(fields[3], line, source) if len(fields) == 4 else None
-    return NamedPair(_clean(fields[0]), _clean(fields[1]), SAME[fields[2].lower()], fold, line)
+    return _path_pair(fields[:3], fold, line)
+
+
+def _path_pair(fields: list[str], fold: int | None, line: int) -> NamedPair:
+    """A pair of paths as a scan of the folder has them."""
+    first, second = (PurePosixPath(name.replace("\\", "/")).as_posix() for name in fields[:2])
+    return NamedPair(first, second, SAME[fields[2].lower()], fold, line)
 
 
 def _fold(field: str, line: int, source: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,3}", field, re.ASCII) or int(field) > MOST_FOLDS:
         raise InvalidInputError(f"line {line} of {source} must have a fold from 1 to {MOST_FOLDS}, got {field!r}.")
     return int(field)
-
-
-def _clean(name: str) -> str:
-    """As a scan of the folder has it."""
-    return PurePosixPath(name.replace("\\", "/")).as_posix()
 
 
 def _by_stem(found: Scan, wanted: set[str]) -> dict[str, tuple[str, ...]]:

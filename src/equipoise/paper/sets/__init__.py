@@ -2,108 +2,39 @@
 
 import difflib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.samples import Samples
+from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.celeba import read_celeba
-from equipoise.paper.sets.cifar10 import read_cifar10
-from equipoise.paper.sets.dermofit import read_dermofit, read_dermofit_5
-from equipoise.paper.sets.ham10000 import read_ham10000
-from equipoise.paper.sets.image_files import Reading, Size
-from equipoise.paper.sets.lfw import read_lfw_expressions, read_lfw_people
-from equipoise.paper.sets.mnist import DEBIAN_FASHION, read_fashion_mnist, read_mnist
-from equipoise.paper.sets.orl import read_orl
-from equipoise.paper.sets.published import PUBLIC
-from equipoise.paper.sets.vggface2 import read_vggface2
+from equipoise.paper.sets.celeba import CELEBA
+from equipoise.paper.sets.cifar10 import CIFAR10
+from equipoise.paper.sets.dataset import DataSet, Reading, Size
+from equipoise.paper.sets.dermofit import DERMOFIT, DERMOFIT_5
+from equipoise.paper.sets.ham10000 import HAM10000
+from equipoise.paper.sets.lfw import LFW_EXPRESSIONS, LFW_PEOPLE
+from equipoise.paper.sets.mnist import FASHION_MNIST, MNIST
+from equipoise.paper.sets.orl import ORL
+from equipoise.paper.sets.vggface2 import VGGFACE2
 
 __all__ = ["DATASETS", "DataSet", "find_set", "load_set", "locate_set"]
 
 DATA_VARIABLE = "EQUIPOISE_DATA"
 
-
-@dataclass(frozen=True)
-class DataSet:
-    """A known data set.
-
-    Args:
-        title: its name for a reader.
-        read: gives its samples from the folder of its official files.
-        folders: what that folder is called below the data folder.
-        images: how many it has, by official part; by ``"all"`` where there are no parts.
-        classes: how many it has; the attributes where there are several labels.
-        marks: a folder with one of these, patterns allowed, may be the set's own whatever it is called.
-        elsewhere: folders in which a system's package puts it.
-
-    >>> DATASETS["cifar10"].title, DATASETS["cifar10"].images, DATASETS["cifar10"].classes
-    ('CIFAR-10', {'train': 50000, 'test': 10000}, 10)
-    """
-
-    title: str
-    read: Callable[[Path, Reading], Samples]
-    folders: tuple[str, ...]
-    images: dict[str, int]
-    classes: int
-    marks: tuple[str, ...]
-    elsewhere: tuple[Path, ...] = ()
-
-
-MNIST_MARKS = ("train-images*", "raw/train-images*", "MNIST/raw/train-images*")
-FASHION_MARKS = ("train-images*", "raw/train-images*", "FashionMNIST/raw/train-images*")
-DERMOFIT = ("AK", "AK.zip", "Actinic*")
-LFW = ("lfw[_-]*", "[A-Z]*/*_0001.jpg")
-
 DATASETS: dict[str, DataSet] = {
-    "mnist": DataSet("MNIST", read_mnist, ("mnist", "MNIST"), {"train": 60_000, "test": 10_000}, 10, MNIST_MARKS),
-    "fashion_mnist": DataSet(
-        "Fashion-MNIST",
-        read_fashion_mnist,
-        ("fashion_mnist", "fashion-mnist", "FashionMNIST"),
-        {"train": 60_000, "test": 10_000},
-        10,
-        FASHION_MARKS,
-        elsewhere=(DEBIAN_FASHION,),
-    ),
-    "cifar10": DataSet(
-        "CIFAR-10",
-        read_cifar10,
-        ("cifar10", "cifar-10", "CIFAR10"),
-        {"train": 50_000, "test": 10_000},
-        10,
-        ("cifar-10-*", "cifar10*.tar.*", "data_batch_1*", "train/airplane"),
-    ),
-    "celeba": DataSet(
-        "CelebA",
-        read_celeba,
-        ("celeba", "CelebA"),
-        {"train": 162_770, "val": 19_867, "test": 19_962},
-        40,
-        ("list_attr_celeba.txt", "Anno/list_attr_celeba.txt"),
-    ),
-    "dermofit": DataSet("Dermofit", read_dermofit, ("dermofit", "Dermofit"), {"all": 1_300}, 10, DERMOFIT),
-    "dermofit_5": DataSet(
-        "Dermofit, five classes", read_dermofit_5, ("dermofit", "Dermofit"), {"all": 960}, 5, DERMOFIT
-    ),
-    "ham10000": DataSet("HAM10000", read_ham10000, ("ham10000", "HAM10000"), {"all": 10_015}, 7, ("HAM10000_*",)),
-    "vggface2": DataSet(
-        "VGGFace2",
-        read_vggface2,
-        ("vggface2", "VGGFace2", "VGG-Face2"),
-        {"train": 3_141_890, "test": 169_396},
-        9_131,
-        ("train/n0*", "test/n0*", "data/train/n0*"),
-    ),
-    "lfw_people": DataSet("LFW", read_lfw_people, ("lfw", "LFW"), {"all": 13_233}, 5_749, LFW),
-    "lfw_expressions": DataSet(
-        "LFW with expressions", read_lfw_expressions, ("lfw", "LFW"), {"all": 13_690}, 8, ("legend.csv",)
-    ),
-    "orl": DataSet(
-        "ORL", read_orl, ("orl", "ORL", "att_faces", "orl_faces"), {"all": 400}, 40, ("s1/*.pgm", "orl_faces*.tar.*")
-    ),
+    "mnist": MNIST,
+    "fashion_mnist": FASHION_MNIST,
+    "cifar10": CIFAR10,
+    "celeba": CELEBA,
+    "dermofit": DERMOFIT,
+    "dermofit_5": DERMOFIT_5,
+    "ham10000": HAM10000,
+    "vggface2": VGGFACE2,
+    "lfw_people": LFW_PEOPLE,
+    "lfw_expressions": LFW_EXPRESSIONS,
+    "orl": ORL,
 }
 """A new set is one file in this folder and one line here."""
 
@@ -114,9 +45,9 @@ def find_set(
     *,
     size: Size | None = None,
     check: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Samples:
-    """A data set by its name, wherever :func:`locate_set` finds it.
+    """Load a data set by its name from wherever :func:`locate_set` finds it.
 
     Args:
         name, data: as in :func:`locate_set`.
@@ -131,9 +62,9 @@ def load_set(
     *,
     size: Size | None = None,
     check: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Samples:
-    """A data set from the folder of its official files; where its numbers are not the official ones, a note says so.
+    """Load a data set from the folder of its official files; a note tells each number that is not the official one.
 
     Args:
         name: one of :data:`DATASETS`.
@@ -152,7 +83,7 @@ def load_set(
 
 
 def locate_set(name: str, data: Path | None = None) -> Path:
-    """The folder of a data set: below ``data``, or that folder itself; without it, below ``$EQUIPOISE_DATA``.
+    """Return the folder of a data set: below ``data`` or that folder itself; without it, below ``$EQUIPOISE_DATA``.
 
     Args:
         name: one of :data:`DATASETS`.
@@ -168,7 +99,7 @@ def locate_set(name: str, data: Path | None = None) -> Path:
         if candidate.is_dir():
             return candidate
     looked = ", ".join(map(str, places)) or f"${DATA_VARIABLE} is not set"
-    fetch = f"run `equipoise data fetch {key}`, or " if key in PUBLIC else ""
+    fetch = f"run `equipoise data fetch {key}`, or " if known.published else ""
     raise InvalidInputError(
         f"{known.title} was not found ({looked}); {fetch}set {DATA_VARIABLE} to the folder "
         f"that holds {known.folders[0]}."
@@ -185,22 +116,18 @@ def _key(name: str) -> str:
 
 
 def _is_own(root: Path, known: DataSet) -> bool:
-    """Whether a folder looks like the set's own, and is not called as another set is: MNIST's files look like
-    Fashion-MNIST's."""
+    """Tell a set's own folder by its content and its name: MNIST's files look like Fashion-MNIST's."""
     others = {folder for other in DATASETS.values() for folder in other.folders} - set(known.folders)
     return root.name not in others and any(next(root.glob(mark), None) for mark in known.marks)
 
 
 def _differences(known: DataSet, samples: Samples) -> list[str]:
-    """A sentence for each number that is not the official one."""
-    parts, counts = np.unique(
-        ["all"] * len(samples) if samples.partition is None else samples.partition, return_counts=True
-    )
-    found = dict(zip(parts.tolist(), counts.tolist(), strict=True))
+    parts = np.full(len(samples), "all") if samples.partition is None else samples.partition
+    found = {part: int((parts == part).sum()) for part in known.images}
     notes = [
-        f"{known.title} has {official:,} {'' if part == 'all' else part + ' '}images, found {found.get(part, 0):,}."
+        f"{known.title} has {official:,} {'' if part == 'all' else part + ' '}images, found {found[part]:,}."
         for part, official in known.images.items()
-        if found.get(part, 0) != official
+        if found[part] != official
     ]
     classes = samples.y.shape[1] if samples.multilabel else len(np.unique(samples.y))
     if classes != known.classes:

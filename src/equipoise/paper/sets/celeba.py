@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.image_files import AS_THEY_ARE, Reading, image_names, image_samples, in_folder_or_archives
+from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
+from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives
 
 ATTRIBUTES = 40
 PARTS = {"0": "train", "1": "val", "2": "test"}
@@ -19,7 +20,7 @@ SAFE = re.compile(r"\w[\w.-]*")
 
 
 def read_celeba(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Aligned faces with their attributes as a matrix of 0 and 1, and train, val and test.
+    """Read aligned faces with their attributes as a matrix of 0 and 1, and train, val and test.
 
     Looks for ``img_align_celeba``, ``list_attr_celeba.txt`` and ``list_eval_partition.txt`` in the folder, or in the
     ``Img``, ``Anno`` and ``Eval`` of the official download.
@@ -47,7 +48,7 @@ def read_celeba(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
 
 
 def read_attributes(path: Path) -> tuple[tuple[str, ...], list[str], NDArray[np.uint8]]:
-    """The names of the attributes, those of the images, and 0 or 1 for each, (images, attributes).
+    """Return the names of the attributes, those of the images, and 0 or 1 for each, (images, attributes).
 
     The first line says how many images follow, the second names the attributes, then a line an image: its name, and
     1 or -1 for each attribute.
@@ -76,7 +77,7 @@ def read_attributes(path: Path) -> tuple[tuple[str, ...], list[str], NDArray[np.
 
 
 def read_partition(path: Path) -> dict[str, str]:
-    """The part of each image by its name: a line an image, 0 for train, 1 for val and 2 for test."""
+    """Return the part of each image by its name: a line an image, 0 for train, 1 for val and 2 for test."""
     parts = {}
     for number, line in enumerate(_lines(path), start=1):
         fields = line.split()
@@ -102,10 +103,17 @@ def _text_file(folder: Path, name: str, official: str) -> Path:
 
 
 def _find(roots: list[Path]) -> Path | None:
-    for root in roots:
-        for place in (root / "img_align_celeba", root / "Img" / "img_align_celeba", root):
-            # the archive of some mirrors has the folder twice
-            for inner in (place, place / "img_align_celeba"):
-                if image_names(inner):
-                    return inner
-    return None
+    # the archive of some mirrors has the folder twice
+    name = "img_align_celeba"
+    inner = (name, f"{name}/{name}", f"Img/{name}", f"Img/{name}/{name}", ".")
+    return next((root / place for root in roots for place in inner if image_names(root / place)), None)
+
+
+CELEBA = DataSet(
+    title="CelebA",
+    read=read_celeba,
+    folders=("celeba", "CelebA"),
+    images={"train": 162_770, "val": 19_867, "test": 19_962},
+    classes=ATTRIBUTES,
+    marks=("list_attr_celeba.txt", "Anno/list_attr_celeba.txt"),
+)

@@ -1,6 +1,8 @@
 """The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, a folder a class."""
 
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +10,8 @@ import numpy as np
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.image_files import (
-    AS_THEY_ARE,
-    Reading,
-    image_names,
-    image_samples,
-    in_folder_or_archives,
-    subfolders,
-)
+from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
+from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, subfolders
 
 CLASSES = {
     "AK": ("Actinic Keratosis", 45),
@@ -51,17 +47,17 @@ SIZE = (224, 224)
 
 
 def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Experiment 2: all ten classes, the lesion as group."""
+    """Read all ten classes (Experiment 2), the lesion as group."""
     return _read(folder, tuple(CLASSES), reading)
 
 
 def read_dermofit_5(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Experiment 1: five classes, the lesion as group."""
+    """Read five classes (Experiment 1), the lesion as group."""
     return _read(folder, FIVE, reading)
 
 
 def class_of(folder: str) -> str | None:
-    """The abbreviation of the class which a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
+    """Return the abbreviation of the class which a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
     inner = re.search(r"\(([^()]*)\)\s*$", folder)
     candidates = [folder, inner[1] if inner else "", re.sub(r"\([^()]*\)\s*$", "", folder)]
     known = {_plain(name): short for short, (name, _) in CLASSES.items()} | OTHER_NAMES
@@ -78,7 +74,7 @@ def _read(folder: Path, classes: tuple[str, ...], reading: Reading) -> Samples:
     missing = [short for short in classes if short not in places]
     if missing:
         raise InvalidInputError(f"{folder} has no folder for the class {missing[0]}, {CLASSES[missing[0]][0]}.")
-    root = _common([places[short] for short in classes])
+    root = Path(os.path.commonpath([places[short].parent for short in classes]))
     names, labels, groups = [], [], []
     for short in classes:
         inside = _images(places[short])
@@ -91,13 +87,6 @@ def _read(folder: Path, classes: tuple[str, ...], reading: Reading) -> Samples:
     return image_samples(
         root, Labelled(names, np.array(labels), groups=np.array(groups)), reading, size=SIZE, channels=3
     )
-
-
-def _common(places: list[Path]) -> Path:
-    root = places[0].parent
-    while not all(place.is_relative_to(root) for place in places):
-        root = root.parent
-    return root
 
 
 def _images(place: Path) -> list[tuple[str, str]]:
@@ -119,3 +108,14 @@ def _find(roots: list[Path]) -> dict[str, Path]:
                         f"{parent / name} and {places[short]} are both folders of the class {short}."
                     )
     return places
+
+
+DERMOFIT = DataSet(
+    title="Dermofit",
+    read=read_dermofit,
+    folders=("dermofit", "Dermofit"),
+    images={"all": 1_300},
+    classes=10,
+    marks=("AK", "AK.zip", "Actinic*"),
+)
+DERMOFIT_5 = replace(DERMOFIT, title="Dermofit, five classes", read=read_dermofit_5, images={"all": 960}, classes=5)

@@ -8,14 +8,8 @@ import numpy as np
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.image_files import (
-    AS_THEY_ARE,
-    Reading,
-    image_names,
-    image_samples,
-    in_folder_or_archives,
-    read_rows,
-)
+from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
+from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, read_rows
 
 CLASSES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
 METADATA = ("HAM10000_metadata.csv", "HAM10000_metadata", "metadata.csv")
@@ -23,7 +17,7 @@ SUBFOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_imag
 
 
 def read_ham10000(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Images with their diagnosis (``dx``) as labels and their ``lesion_id`` as groups, in the metadata's order.
+    """Read images with their diagnosis (``dx``) as labels and their ``lesion_id`` as groups, in the metadata's order.
 
     Images which the metadata lists and the folder does not have are left out and counted in a note.
     """
@@ -68,3 +62,13 @@ def _notes(table: Path, absent: int, unlisted: int) -> list[str]:
     if unlisted:
         notes.append(f"{unlisted:,} images are not in {table.name} and were left out.")
     return notes
+
+
+HAM10000 = DataSet(
+    title="HAM10000",
+    read=read_ham10000,
+    folders=("ham10000", "HAM10000"),
+    images={"all": 10_015},
+    classes=len(CLASSES),
+    marks=("HAM10000_*",),
+)

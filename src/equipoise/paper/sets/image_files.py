@@ -2,8 +2,8 @@
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,67 +14,51 @@ from equipoise.data.images.check import tolerate, verify
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
 from equipoise.data.images.lazy import FileTable
 from equipoise.data.images.scan import Labelled
-from equipoise.data.samples import Progress, Samples
+from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
+from equipoise.paper.sets.dataset import Reading, Size
 from equipoise.storage.archives import is_archive, unpack
-
-Size = tuple[int, int]
-"""Height and width."""
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".pgm", ".bmp")
 
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How image files are read.
-
-    Args:
-        size: height and width; None takes the set's own.
-        check: decode every file once and leave out what is broken, instead of only the empty ones.
-        progress: called with the files checked so far and all of them.
-    """
-
-    size: Size | None = None
-    check: bool = False
-    progress: Progress | None = None
-
-
-AS_THEY_ARE = Reading()
-
-
 def image_names(folder: Path) -> list[str]:
-    """The image files right in a folder, sorted; none when it is no folder."""
-    return sorted(name for name in _entries(folder) if name.lower().endswith(SUFFIXES) and not name.startswith("."))
+    """Return the image files right in a folder, sorted; none when it is no folder."""
+    return sorted(name for name in _entries(folder) if name.lower().endswith(SUFFIXES))
 
 
 def subfolders(folder: Path) -> list[str]:
-    """The folders right in a folder, sorted; none when it is no folder."""
-    return sorted(name for name in _entries(folder) if not name.startswith(".") and (folder / name).is_dir())
+    """Return the folders right in a folder, sorted; none when it is no folder."""
+    return sorted(name for name in _entries(folder) if (folder / name).is_dir())
+
+
+def images_below(root: Path, folders: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Return the image files of each folder, named from the root, and how many each folder has."""
+    each = [[f"{folder}/{name}" for name in image_names(root / folder)] for folder in folders]
+    return [name for names in each for name in names], [len(names) for names in each]
 
 
 def _entries(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder) if folder.is_dir() else []
+        return [name for name in os.listdir(folder) if name[0] != "."] if folder.is_dir() else []
     except OSError as error:
         raise InvalidInputError(f"{folder} cannot be read: {error.strerror or error}.") from error
 
 
 def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | None], expected: str) -> Found:
-    """What ``find`` finds in the folder, or else in the archives that lie in it, unpacked into the cache."""
+    """Return what ``find`` finds in the folder, or else in the archives that lie in it, unpacked into the cache."""
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is not a folder; give the one with {expected}.")
-    found = find([folder])
-    archives = [] if found else [folder / name for name in sorted(_entries(folder)) if is_archive(name)]
-    found = found or find([unpack(archive) for archive in archives])
+    found = find([folder]) or find([unpack(folder / name) for name in sorted(_entries(folder)) if is_archive(name)])
     if not found:
         raise InvalidInputError(f"{folder} must hold {expected}, or an archive of it; neither is there.")
     return found
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file which must have the given columns."""
+    """Yield the rows of a CSV file, which must have the given columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True, strict=True)
@@ -89,25 +73,10 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
         raise InvalidInputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _first_header(table: FileTable) -> tuple[int, int, str]:
-    try:
-        return header(read_bytes(table.path(0)))
-    except UnreadableImageError as error:
-        raise InvalidInputError(
-            f"{table.path(0)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
-            "leaves out what is broken."
-        ) from None
-
-
 def image_samples(
-    root: Path,
-    rows: Labelled,
-    reading: Reading,
-    *,
-    size: Size | None = None,
-    channels: int | None = None,
+    root: Path, rows: Labelled, reading: Reading, *, size: Size | None = None, channels: int | None = None
 ) -> Samples:
-    """Samples of image files.
+    """Make samples of image files.
 
     Args:
         root: the folder which the names start from.
@@ -116,6 +85,8 @@ def image_samples(
         size: height and width where the reading has none; None takes those of the first file.
         channels: 1 or 3; None takes those of the first file.
     """
+    if not rows.names:
+        raise InvalidInputError(f"{root} has the folders of the set, but no image is in them.")
     table = FileTable.of(root, rows.names)
     reasons = np.where(table.sizes > 0, "", "the file is empty")
     if reading.check:
@@ -137,3 +108,13 @@ def image_samples(
         None if rows.partition is None else rows.partition[good],
         (*rows.notes, *([note] if note else [])),
     )
+
+
+def _first_header(table: FileTable) -> tuple[int, int, str]:
+    try:
+        return header(read_bytes(table.path(0)))
+    except UnreadableImageError as error:
+        raise InvalidInputError(
+            f"{table.path(0)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
+            "leaves out what is broken."
+        ) from None

@@ -8,11 +8,11 @@ import numpy as np
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
+from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
 from equipoise.paper.sets.image_files import (
-    AS_THEY_ARE,
-    Reading,
     image_names,
     image_samples,
+    images_below,
     in_folder_or_archives,
     read_rows,
     subfolders,
@@ -26,23 +26,19 @@ NESTED = ("lfw", "lfw_funneled", "lfw-deepfunneled", "lfw-funneled", ".")
 
 
 def read_lfw_people(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Faces with the person as label, from ``Person/Person_0001.jpg`` or ``Person_0001.jpg``; others are left out."""
+    """Read faces named ``Person/Person_0001.jpg`` or ``Person_0001.jpg``, with the person as label."""
     root, names = in_folder_or_archives(folder, _find, "faces named Person/Person_0001.jpg")
-    people, kept = [], []
-    for name in names:
-        match = FACE.fullmatch(name.rsplit("/", 1)[-1])
-        if match:
-            people.append(match["person"])
-            kept.append(name)
-    if not kept:
+    matches = {name: FACE.fullmatch(name.rsplit("/", 1)[-1]) for name in names}
+    people = {name: match["person"] for name, match in matches.items() if match}
+    if not people:
         raise InvalidInputError(f"no image in {root} is named as in LFW, Person_0001.jpg.")
-    left = len(names) - len(kept)
+    left = len(names) - len(people)
     notes = [f"{left:,} images are not named as in LFW, Person_0001.jpg, and were left out."] if left else []
-    return image_samples(root, Labelled(kept, np.array(people), notes=notes), reading)
+    return image_samples(root, Labelled([*people], np.array([*people.values()]), notes=notes), reading)
 
 
 def read_lfw_expressions(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Faces with the expression as label, from ``legend.csv``, and the person as group; a row of it is a sample."""
+    """Read a face for each row of ``legend.csv``, with the expression as label and the person as group."""
     table = folder / "legend.csv"
     if not table.is_file():
         raise InvalidInputError(f"legend.csv is not in {folder}; it lists user.id,image,emotion.")
@@ -71,7 +67,7 @@ def _find(roots: list[Path]) -> tuple[Path, list[str]] | None:
             if names:
                 return place, names
         for place in (root / name for name in NESTED):
-            names = [f"{person}/{name}" for person in subfolders(place) for name in image_names(place / person)]
+            names, _ = images_below(place, subfolders(place))
             if names:
                 return place, names
     return None
@@ -95,3 +91,21 @@ def _notes(listed: list[tuple[str, str]], rows: list[tuple[str, str]]) -> list[s
             f"{len(pairs) - len(images)} of them with another expression; all were kept."
         )
     return notes
+
+
+LFW_PEOPLE = DataSet(
+    title="LFW",
+    read=read_lfw_people,
+    folders=("lfw", "LFW"),
+    images={"all": 13_233},
+    classes=5_749,
+    marks=("lfw[_-]*", "[A-Z]*/*_0001.jpg"),
+)
+LFW_EXPRESSIONS = DataSet(
+    title="LFW with expressions",
+    read=read_lfw_expressions,
+    folders=("lfw", "LFW"),
+    images={"all": 13_690},
+    classes=len(EXPRESSIONS),
+    marks=("legend.csv",),
+)

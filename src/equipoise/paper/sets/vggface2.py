@@ -6,16 +6,8 @@ import numpy as np
 
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.image_files import (
-    AS_THEY_ARE,
-    Reading,
-    image_names,
-    image_samples,
-    in_folder_or_archives,
-    read_rows,
-    subfolders,
-)
+from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
+from equipoise.paper.sets.image_files import image_samples, images_below, in_folder_or_archives, read_rows, subfolders
 
 SIZE = (112, 112)
 """The images have sizes of their own; this is the paper's for faces."""
@@ -24,25 +16,16 @@ PARTS = ("train", "test")
 
 
 def read_vggface2(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Faces with the identity (``n000002``) as label; train and test share no identity."""
+    """Read faces with the identity (``n000002``) as label; train and test share no identity."""
     root = in_folder_or_archives(folder, _find, "train and test with a folder an identity, such as train/n000002")
-    names: list[str] = []
-    identities: list[str] = []
-    counts: dict[str, list[int]] = {}
-    for part in PARTS:
-        counts[part] = []
-        for identity in _identities(root / part):
-            inside = image_names(root / part / identity)
-            names += [f"{part}/{identity}/{name}" for name in inside]
-            identities.append(identity)
-            counts[part].append(len(inside))
-    if not names:
-        raise InvalidInputError(f"{root} has the folders of VGGFace2, but no image is in them.")
+    folders = [(part, identity) for part in PARTS for identity in _identities(root / part)]
+    names, counts = images_below(root, [f"{part}/{identity}" for part, identity in folders])
+    parts, identities = np.array(folders).T
     rows = Labelled(
         names,
-        np.repeat(np.array(identities), [count for part in PARTS for count in counts[part]]),
-        partition=np.repeat(np.array(PARTS), [sum(counts[part]) for part in PARTS]),
-        notes=_notes(folder, identities),
+        np.repeat(identities, counts),
+        partition=np.repeat(parts, counts),
+        notes=_notes(folder, set(identities.tolist())),
     )
     return image_samples(root, rows, reading, size=SIZE, channels=3)
 
@@ -52,18 +35,25 @@ def _identities(folder: Path) -> list[str]:
 
 
 def _find(roots: list[Path]) -> Path | None:
-    for root in roots:
-        for place in (root, root / "data", root / "vggface2"):
-            if any(_identities(place / part) for part in PARTS):
-                return place
-    return None
+    places = (place for root in roots for place in (root, root / "data", root / "vggface2"))
+    return next((place for place in places if any(_identities(place / part) for part in PARTS)), None)
 
 
-def _notes(folder: Path, identities: list[str]) -> list[str]:
+def _notes(folder: Path, identities: set[str]) -> list[str]:
     """How many identities of the official list are not there, when the list is."""
     places = [place for place in (folder / "identity_meta.csv", folder / "meta/identity_meta.csv") if place.is_file()]
     if not places:
         return []
     listed = {row["Class_ID"].strip() for row in read_rows(places[0], ("Class_ID",))}
-    absent = len(listed - set(identities))
+    absent = len(listed - identities)
     return [f"{absent:,} of the {len(listed):,} identities of identity_meta.csv have no folder."] if absent else []
+
+
+VGGFACE2 = DataSet(
+    title="VGGFace2",
+    read=read_vggface2,
+    folders=("vggface2", "VGGFace2", "VGG-Face2"),
+    images={"train": 3_141_890, "test": 169_396},
+    classes=9_131,
+    marks=("train/n0*", "test/n0*", "data/train/n0*"),
+)

@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets import fetch as module
-from equipoise.paper.sets.fetch import BLOCK, STEPS, FetchError, Limits, fetch
-from equipoise.paper.sets.published import PUBLIC, PublicFile, PublicSet
+from equipoise.paper.sets import DATASETS, DataSet
+from equipoise.paper.sets import download as module
+from equipoise.paper.sets.dataset import Publication, PublishedFile
+from equipoise.paper.sets.download import BLOCK, STEPS, FetchError, Limits, fetch
 
 CONTENT = np.random.default_rng(0).bytes(5 * BLOCK + 123)
 SMALL = b"labels"
 
 
 def public(name, content):
-    return PublicFile(name, len(content), hashlib.sha256(content).hexdigest())
+    return PublishedFile(name, len(content), hashlib.sha256(content).hexdigest())
 
 
 @dataclass
@@ -120,8 +121,14 @@ def serving(**behaviour):
 @pytest.fixture(autouse=True)
 def _tiny_set(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")  # the server is on loopback, whatever the machine's way to the world
-    files = (public("images.gz", CONTENT), public("labels.gz", SMALL))
-    monkeypatch.setitem(PUBLIC, "tiny_set", PublicSet(("http://127.0.0.1:9/",), files))
+    publish(monkeypatch, "http://127.0.0.1:9/")
+
+
+def publish(monkeypatch, *places):
+    """Declare the tiny set as published at these places."""
+    published = Publication(places, (public("images.gz", CONTENT), public("labels.gz", SMALL)))
+    tiny = DataSet("Tiny", DATASETS["mnist"].read, ("tiny_set",), {}, 10, (), published=published)
+    monkeypatch.setitem(DATASETS, "tiny_set", tiny)
 
 
 BOTH = {"images.gz": CONTENT, "labels.gz": SMALL}
@@ -278,7 +285,7 @@ def test_a_busy_server_is_asked_again(tmp_path):
 
 def test_the_next_place_is_tried(tmp_path, monkeypatch):
     with serving(files={}) as (first, refused), serving(files=BOTH) as (second, server):
-        monkeypatch.setitem(PUBLIC, "tiny_set", PublicSet((first, second), PUBLIC["tiny_set"].files))
+        publish(monkeypatch, first, second)
         fetch("tiny_set", tmp_path, limits=Limits(pause=0))
     assert (len(refused.asked), len(server.asked)) == (2, 2)
     assert (tmp_path / "images.gz").read_bytes() == CONTENT
@@ -487,9 +494,10 @@ def test_a_head_that_never_ends_is_given_up(tmp_path):
 
 
 def test_the_published_files_are_written_down_in_full():
-    for name in ("mnist", "fashion_mnist", "cifar10"):
-        assert all(place.startswith("http") and place.endswith("/") for place in PUBLIC[name].places)
-        for file in PUBLIC[name].files:
+    published = [DATASETS[name].published for name in ("mnist", "fashion_mnist", "cifar10")]
+    for known in published:
+        assert all(place.startswith("http") and place.endswith("/") for place in known.places)
+        for file in known.files:
             assert len(bytes.fromhex(file.sha256)) == 32
             assert file.size > 4_000
-    assert len({file.sha256 for known in PUBLIC.values() for file in known.files}) == 11
+    assert len({file.sha256 for known in published for file in known.files}) == 9

@@ -1,5 +1,6 @@
-"""``equipoise verify``: a finished run, a list of pairs, and how well the one tells the others apart."""
+"""How well the features of a finished run tell whether two faces are of one person."""
 
+import copy
 import csv
 import io
 import os
@@ -9,21 +10,28 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from equipoise.app.runs import RunModel
+from equipoise.app.runs.inputs import FeaturesInput, ImagesInput
 from equipoise.errors import InvalidInputError, listed
-from equipoise.paper.faces.bin_file import read_bin_pairs
-from equipoise.paper.faces.embed import Layer, Progress, embedding, face_features
-from equipoise.paper.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs
-from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.people import PAIRS, pairs_of_people, write_pairs
+from equipoise.models import ImageBackbone
+from equipoise.models.replica import eval_replica
+from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
+from equipoise.paper.faces.pairs import PAIRS, Pairs, pairs_of_people, write_pairs
 from equipoise.paper.faces.verification import Roc, Verification, cosines, verification
 from equipoise.storage.files import write_atomically
+from equipoise.training.settings import rows_at_once
 
 Protocol = Literal["lfw", "ytf", "list", "bin", "folder"]
-Tell = Callable[[str], None]
+Layer = Literal["pooled", "last"]
+Progress = Callable[[int, int], None]  # done, all
 
+HELD_NUMBERS = 64
+"""Numbers that a network holds of an image, for each of its pixels, roughly."""
+MOST_AT_ONCE = 256
 DRAWN_POINTS = 2000
 """Of a ROC on a picture; more are not seen."""
 
@@ -51,7 +59,7 @@ class PairOptions:
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedRun:
     """Pairs with the similarity that a run gives each.
 
     Args:
@@ -71,13 +79,13 @@ def verify_run(
     *,
     layer: Layer = "pooled",
     flip: bool = True,
-    tell: Tell = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
     progress: Progress | None = None,
-) -> Verified:
-    """Cosines of a run's features of each pair, scored by the protocol.
+) -> VerifiedRun:
+    """Score the cosines of a run's features of each pair by the protocol.
 
     Args:
-        layer, flip: which features, see :func:`~equipoise.paper.faces.embed.embedding`.
+        layer, flip: which features, see :func:`embedding`.
         tell: told, in a sentence each, what was left out.
         progress: called with the images done and all of them.
     """
@@ -89,11 +97,11 @@ def verify_run(
     features = face_features(model, pairs, layer=layer, flip=flip, progress=progress)
     similarity = cosines(features[pairs.first], features[pairs.second])
     found = verification(similarity, pairs.same, pairs.fold)
-    return Verified(protocol, pairs, similarity, found, notes)
+    return VerifiedRun(protocol, pairs, similarity, found, notes)
 
 
 def read_pairs(options: PairOptions) -> tuple[Protocol, Pairs]:
-    """The pairs that the options name, and by which protocol they were read."""
+    """Return the pairs that the options name, and the protocol by which they were read."""
     protocol = options.protocol or guessed_protocol(options.pairs)
     if protocol not in get_args(Protocol):
         raise InvalidInputError(f"--protocol must be one of {', '.join(get_args(Protocol))}, got {protocol!r}.")
@@ -121,7 +129,7 @@ def read_pairs(options: PairOptions) -> tuple[Protocol, Pairs]:
 
 
 def guessed_protocol(pairs: str | os.PathLike[str]) -> Protocol:
-    """By the file's ending and its first line."""
+    """Guess the protocol from the file's ending and its first line."""
     path = Path(pairs).expanduser()
     if path.suffix.lower() == ".bin":
         return "bin"
@@ -141,7 +149,7 @@ def guessed_protocol(pairs: str | os.PathLike[str]) -> Protocol:
 
 
 def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """The path, if a ROC can be written there; to be asked before anything costs time."""
+    """Return the path, if a ROC can be written there; to be asked before anything costs time."""
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".csv", ".png", ".svg"):
         raise InvalidInputError(f"{file.name} must end in .csv, .png or .svg.")
@@ -153,7 +161,7 @@ def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
 
 
 def write_roc(curve: Roc, path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """The curve as a table (``.csv``) or a picture (``.png``, ``.svg``)."""
+    """Write the curve as a table (``.csv``) or a picture (``.png``, ``.svg``)."""
     file = roc_file(path, force=force)
     content = _table(curve) if file.suffix.lower() == ".csv" else _picture(curve, file.suffix.lower()[1:])
     try:
@@ -195,3 +203,86 @@ def _known_people(model: RunModel, pairs: Pairs) -> list[str]:
         f"{len(known):,} of the {len(pairs.people):,} people in the pairs were trained on ({listed(known)}): the "
         "figures are not those of unknown people."
     ]
+
+
+class Embedding(nn.Module):
+    """Images -> features, in evaluation mode; the mean of an image's and its mirror image's where ``flip``."""
+
+    def __init__(self, layers: nn.Module, *, flip: bool = True) -> None:
+        super().__init__()
+        self.layers, self.flip = eval_replica(layers), flip
+        self.training = False
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.layers(images)
+        return (features + self.layers(images.flip(-1))) / 2 if self.flip else features
+
+
+def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) -> Embedding:
+    """Return the layers of a run's network up to its features.
+
+    Args:
+        layer: ``"pooled"``, the paper's, is what comes out of the backbone's global pooling; ``"last"`` what meets
+            the class vectors, behind the full layers that follow the pooling.
+        flip: average the features of each image with those of its mirror image.
+    """
+    if layer not in get_args(Layer):
+        raise InvalidInputError(f"layer must be 'pooled' or 'last', got {layer!r}.")
+    trained = model.network.backbone
+    if isinstance(model.input, ImagesInput) and isinstance(trained, ImageBackbone):
+        layers: nn.Module = trained if layer == "last" else ImageBackbone(trained.input, trained.body)
+    elif isinstance(model.input, FeaturesInput):
+        layers = model.input.extractor
+        layers = nn.Sequential(layers, trained) if layer == "last" else layers
+    else:
+        raise InvalidInputError("faces are compared by a run of images, and this run is of a table; train on faces.")
+    return Embedding(layers, flip=flip)
+
+
+def image_shape(model: RunModel) -> tuple[int, tuple[int, int]]:
+    """Return the channels, and the height and width, that a run's network takes."""
+    described = getattr(model.input, "described", None)
+    if described is None:
+        raise InvalidInputError("faces are compared by a run of images, and this run is of a table; train on faces.")
+    height, width = described["size"]
+    return described["channels"], (height, width)
+
+
+@torch.inference_mode()
+def face_features(
+    model: RunModel,
+    pairs: Pairs,
+    *,
+    layer: Layer = "pooled",
+    flip: bool = True,
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """Return one feature for each face of the pairs, (faces, D): a video's is the mean over its frames.
+
+    Images are read and passed on a few at a time, so that memory does not grow with the number of frames.
+    """
+    layers = embedding(model, layer=layer, flip=flip)
+    channels, size = image_shape(model)
+    images = pairs.images.read(size, channels)
+    step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * size[0] * size[1]))
+    device = _device()
+    if device.type != "cpu":
+        layers = copy.deepcopy(layers).to(device)  # the run's own weights stay where they are
+    sums: NDArray[np.float64] | None = None
+    for start in range(0, len(pairs.images), step):
+        rows = slice(start, min(start + step, len(pairs.images)))
+        found = layers(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)).double().cpu().numpy()
+        sums = np.zeros((pairs.faces, found.shape[1])) if sums is None else sums
+        np.add.at(sums, pairs.face[rows], found)
+        if progress is not None:
+            progress(rows.stop, len(pairs.images))
+    if sums is None or not np.isfinite(sums).all():
+        raise InvalidInputError("the run's network gave features that are not finite; train again.")
+    features: NDArray[np.float64] = sums / np.bincount(pairs.face, minlength=pairs.faces)[:, None]
+    return features
+
+
+def _device() -> torch.device:
+    """An accelerator where there is one."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return torch.device("cpu") if found is None else found

@@ -1,5 +1,8 @@
 """Fetch the public data sets over HTTP: resumed after a dropped connection, kept only if the checksum is right."""
 
+# Not by pooch: it loads into a temporary file that it deletes when a connection fails, so nothing can be resumed, and
+# has neither a lowest rate nor a limit for the whole; a downloader for it that has them would be all that follows.
+
 import hashlib
 import http.client
 import queue
@@ -14,7 +17,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.paper.sets.published import PUBLIC, PublicFile
+from equipoise.paper.sets import DATASETS
+from equipoise.paper.sets.dataset import PublishedFile
 
 BLOCK = 2**16
 STEPS = 20
@@ -63,23 +67,26 @@ def fetch(
     limits: Limits | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Path]:
-    """Fetch a public data set's files into a folder. A file that is there already, and right, is left as it is.
+    """Fetch a public data set's files into a folder; a file that is there already, and right, is left as it is.
 
     Args:
-        name: one of :data:`~equipoise.paper.sets.published.PUBLIC`.
+        name: one of :data:`~equipoise.paper.sets.DATASETS` that is published.
         folder: where the files go; made when it is not there.
         mirror: the address of a folder with the same files, instead of the published places.
         progress: called as bytes arrive.
         limits: when to give up.
         clock: seconds, for the rate and the total time.
     """
-    key, limits = name.lower().replace("-", "_"), limits or Limits()
-    if key not in PUBLIC:
-        raise InvalidInputError(f"{name!r} cannot be fetched, only {', '.join(sorted(PUBLIC))}; see its own web page.")
+    limits = limits or Limits()
+    published = {key: known.published for key, known in DATASETS.items() if known.published}
+    public = published.get(name.lower().replace("-", "_"))
+    if public is None:
+        raise InvalidInputError(
+            f"{name!r} cannot be fetched, only {', '.join(sorted(published))}; see its own web page."
+        )
     if mirror is not None and urlsplit(mirror).scheme not in ("http", "https"):
         raise InvalidInputError(f"mirror must be an http or https address, got {mirror!r}.")
-    public, end = PUBLIC[key], clock() + limits.total_seconds
-    places = public.places if mirror is None else (mirror,)
+    places, end = public.places if mirror is None else (mirror,), clock() + limits.total_seconds
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_Download(file, folder, progress, limits, clock, end).from_any(places) for file in public.files]
@@ -102,9 +109,9 @@ class _DroppedError(Exception):
 
 @dataclass(frozen=True)
 class _Download:
-    """One file on its way into a folder."""
+    """A file on its way into a folder."""
 
-    file: PublicFile
+    file: PublishedFile
     folder: Path
     progress: Progress | None
     limits: Limits
@@ -112,24 +119,21 @@ class _Download:
     end: float
 
     @property
-    def target(self) -> Path:
-        return self.folder / self.file.name
-
-    @property
     def part(self) -> Path:
         return self.folder / f"{self.file.name}.part"
 
     def from_any(self, places: Sequence[str]) -> Path:
-        """The file, from the first place that gives it."""
-        if self.target.exists():
-            if not self._right(self.target):
-                raise FetchError(f"{self.target} is there but is not the published file; move it away and fetch again.")
-            return self.target
+        """Fetch the file from the first place that gives it."""
+        target = self.folder / self.file.name
+        if target.exists():
+            if not self._right(target):
+                raise FetchError(f"{target} is there but is not the published file; move it away and fetch again.")
+            return target
         failures = []
         for place in places:
             try:
                 self._from(place.rstrip("/") + "/" + self.file.name)
-                return self.part.rename(self.target)
+                return self.part.rename(target)
             except _UnreachableError as error:
                 failures.append(str(error))
         raise _UnreachableError("; ".join(failures))

@@ -1,0 +1,74 @@
+"""What a data set declares about itself: how it is read, found, counted and published."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from equipoise.data.samples import Progress, Samples
+
+Size = tuple[int, int]
+"""Height and width."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How image files are read.
+
+    Args:
+        size: height and width; None takes the set's own.
+        check: decode every file once and leave out what is broken, instead of only the empty ones.
+        progress: called with the files checked so far and all of them.
+    """
+
+    size: Size | None = None
+    check: bool = False
+    progress: Progress | None = None
+
+
+AS_THEY_ARE = Reading()
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A published file: its name, its size in bytes, and the SHA-256 of its content."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The addresses at which a set's files are published, tried in turn, and the files."""
+
+    places: tuple[str, ...]
+    files: tuple[PublishedFile, ...]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A known data set.
+
+    Args:
+        title: its name for a reader.
+        read: gives its samples from the folder of its official files.
+        folders: names of that folder below the data folder.
+        images: number of images of each official part; of ``"all"`` where there are no parts.
+        classes: number of classes, or of attributes where there are several labels.
+        marks: glob patterns; a folder in which one matches may be the set's own whatever it is called.
+        elsewhere: folders in which a system's package puts it.
+        published: its lasting public files; None where they need a registration or a form.
+
+    >>> from equipoise.paper.sets import DATASETS
+    >>> DATASETS["cifar10"].title, DATASETS["cifar10"].images, DATASETS["cifar10"].classes
+    ('CIFAR-10', {'train': 50000, 'test': 10000}, 10)
+    """
+
+    title: str
+    read: Callable[[Path, Reading], Samples]
+    folders: tuple[str, ...]
+    images: dict[str, int]
+    classes: int
+    marks: tuple[str, ...]
+    elsewhere: tuple[Path, ...] = ()
+    published: Publication | None = None
