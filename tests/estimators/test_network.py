@@ -186,7 +186,7 @@ def test_a_model_can_be_calibrated_on_other_samples_and_keeps_it_when_saved(tmp_
     loaded = UncertaintyBalancedClassifier.load(tmp_path)
     assert (loaded.predict_proba(x) == model.predict_proba(x)).all()
     assert (loaded.prediction_sets(x) == model.prediction_sets(x)).all()
-    with pytest.raises(InvalidInputError, match="y has a class that was not fitted: 7; leave it out"):
+    with pytest.raises(InvalidInputError, match="y has classes that training has not seen: 7; leave them out"):
         model.calibrate(new, np.full(len(new), 7))
 
 

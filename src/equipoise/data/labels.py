@@ -1,5 +1,6 @@
-"""From a user's labels to class numbers."""
+"""Labels as class indices: the only place where one becomes the other."""
 
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -119,16 +120,28 @@ def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
     return classes, torch.as_tensor(numbers, dtype=torch.long)
 
 
-def known_labels(labels: NDArray[Any], classes: NDArray[Any], *, multilabel: bool) -> Tensor:
-    """Class numbers of labels whose classes are known already; for several labels the 0/1 matrix itself."""
+def label_indices(
+    labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any], *, multilabel: bool = False, whose: str = "y has"
+) -> NDArray[np.int64]:
+    """Return the place of each label among classes that are known already; of several labels the 0/1 matrix itself.
+
+    Args:
+        labels: (samples,), or with ``multilabel`` (samples, attributes).
+        classes: in their order; names where the labels are text.
+        whose: the beginning of the sentence that refuses others.
+
+    >>> label_indices(np.array(["b", "a"]), ["a", "b"]).tolist()
+    [1, 0]
+    """
     if multilabel:
         if labels.ndim != 2 or labels.shape[1] != len(classes) or not np.isin(labels, (0, 1)).all():
             raise InvalidInputError(f"y must be a matrix of 0 and 1 with {len(classes)} columns, got {labels.shape}.")
-        return new_tensor(labels).long()
-    numbers = {label: number for number, label in enumerate(classes.tolist())}
-    found = [numbers.get(label, -1) for label in column_or_1d(labels).tolist()]
-    if -1 in found:
+        return labels.astype(np.int64)
+    places = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
+    given = column_or_1d(labels).tolist()
+    unknown = sorted(set(given) - places.keys())
+    if unknown:
         raise InvalidInputError(
-            f"y has a class that was not fitted: {labels.tolist()[found.index(-1)]!r}; leave it out."
+            f"{whose} classes that training has not seen: {', '.join(map(repr, unknown[:5]))}; leave them out."
         )
-    return torch.tensor(found, dtype=torch.long)
+    return np.array([places[label] for label in given], dtype=np.int64)

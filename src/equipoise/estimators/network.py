@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.data.images import Images
-from equipoise.data.labels import class_counts, encode_labels, known_labels, plain_array, plain_labels
+from equipoise.data.labels import class_counts, encode_labels, label_indices, plain_array, plain_labels
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.fitted_network import Fitted
@@ -300,7 +300,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         fitted, x = self._ready(X)
         labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(x, labels)
-        target = known_labels(labels, self.classes_, multilabel=fitted.multilabel)
+        target = torch.from_numpy(label_indices(labels, self.classes_, multilabel=fitted.multilabel))
         weight = self._relative_weights(sample_weight, x)
         self.calibrated_ = self.calibrated_.fitted(fitted.logits(x), target, sample_weight=weight)
         return self

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import RunWatcher
-from equipoise.app.runs.held_out import label_places, score
+from equipoise.app.runs.held_out import score
 from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.predict import Abstained, never_ruled_out
 from equipoise.app.runs.trained import ESTIMATE, RunModel, class_mix, mix_of, named_shares
 from equipoise.app.runs.unlabelled import check_images, image_shape
 from equipoise.calibration.conformal import unanswered_rows
 from equipoise.data import Samples, open_data
+from equipoise.data.labels import label_indices
 from equipoise.decisions import AbstainedShares, abstained_shares
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores
@@ -102,7 +103,12 @@ def evaluate_run(
             f"the run answers {', '.join(model.classes[:5])} with {'0/1 each' if model.multilabel else 'one class'}; "
             f"{source} has other labels: name the target columns as in training."
         )
-    places = label_places(samples.y, model.classes, "the data")
+    places = label_indices(
+        samples.y if model.multilabel else samples.y.astype(str),
+        model.classes,
+        multilabel=model.multilabel,
+        whose="the data have",
+    )
     counts: Any = model.learnt("train_counts") or [1] * len(model.classes)
     answered = model.answer(samples.x, mix)
     check_finite(answered.finite)

@@ -2,7 +2,7 @@
 
 import copy
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,19 +131,6 @@ def network_before(network: Network, weights: Path) -> Network:
     except (safetensors.SafetensorError, RuntimeError, OSError) as error:
         raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
     return earlier
-
-
-def label_places(y: NDArray[Any], classes: Iterable[Any], what: str) -> NDArray[np.int64]:
-    """Labels (samples,) by their place in ``classes``, compared as text; a matrix of 0 and 1 stays as it is."""
-    if y.ndim == 2:
-        return y.astype(np.int64)
-    known = {str(name): place for place, name in enumerate(classes)}
-    found = [known.get(str(label), -1) for label in y.tolist()]
-    unknown = sorted({str(label) for label, place in zip(y.tolist(), found, strict=True) if place < 0})
-    if unknown:
-        few = ", ".join(map(repr, unknown[:5]))
-        raise InvalidInputError(f"{what} have classes that training has not seen: {few}; leave them out.")
-    return np.asarray(found, dtype=np.int64)
 
 
 def score(

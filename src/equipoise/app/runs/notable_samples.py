@@ -13,9 +13,9 @@ from PIL import Image
 
 from equipoise.app.output import encodable
 from equipoise.app.run_folder import JudgedLabels
-from equipoise.app.runs.held_out import HeldOut, label_places, network_before
+from equipoise.app.runs.held_out import HeldOut, network_before
 from equipoise.app.runs.inputs import TableInput, as_frame
-from equipoise.app.runs.split import Division
+from equipoise.app.runs.split import Division, Targets
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
 from equipoise.data import Samples
 from equipoise.data.samples import rows_of
@@ -124,20 +124,21 @@ def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str | 
 Part = tuple[NDArray[np.float32], slice]
 
 
-def judge_labels(model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path) -> JudgedLabels:
+def judge_labels(
+    model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path
+) -> JudgedLabels:
     """Judge the labels of all samples; features are taken twice, a part at a time, and never held together.
 
     Args:
+        targets: the labels of the division.
         rows, tested: training and test samples as the network takes them.
         softmax: the weights at the end of the softmax stage, which know fewest labels by heart. Without the file, the
             trained network's own.
     """
     if softmax.is_file():
         model = model.with_network(network_before(model.network, softmax))
-    known = model.classes
-    places = label_places(division.train.y, known, "the training samples")
-    others = label_places(division.test.y, known, "the test samples")
-    judge = LabelJudge(class_sizes(places, len(known)), several=model.multilabel)
+    places, others = targets
+    judge = LabelJudge(class_sizes(places, len(model.classes)), several=model.multilabel)
     for features, part in _features(model, rows):
         judge.add(features, places[part])
     for features, part in _features(model, rows):

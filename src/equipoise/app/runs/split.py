@@ -1,7 +1,8 @@
 """Which samples train and which are scored, settled before anything costs time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from equipoise.app.runs.inputs import FeaturesInput, RunInput
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note
+from equipoise.data.labels import label_indices
 from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
@@ -37,6 +39,19 @@ class GivenSamples:
     pictures: NDArray[np.uint8] | None = None
 
 
+class Targets(NamedTuple):
+    """Labels of the training and of the test samples as class indices, or as 0 and 1 of the attributes."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+    def counts(self, classes: int) -> list[int]:
+        """Count the training samples of each class, or those that have each attribute."""
+        several = self.train.ndim == 2
+        found: list[int] = (self.train.sum(0) if several else np.bincount(self.train, minlength=classes)).tolist()
+        return found
+
+
 @dataclass(frozen=True)
 class Division:
     """Training and test samples.
@@ -52,6 +67,13 @@ class Division:
     split: Split
     total: int
     whole: Samples | None = None
+
+    def targets(self, classes: Sequence[str]) -> Targets:
+        """Return the labels of both parts as indices of the named classes."""
+        train, test = self.train.y, self.test.y
+        if self.train.multilabel:
+            return Targets(train.astype(np.int64), test.astype(np.int64))
+        return Targets(label_indices(train.astype(str), classes), label_indices(test.astype(str), classes))
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
         """What the network takes of both. Frozen features of the whole are found again whatever the split."""

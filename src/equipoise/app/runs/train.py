@@ -27,13 +27,12 @@ from equipoise.app.run_folder import (
     read_record,
     write_json,
 )
-from equipoise.app.runs.held_out import HeldOut, Tested, answer_held_out, label_places, score
+from equipoise.app.runs.held_out import HeldOut, Tested, answer_held_out, score
 from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
-from equipoise.app.runs.split import Division, GivenSamples, divide
+from equipoise.app.runs.split import Division, GivenSamples, Targets, divide
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.app.runs.trained import RunModel
-from equipoise.data import Samples
 from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
@@ -110,14 +109,18 @@ def train_run(
         estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, estimator, train.attributes)
-    answered, found, before = _tested(model, estimator, division, tested, folder, options.seed)
+    targets = division.targets(model.classes)
+    counts = targets.counts(len(model.classes))
+    answered, found, before = _tested(model, division, targets.test, counts, tested, folder, options.seed)
     estimator.calibrated_, held = answered.model.calibrated, answered.held
     if answered.calibration.note is not None:
         told.note(answered.calibration.note)
-    learnt = _learnt(model, estimator, train) | {"calibration": answered.calibration.as_dict(model.classes)}
+    learnt = _learnt(model, estimator, train.attributes, counts) | {
+        "calibration": answered.calibration.as_dict(model.classes)
+    }
     seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
     if is_main():
-        judged = _judged(model, division, rows, tested, folder / SOFTMAX, told)
+        judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
         _keep(folder, learnt | {"notes": told.notes, "seconds": seconds}, prepared, found, before, held)
         write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
         if judged is not None:
@@ -192,11 +195,11 @@ def _report(folder: Path) -> Path:
 
 
 def _judged(
-    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: RunWatcher
+    model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
     """None, and a note, where it fails: a trained model must not be lost for it."""
     try:
-        return judge_labels(model, division, rows, tested, softmax)
+        return judge_labels(model, division, targets, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
         reason = (
             "the memory is too small" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
@@ -207,15 +210,15 @@ def _judged(
 
 def _tested(
     model: RunModel,
-    estimator: UncertaintyBalancedClassifier,
     division: Division,
+    labels: NDArray[np.int64],
+    counts: list[int],
     tested: Any,
     folder: Path,
     seed: int,
 ) -> tuple[Tested, Scores, Scores | None]:
     """Answers for the test samples, and the scores of the trained and of the softmax stage's network."""
-    counts, own = _counts(division.train, estimator), division.split.test
-    labels = label_places(division.test.y, estimator.classes_, "the test samples")
+    own = division.split.test
     rows = own if len(own) else np.arange(len(division.test))
     found = answer_held_out(model, tested, labels, rows, folder / SOFTMAX, groups=division.test.groups, seed=seed)
     held, earlier = found.held, None
@@ -248,20 +251,14 @@ def all_seconds(here: float, fitted: float, epochs: Any) -> float:
     return here - fitted + sum(float(epoch["seconds"]) for epoch in epochs)
 
 
-def _counts(train: Samples, estimator: UncertaintyBalancedClassifier) -> list[int]:
-    """Training samples of each class, or those that have each attribute."""
-    if train.multilabel:
-        return [int(count) for count in train.y.sum(0)]
-    places = label_places(train.y, estimator.classes_, "the training samples")
-    return [int(count) for count in np.bincount(places, minlength=len(estimator.classes_))]
-
-
-def _learnt(model: RunModel, estimator: UncertaintyBalancedClassifier, train: Samples) -> dict[str, Any]:
+def _learnt(
+    model: RunModel, estimator: UncertaintyBalancedClassifier, attributes: tuple[str, ...], counts: list[int]
+) -> dict[str, Any]:
     """What the run found about the classes, for ``run.json``."""
     return {
         "classes": list(model.classes),
-        "attributes": list(train.attributes),
-        "train_counts": _counts(train, estimator),
+        "attributes": list(attributes),
+        "train_counts": counts,
         "class_uncertainty": _each_class(estimator.class_uncertainty_),
         "margins": None if estimator.class_uncertainty_ is None else _each_class(estimator.margins_),
     }
