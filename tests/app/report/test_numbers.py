@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.app.report.change import group_changes, sign_test
-from equipoise.app.report.classes import class_rows, group_note
-from equipoise.app.report.confusion import matrix, rivals, worst_pairs
-from equipoise.app.report.hardness import hardness
 from equipoise.app.report.record import read_record
-from equipoise.app.report.reliability import reliability
-from equipoise.app.report.review import sending, sent_rows, sent_sentence
+from equipoise.app.report.sections.class_table import class_rows, group_note
+from equipoise.app.report.sections.confusion import matrix, rivals, worst_pairs
+from equipoise.app.report.sections.hardness import hardness
+from equipoise.app.report.sections.human_review import sending, sent_rows, sent_sentence
+from equipoise.app.report.sections.reliability_diagrams import reliability
+from equipoise.app.report.sections.verdict import group_changes, sign_test
 from equipoise.calibration.reliability import BINS
 from equipoise.evaluation.intervals import wilson
 from tests.app.report.runs import made_up, made_up_attributes, write_run
@@ -153,22 +153,22 @@ def test_reliability_is_what_counting_gives(record):
                 (confidence, held.labels[row] == held.predicted[row])
             )
         expected = [np.mean(bins[key], axis=0) for key in sorted(bins)]
-        np.testing.assert_allclose(np.column_stack([part.confidence, part.right]), expected)
-        assert part.answers.tolist() == [len(bins[key]) for key in sorted(bins)]
+        np.testing.assert_allclose(np.column_stack([part.diagram.confidence, part.diagram.right]), expected)
+        assert part.diagram.count.tolist() == [len(bins[key]) for key in sorted(bins)]
         ece = sum(len(bins[key]) * abs(pair[0] - pair[1]) for key, pair in zip(sorted(bins), expected, strict=True))
-        assert part.ece == pytest.approx(ece / len(rows))
-        assert (part.low <= part.right).all()
-        assert (part.right <= part.high).all()
-        assert part.total == len(rows)
-    assert found[0].ece == pytest.approx(record.scores["calibration"]["ece"], abs=1e-6)
+        assert part.diagram.ece == pytest.approx(ece / len(rows))
+        assert (part.low <= part.diagram.right).all()
+        assert (part.diagram.right <= part.high).all()
+        assert part.diagram.count.sum() == len(rows)
+    assert found[0].diagram.ece == pytest.approx(record.scores["calibration"]["ece"], abs=1e-6)
 
 
 def test_reliability_of_attributes(several):
     found = reliability(several)
-    assert found[0].total == several.held_out.labels.size
-    assert found[0].ece == pytest.approx(several.scores["calibration"]["ece"], abs=1e-6)
+    assert found[0].diagram.count.sum() == several.held_out.labels.size
+    assert found[0].diagram.ece == pytest.approx(several.scores["calibration"]["ece"], abs=1e-6)
     assert [part.title for part in found[1:]] == ["About rare attributes", "About common attributes"]
-    assert found[1].total == 2 * len(several.held_out.labels)
+    assert found[1].diagram.count.sum() == 2 * len(several.held_out.labels)
 
 
 @given(st.integers(1, 500), st.data())

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.gallery import gallery
-from equipoise.app.report.name_placement import label_points
+from equipoise.app.report.drawing import label_points
 from equipoise.app.report.page import write_page
 from equipoise.app.report.record import read_record
+from equipoise.app.report.sections.gallery import gallery
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import HOSTILE, dump, jpeg, made_up, write_run
 

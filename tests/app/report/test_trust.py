@@ -9,13 +9,12 @@ import pytest
 
 from equipoise.app.report import write_report
 from equipoise.app.report.record import read_record
-from equipoise.app.report.trust import (
+from equipoise.app.report.sections.human_review import set_rows, set_sentence
+from equipoise.app.report.sections.reliability_diagrams import (
     calibrated_how,
     calibration_rows,
     calibrations,
     few_sentence,
-    set_rows,
-    set_sentence,
 )
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import made_up, made_up_attributes
@@ -71,8 +70,8 @@ def test_calibration_is_what_counting_gives(seven_record, mix, after):
     found, expected = calibrations(seven_record)[mix][after], slow_figures(answers)
     for name, value in expected.items():
         assert getattr(found, name) == pytest.approx(value, rel=1e-4), name
-    row = {row["text"]: row for row in calibration_rows(calibrations(seven_record))}["log loss"]
-    assert row[f"{mix}_{'after' if after else 'before'}"] == found.log_loss
+    row = dict(calibration_rows(calibrations(seven_record)))["log loss"]
+    assert row[2 * (mix == "balanced") + after] == f"{found.log_loss:.3f}"
 
 
 def test_calibration_of_attributes_is_what_counting_gives(several):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.report.record import read_record
-from equipoise.app.report.verdict import record_skill, verdict
+from equipoise.app.report.sections.verdict import record_skill, verdict
 from equipoise.app.report.worth import worth
 from tests.app.report.runs import made_up, made_up_attributes, softmax, write_run
 from tests.app.report.test_numbers import one_hot

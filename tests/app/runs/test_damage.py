@@ -155,7 +155,7 @@ def test_words_are_no_probabilities(spoilt):
 
 
 def test_what_only_the_page_meets_is_one_sentence_too(spoilt, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "verdict", lambda record: record.scores["nothing"][0])
+    monkeypatch.setattr(page, "SECTIONS", (lambda record: record.scores["nothing"][0],))
     sentence = refused(lambda: write_report(spoilt, tmp_path / "page.html"))
     assert sentence == f"{spoilt} is damaged, or its parts contradict each other; train anew."
     assert not (tmp_path / "page.html").exists()

@@ -12,7 +12,7 @@ from equipoise.app.cli.options import AsJson, Labels, Quiet, Target, check_weigh
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
 
 if TYPE_CHECKING:
-    from equipoise.app.report.verdict import Verdict
+    from equipoise.app.report.sections.verdict import Verdict
     from equipoise.app.runs import RunResult, TrainOptions
 
 NOT_OPTIONS = ("context", "config", "out", "resume", "as_json", "quiet")
@@ -141,7 +141,7 @@ def _options(
 def verdict_of(result: "RunResult") -> "Verdict":
     """The report's verdict on a finished run."""
     from equipoise.app.report.record import read_record
-    from equipoise.app.report.verdict import verdict
+    from equipoise.app.report.sections.verdict import verdict
 
     return verdict(read_record(result.folder))
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.report.formats import percent
+from equipoise.app.report.markup import percent
 from equipoise.evaluation.intervals import combined, wilson
 from equipoise.evaluation.skill import Skill
 from equipoise.wording import plural

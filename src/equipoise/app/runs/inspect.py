@@ -10,7 +10,7 @@ import pandas as pd
 from equipoise.app.run_folder import JudgedLabels, finished_record, read_labels
 
 if TYPE_CHECKING:
-    from equipoise.app.report.hardness import Kind
+    from equipoise.app.report.sections.hardness import Kind
 
 ADVICE: "dict[Kind, str]" = {
     "needs data": "collect more",
@@ -95,7 +95,7 @@ def inspect_run(folder: str | Path) -> Inspection:
 
 
 def _advice(record: Any, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
-    from equipoise.app.report.hardness import hardness
+    from equipoise.app.report.sections.hardness import hardness
 
     found, right = hardness(record), record.each("precision")
     doubtful = judged.doubt.suspected

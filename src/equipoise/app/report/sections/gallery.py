@@ -1,10 +1,11 @@
-"""The samples worth looking at: the most uncertain, and those the model was confidently wrong about."""
+"""Samples to look at: the most uncertain, and those the model was confidently wrong about."""
 
 import base64
 import binascii
 from dataclasses import dataclass
 from typing import Any
 
+from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Record, shown
 
 MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
@@ -17,6 +18,25 @@ TITLES = {
         "Wrong answers that the model was surest of: look for mistaken labels and look-alikes.",
     ),
 }
+TEMPLATE = """\
+{% for list in gallery %}
+<h3>{{ list.title }}</h3>
+<p>{{ list.text }}</p>
+<ul class="gallery">
+{% for item in list["items"] %}
+<li class="card">
+{% if item.image %}<img src="{{ item.image }}" alt="{{ item.name }}" loading="lazy">{% endif %}
+<div><p class="file">{{ item.name }}</p>
+<p><span class="{{ "ok" if item.right else "bad" }}">{{ item.predicted }}</span> {{ item.probability|percent }}</p>
+<p class="aside">{% if item.right %}right{% else %}truly {{ item.true }}{% endif %}</p>
+<p class="aside">uncertainty {{ item.uncertainty|number }}</p>
+{% if item.columns %}<dl class="columns">{{ facts(item.columns) }}</dl>{% endif %}
+</div></li>
+{% endfor %}
+</ul>
+{% else %}<p class="none">No samples were kept with this run.</p>
+{% endfor %}
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +57,13 @@ class Item:
         return self.true == self.predicted
 
 
+def section(record: Record) -> Section:
+    """Return the samples as cards."""
+    return Section("Samples", "Samples to look at", fill(TEMPLATE, gallery=gallery(record)))
+
+
 def gallery(record: Record) -> list[dict[str, Any]]:
-    """The two lists, those that are not empty."""
+    """Return the two lists, those that are not empty."""
     found = []
     for key, (title, text) in TITLES.items():
         entries = record.gallery.get(key)

@@ -1,32 +1,38 @@
-"""How a run was made."""
+"""How it was made: a run's command, options, versions and notes."""
 
 from typing import Any
 
+from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Record, shown
 from equipoise.wording import method_name
 
-TELLING = (
-    "data",
-    "target",
-    "labels",
-    "group",
-    "test",
-    "test_labels",
-    "method",
-    "backbone",
-    "weights",
-    "freeze",
-    "epochs",
-    "seed",
+OPTIONS = (
+    *("data", "target", "labels", "group", "test", "test_labels"),
+    *("method", "backbone", "weights", "freeze", "epochs", "seed"),
 )
+TEMPLATE = """\
+{% if origin.command %}<pre><code>{{ origin.command }}</code></pre>{% endif %}
+<div class="three">
+<dl class="facts">{{ facts(origin.options) }}\
+{% if origin.seconds %}{{ facts({"time": origin.seconds}) }}{% endif %}</dl>
+<dl class="facts">{{ facts(origin.versions) }}</dl>
+{% if origin.notes %}<div><h3>Noted on the way</h3><ul>\
+{% for note in origin.notes %}<li>{{ note }}</li>{% endfor %}</ul></div>{% endif %}
+</div>
+"""
+
+
+def section(record: Record) -> Section:
+    """Return how the run was made."""
+    return Section("How it was made", "How it was made", fill(TEMPLATE, origin=origin(record)))
 
 
 def origin(record: Record) -> dict[str, Any]:
-    """Command, versions, options that were set, and what the run noted on the way; all as text."""
+    """Return command, versions, options that were set, and what the run noted on the way; all as text."""
     about = record.about
     options = _mapping(about.get("options"))
     settings = _mapping(_mapping(about.get("training")).get("settings"))
-    told = {name: options[name] for name in TELLING if options.get(name) is not None}
+    told = {name: options[name] for name in OPTIONS if options.get(name) is not None}
     told |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
     notes = about.get("notes")
     return {

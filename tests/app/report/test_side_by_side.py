@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_comparison
-from equipoise.app.report.comparison import difference
 from equipoise.app.report.record import read_record
+from equipoise.app.report.side_by_side import difference
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import dump, made_up, made_up_attributes, write_run
 from tests.app.report.test_numbers import one_hot

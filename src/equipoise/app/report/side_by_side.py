@@ -6,16 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from equipoise.app.report.classes import MOST_ROWS
-from equipoise.app.report.confusion import by_count
-from equipoise.app.report.figures import groups_figure
-from equipoise.app.report.formats import percent, points
-from equipoise.app.report.page import page_path, render, write_page
-from equipoise.app.report.provenance import origin
+from equipoise.app.report.drawing import (
+    COLOURS,
+    MARKS,
+    drawing,
+    inline_svg,
+    legend_above,
+    new_axes,
+    percent_axis,
+    short,
+)
+from equipoise.app.report.markup import percent, points, render
+from equipoise.app.report.page import page_path, write_page
 from equipoise.app.report.record import REMEDY, Record, read_record
-from equipoise.app.report.verdict import verdict
+from equipoise.app.report.sections.class_table import MOST_ROWS, by_count
+from equipoise.app.report.sections.provenance import origin
+from equipoise.app.report.sections.verdict import verdict
 from equipoise.data.summary import GROUPS
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import foreign_files
@@ -52,7 +61,7 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
         raise InvalidInputError("runs with classes and runs with attributes cannot be compared; choose one kind.")
     path = page_path(out)
     with foreign_files(Path("one of the runs"), REMEDY):  # each alone was read before
-        page = render("comparison.html.j2", _content(records))
+        page = render("comparison.html.j2", **_content(records))
     return write_page(page, path)
 
 
@@ -230,3 +239,27 @@ def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
+    """Draw the mean recall of each group of classes, a line a run."""
+    with drawing():
+        axes = new_axes(90 + 28 * len(records))
+        rows = np.arange(len(records))
+        drawn: dict[str, list[str]] = {}
+        for group, mark in MARKS.items():
+            values = np.full(len(records), np.nan)
+            for place, record in enumerate(records):
+                mine = record.each("recall")[record.in_group(group)]
+                values[place] = np.nan if np.isnan(mine).all() else np.nanmean(mine)
+            known = ~np.isnan(values)
+            if known.any():
+                style = {"s": 58, "marker": mark, "color": COLOURS[group], "zorder": 3, "label": group}
+                axes.scatter(values[known], rows[known], **style).set_gid(group)
+                drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
+        axes.set_yticks(rows, [short(name, 20) for name in names])
+        axes.set_ylim(len(records) - 0.4, -0.6)
+        percent_axis(axes.xaxis, axes.set_xlim)
+        axes.set_xlabel("mean recall of the group's classes")
+        legend_above(axes, handletextpad=0.2)
+        return inline_svg(axes.figure, "groups", "Mean recall of each group of classes in every run", tips=drawn)

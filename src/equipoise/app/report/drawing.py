@@ -1,0 +1,274 @@
+"""Pictures of the page: matplotlib figures that become SVG whose colours follow the page's theme, its text being text.
+
+Figures are drawn in stand-in colours which become CSS variables here. No style attribute is left, for the page's
+content-security policy forbids them, and no id can clash with another figure's.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from equipoise.app.report.record import Floats, Record
+from equipoise.data.summary import Group
+
+WIDTH = 420
+"""Units of a picture's width: little more than a phone's pixels, so that its text is legible there too."""
+COLOURS = {
+    name: f"#0000{number:02x}"
+    for number, name in enumerate(
+        ("ink", "muted", "grid", "paper", "many", "medium", "rare", "accent", "warn", "shade1", "shade2", "shade3"), 1
+    )
+}
+"""Name of a CSS variable -> the stand-in drawn with."""
+VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()} | {"#000000": "var(--ink)"}
+DASHED: Any = {"color": COLOURS["muted"], "lw": 1, "ls": (0, (4, 3))}
+MARKS: dict[Group, str] = {"many": "o", "medium": "s", "rare": "^"}
+LONGEST, LETTER, LINE, GAP = 22, 6.6, 13.0, 8.5
+"""Letters of a name that are shown; then points, of the page's font at the size drawn with."""
+SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "equipoise",  # the same run gives the same page
+    "text.parse_math": False,  # a class may be called "$5 or $6"
+    "font.size": 12.5,
+    "axes.titlesize": 13,
+    "axes.labelsize": 12.5,
+    "xtick.labelsize": 11.5,
+    "ytick.labelsize": 11.5,
+    "legend.fontsize": 11.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "legend.handletextpad": 0.4,
+    "legend.columnspacing": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.unicode_minus": True,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "text.color": COLOURS["ink"],
+    "axes.labelcolor": COLOURS["muted"],
+    "axes.edgecolor": COLOURS["muted"],
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"],
+    "grid.color": COLOURS["grid"],
+    "figure.dpi": 72,
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,  # each figure asks for it, and is then left as it is
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in the house style."""
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's own font shows it
+        warnings.filterwarnings("ignore", ".*tight_layout.*|.*constrained_layout.*")  # very long names
+        yield
+
+
+def new_axes(height: float, *, rows: int = 1, width: float = WIDTH) -> Any:
+    """Return axes of a figure whose unit is the page's pixel; an array of them for several rows."""
+    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    return figure.subplots(rows, 1, sharex=True) if rows > 1 else figure.add_subplot()
+
+
+def counts_axis(axes: Any, record: Record) -> None:
+    """Label the horizontal axis with training samples, logarithmic and in whole numbers."""
+    axes.set_xscale("log")
+    spread = max(float(record.counts.max()), 1) / max(float(record.counts.min()), 1)
+    places = (1.0, 2.0, 5.0) if spread < 50 else (1.0, 3.0) if spread < 1000 else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(subs=places))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("positive training samples" if record.multilabel else "training samples")
+
+
+def percent_axis(axis: Any, limits: Any) -> None:
+    """Show 0 to 100 %, with room for the marks at both ends."""
+    limits(-0.03, 1.03)
+    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+
+
+class ShareLocator(MaxNLocator):
+    """Ticks from 0 to 100 % only, whatever room the axis leaves beyond for marks and names.
+
+    >>> ShareLocator().tick_values(-0.1, 1.2).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+
+    def __init__(self) -> None:
+        super().__init__(nbins=6, steps=[1, 2, 2.5, 5, 10])
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return those of the base class that a share can have."""
+        found = np.asarray(super().tick_values(vmin, vmax))
+        return found[(found > -1e-9) & (found < 1 + 1e-9)]
+
+
+def share_axis(axis: Any) -> None:
+    """Show shares in percent where not all from 0 to 100 % is shown."""
+    axis.set_major_locator(ShareLocator())
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
+
+
+def legend_above(axes: Any, columns: int = 3, **options: Any) -> None:
+    """Put the legend above the axes, in a row."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, **options)
+
+
+def group_scatter(
+    axes: Any,
+    record: Record,
+    y: Floats,
+    tips: Sequence[str],
+    *,
+    x: Floats | None = None,
+    sizes: Floats | None = None,
+    hollow: Any = None,
+) -> dict[str, list[str]]:
+    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``.
+
+    Returns:
+        The tool tips of each collection, by its gid.
+    """
+    across = np.maximum(record.counts, 1).astype(np.float64) if x is None else x
+    unfilled = np.zeros(len(y), dtype=bool) if hollow is None else hollow
+    known = ~np.isnan(y) & ~np.isnan(across)
+    many = len(record.classes) > 100
+    drawn = {}
+    for group, mark in MARKS.items():
+        for outline in (False, True):
+            rows = record.in_group(group) & known & (unfilled == outline)
+            if not rows.any():
+                continue
+            area = (24.0 if many else 52.0) if sizes is None else sizes[rows]
+            style = {"facecolor": "none", "lw": 1.5} if outline else {"facecolor": COLOURS[group], "lw": 0.5}
+            style |= {"edgecolor": COLOURS[group], "alpha": 0.6 if many else 0.85, "zorder": 3, "marker": mark}
+            gid = f"{group}-{'open' if outline else 'full'}"
+            axes.scatter(across[rows], y[rows], s=area, label="" if outline else group, **style).set_gid(gid)
+            drawn[gid] = [tips[which] for which in np.flatnonzero(rows).tolist()]
+    return drawn
+
+
+def short(name: str, longest: int = LONGEST) -> str:
+    """
+    >>> short("basal cell carcinoma of the skin", 12)
+    'basal cell…'
+    """
+    return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"
+
+
+def label_points(
+    axes: Any, x: Sequence[float], y: Sequence[float], names: Sequence[str], order: Iterable[int], *, most: int = 24
+) -> None:
+    """Write names beside the first points of ``order``; one that finds no free place is left out."""
+    _settle(axes.figure)
+    low, high = axes.get_window_extent().get_points()
+    places = axes.transData.transform(np.column_stack([x, y]))
+    taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in places]
+    for which in list(order)[:most]:
+        px, py = places[which]
+        if not np.isfinite([px, py]).all():
+            continue
+        text = short(names[which])
+        wide = LETTER * len(text)
+        for dx, dy, side in ((GAP, 0, "left"), (-GAP, 0, "right"), (0, GAP + 5, "center"), (0, -GAP - 5, "center")):
+            left = px + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]
+            box = (left, py + dy - LINE / 2, left + wide, py + dy + LINE / 2)
+            inside = box[0] >= low[0] and box[2] <= high[0] + 4 and box[1] >= low[1] and box[3] <= high[1]
+            if inside and not any(_overlap(box, other) for other in taken):
+                axes.annotate(
+                    text, (x[which], y[which]), (dx, dy), textcoords="offset points", ha=side, va="center", size=11.5
+                )
+                taken.append(box)
+                break
+
+
+def inline_svg(
+    figure: Figure, name: str, description: str, *, tips: Mapping[str, Sequence[str]] | None = None, extra: str = ""
+) -> Markup:
+    """Return the figure as an element of the page.
+
+    Args:
+        name: unique on the page; it starts every id.
+        description: what a screen reader says.
+        tips: gid of a collection -> the tool tip of each of its marks, in order.
+        extra: name of an empty group laid over the figure, for a script to draw in.
+    """
+    _settle(figure)  # else matplotlib does it anew at every draw
+    file = io.StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    root = ElementTree.fromstring(file.getvalue())
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag == SVG + "style" or "metadata" in child.tag:
+                parent.remove(child)
+    _add_tips(root, tips or {})
+    for element in root.iter():
+        _plain_attributes(element, name)
+    for size in ("width", "height"):
+        root.attrib.pop(size, None)
+    root.attrib |= {"role": "img", "class": "figure", "aria-label": description}
+    if extra:
+        ElementTree.SubElement(root, SVG + "g", {"id": extra})
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SVG)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # ElementTree has escaped all text
+
+
+def _settle(figure: Any) -> None:
+    """Find room for everything once and for all: from here on a point has its place."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)  # "none" would leave a stand-in, for which savefig draws everything twice
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _add_tips(root: ElementTree.Element, tips: Mapping[str, Sequence[str]]) -> None:
+    for group in root.iter(SVG + "g"):
+        texts = tips.get(group.get("id", ""))
+        if texts is not None:  # a path with an id is a definition
+            marks = [
+                mark for mark in group.iter() if mark.tag in {SVG + "use", SVG + "path"} and "id" not in mark.attrib
+            ]
+            for mark, text in zip(marks, texts, strict=True):
+                ElementTree.SubElement(mark, SVG + "title").text = text
+
+
+def _plain_attributes(element: ElementTree.Element, name: str) -> None:
+    """Presentation attributes for the style; ids of this figure's own; two decimals are plenty."""
+    for part in element.attrib.pop("style", "").split(";"):
+        key, _, value = (piece.strip() for piece in part.partition(":"))
+        if key == "font-size":
+            element.set(key, value.removesuffix("px"))
+        elif key and not key.startswith("font-f"):  # the family is the page's
+            element.set(key, value)
+    for key, value in list(element.attrib.items()):
+        if key == XLINK + "href":
+            del element.attrib[key]
+            element.set("href", value.replace("#", f"#{name}-"))
+        elif key == "id":
+            element.set(key, f"{name}-{value}")
+        elif key == "clip-path":
+            element.set(key, value.replace("#", f"#{name}-"))
+        elif key in {"fill", "stroke"}:
+            element.set(key, VARIABLES.get(value, value))
+        elif key in {"d", "x", "y", "transform", "points"}:
+            element.set(key, re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}", " ".join(value.split())))

@@ -1,0 +1,108 @@
+"""HTML of a page: parts filled into templates in which everything is escaped, and numbers as they read there."""
+
+import base64
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from equipoise.wording import counted
+
+SAME = 0.0005
+"""Shares closer than this read the same, rounded to a tenth of a percent."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a run's page.
+
+    Args:
+        menu: its name in the list of sections.
+        title: its heading.
+        body: what stands below.
+        data: what the page's script reads of it.
+    """
+
+    menu: str
+    title: str
+    body: Markup
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill a page's template; the page's policy allows its own script and style alone."""
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    page = _environment().get_template(template)
+    return page.render(**content, policy=policy, style=Markup(style), script=Markup(script))  # files of ours
+
+
+def fill(template: str, **content: Any) -> Markup:
+    """Fill the text of a template, a part of a page."""
+    return Markup(_compiled(template).render(content))  # the environment escapes
+
+
+@cache
+def _compiled(template: str) -> jinja2.Template:
+    return _environment().from_string(template)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"percent": percent, "points": points, "number": number, "whole": "{:,}".format}
+    environment.filters["counted"] = counted
+    macros = vars(environment.get_template("macros.html.j2").module)
+    environment.globals |= {name: macro for name, macro in macros.items() if not name.startswith("_")}
+    return environment
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.1234), percent(float("nan"))
+    ('12.3%', '–')
+    """
+    return "–" if math.isnan(share) else f"{share:.1%}"
+
+
+def points(difference: float) -> str:
+    """
+    >>> points(0.0123), points(-0.5), points(0.0)
+    ('+1.2', '−50.0', '0.0')
+    """
+    if math.isnan(difference):
+        return "–"
+    return f"{100 * difference:+.1f}".replace("-", "−") if abs(difference) >= SAME else "0.0"
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """
+    >>> number(1.234), number(float("nan")), number(0.00123)
+    ('1.23', '–', '0.0012')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
+
+
+def _asset(name: str) -> str:
+    return (resources.files("equipoise.app.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,165 @@
+"""Confusion: which classes are taken for which, in blocks where there are many, and the worst pairs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.record import Record
+from equipoise.app.report.sections.class_table import by_count
+
+MOST_CLASSES, MOST_NUMBERS, MOST_PAIRS = 40, 20, 10
+Integers = NDArray[np.int64]
+TEMPLATE = """\
+{% if matrix %}
+<p>Rows are the true, columns the predicted {{ "blocks of classes" if matrix.blocks else "class" }}, from the largest \
+training class to the smallest{% if matrix.blocks %}; each block joins neighbours in that order{% endif %}. The shade \
+is the share of the row. <span class="screen">Point at a cell, or move with the arrow keys.</span></p>
+<p id="cell" class="readout" aria-live="polite">Blue: right answers. Orange: mistakes.</p>
+<div class="side"><div class="scroll"><table id="confusion" role="grid" \
+class="matrix{% if not matrix.numbers %} dense{% endif %}" aria-label="Confusion matrix" aria-describedby="cell">
+<thead><tr role="row"><td class="corner"></td>{% for head in matrix.heads %}<th scope="col" role="columnheader"><span>\
+{% if matrix.blocks %}{{ head.split(" … ")[0]|truncate(17, true, "…", 0) }} …\
+{% else %}{{ head|truncate(18, true, "…", 0) }}{% endif %}</span></th>{% endfor %}</tr></thead>
+<tbody>
+{% for head in matrix.heads %}
+{% set row = loop.index0 %}
+<tr role="row"><th scope="row" role="rowheader">{{ head|truncate(28, true, "…", 0) }}</th>\
+{% for count in matrix.counts[row].tolist() %}<td role="gridcell" \
+class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0] }}">\
+{% if matrix.numbers and count %}{{ count|whole }}{% endif %}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody></table></div>
+{% endif %}
+{% if pairs %}
+<div><h3>Most frequent confusions</h3>
+<div class="scroll"><table class="small"><thead><tr><th scope="col">true</th><th scope="col">taken for</th>\
+<th scope="col" class="n">samples</th><th scope="col" class="n">of the class</th></tr></thead><tbody>
+{% for pair in pairs %}<tr><th scope="row">{{ pair.true }}</th><td>{{ pair.predicted }}</td>\
+<td class="n">{{ pair.count|whole }}</td><td class="n">{{ pair.share|percent }}</td></tr>
+{% endfor %}</tbody></table></div></div>
+{% elif matrix %}<p>No sample was confused.</p>{% endif %}
+{% if matrix %}</div>{% endif %}
+{% if attributes %}
+<p>Answers to each attribute: found and missed among the samples that have it, false alarms among those that have \
+not.</p>
+<div class="scroll tall" tabindex="0" role="region" aria-label="Answers to each attribute"><table class="sortable" \
+id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sort("missed") }}{{ sort("false alarms") \
+}}{{ sort("rightly absent") }}</tr></thead><tbody>
+{% for name, ((absent, alarms), (missed, found)) in attributes %}<tr><th scope="row">{{ name }}</th>\
+<td class="n">{{ found|whole }}</td><td class="n">{{ missed|whole }}</td><td class="n">{{ alarms|whole }}</td>\
+<td class="n">{{ absent|whole }}</td></tr>
+{% endfor %}</tbody></table></div>
+{% elif not matrix and not pairs %}<p class="none">No confusions were kept.</p>{% endif %}
+"""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows the true, columns the predicted class, the largest training class first.
+
+    Args:
+        heads: names of the rows and columns; a block's are its first and last class.
+        counts: (rows, columns) samples.
+        levels: 0 to 10, the share of the row in tenths rounded up; 0 is an empty cell.
+        blocks: whether a row stands for several classes.
+    """
+
+    heads: list[str]
+    counts: Integers
+    levels: Integers
+    blocks: bool
+
+    @property
+    def numbers(self) -> bool:
+        """Whether there is room for the numbers."""
+        return len(self.heads) <= MOST_NUMBERS
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Samples of one class that were taken for another."""
+
+    true: str
+    predicted: str
+    count: int
+    share: float  # of the true class's samples
+
+
+def section(record: Record) -> Section:
+    """Return the matrix and the worst pairs of classes, or the counts of each attribute."""
+    found, table = matrix(record), record.scores.get("confusion")
+    attributes = list(zip(record.classes, table, strict=True)) if record.multilabel and table is not None else []
+    body = fill(TEMPLATE, matrix=found, pairs=worst_pairs(record), attributes=attributes)
+    shown = None
+    if found is not None:
+        shown = {"heads": found.heads, "counts": found.counts.tolist(), "blocks": found.blocks}
+    return Section("Confusion", "Confusion", body, {"confusion": shown})
+
+
+def matrix(record: Record) -> Matrix | None:
+    """Return the confusion matrix of classes; None for attributes, and where nothing of it was kept."""
+    pairs = _pairs(record)
+    if pairs is None:
+        return None
+    true, predicted, count = pairs
+    size = len(record.classes)
+    order = by_count(record)
+    rank = np.empty(size, dtype=np.int64)
+    rank[order] = np.arange(size)
+    side = min(size, MOST_CLASSES)
+    place = rank * side // size
+    counts = np.zeros((side, side), dtype=np.int64)
+    np.add.at(counts, (place[true], place[predicted]), count)
+    total = counts.sum(1, keepdims=True)
+    levels = np.ceil(10 * counts / np.maximum(total, 1) - 1e-9).astype(np.int64)
+    return Matrix(_heads(record, order, place, side), counts, levels, blocks=side < size)
+
+
+def worst_pairs(record: Record, most: int = MOST_PAIRS) -> list[Pair]:
+    """Return the most frequent confusions, the largest first; of equal ones that which takes more of its class."""
+    pairs = _pairs(record)
+    if pairs is None:
+        return []
+    true, predicted, count = (part[pairs[0] != pairs[1]] for part in pairs)
+    share = count / np.maximum(record.support[true], 1)
+    order = np.lexsort((-share, -count))[:most]
+    return [
+        Pair(record.classes[true[place]], record.classes[predicted[place]], int(count[place]), float(share[place]))
+        for place in order
+        if count[place] > 0
+    ]
+
+
+def rivals(record: Record) -> dict[int, int]:
+    """Map a class to the other class that its samples are most often taken for."""
+    pairs = _pairs(record)
+    if pairs is None:
+        return {}
+    wrong = (pairs[0] != pairs[1]) & (pairs[2] > 0)
+    true, predicted, count = (part[wrong] for part in pairs)
+    order = np.argsort(-count, kind="stable")[::-1]  # the most frequent last, of equal ones the first: it stays
+    return dict(zip(true[order].tolist(), predicted[order].tolist(), strict=True))
+
+
+def _heads(record: Record, order: Integers, place: Integers, side: int) -> list[str]:
+    if side == len(order):
+        return [record.classes[which] for which in order]
+    ends = [order[place[order] == block][[0, -1]] for block in range(side)]
+    return [f"{record.classes[first]} … {record.classes[last]}" for first, last in ends]
+
+
+def _pairs(record: Record) -> tuple[Integers, Integers, Integers] | None:
+    """True class, predicted class, samples: every pair that occurs."""
+    if record.multilabel:
+        return None
+    size, table = len(record.classes), record.scores.get("confusion")
+    if record.held_out is not None:
+        pairs, count = np.unique(record.held_out.labels * size + record.held_out.predicted, return_counts=True)
+        return pairs // size, pairs % size, count.astype(np.int64)
+    if table is None:
+        return None
+    counts = np.asarray(table, dtype=np.int64).reshape(size, size)
+    true, predicted = np.nonzero(counts)
+    return true.astype(np.int64), predicted.astype(np.int64), counts[true, predicted]

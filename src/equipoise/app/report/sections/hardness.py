@@ -1,0 +1,173 @@
+"""Hard, or merely rare? Classes that need more data, apart from classes that overlap with others."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from markupsafe import Markup
+
+from equipoise.app.report.drawing import (
+    COLOURS,
+    DASHED,
+    counts_axis,
+    drawing,
+    group_scatter,
+    inline_svg,
+    label_points,
+    new_axes,
+    share_axis,
+)
+from equipoise.app.report.markup import Section, fill, percent
+from equipoise.app.report.record import Floats, Record
+from equipoise.app.report.sections.confusion import rivals
+
+Kind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
+LEAST_MISSED, LEAST_TESTED, MOST_NAMED, MOST_LABELLED = 0.1, 10, 12, 40
+KINDS: dict[Kind, str] = {
+    "needs data": "Few samples, often missed: more data may help",
+    "overlaps": "Many samples, often missed: overlaps with others",
+    "middling": "Missed more often than a tenth, but no more than the mean",
+    "distinct": "Few samples, seldom missed: rare but distinct",
+    "learnt": "Many samples, seldom missed",
+    "unclear": f"Fewer than {LEAST_TESTED} held-out samples: too few to say",
+}
+TEMPLATE = """\
+{% if figure %}
+<div class="split wide"><div class="prose"><p>A {{ record.noun }} that is often missed with few training samples may \
+only need more of them; one that is often missed in spite of many overlaps with others, and more of the same data \
+will hardly help. Often means more than {{ often_above|percent }}: the mean {{ record.noun }}, and at least a tenth. \
+The larger the mark, the less certain the network is of the {{ record.noun }}: among the rare, a small mark high up \
+may overlap as well.</p>
+{% for kind in kinds %}
+<h3>{{ kind.text }}</h3>
+<p>{% for entry in kind.names %}<span class="entry">{{ entry.name }}\
+{% if kind.percents and entry.missed == entry.missed %} <span class="aside">{{ entry.missed|percent }} \
+missed{% if entry.rival %}, most often taken for {{ entry.rival }}{% endif %}</span>{% endif %}</span>\
+{% if not loop.last %}; {% endif %}{% endfor %}{% if kind.more %} and {{ kind.more|whole }} more{% endif %}.</p>
+{% endfor %}</div>
+<figure>{{ figure }}</figure></div>
+{% else %}<p class="none">No {{ record.noun }} has a held-out sample.</p>{% endif %}
+"""
+
+
+@dataclass(frozen=True)
+class Hardness:
+    """Where each class stands.
+
+    Args:
+        missed: share of its held-out samples that were not found; NaN without any.
+        few_below: classes with fewer training samples are rare; None where none is.
+        often_above: classes missed more often are hard: more than the mean class, and than a tenth.
+        kinds: one a class; it is distinct or learnt where at most a tenth is missed, middling between that and
+            ``often_above``.
+        rivals: place of the class that takes most of the missed samples, None where none does.
+    """
+
+    missed: Floats
+    few_below: float | None
+    often_above: float
+    kinds: tuple[Kind, ...]
+    rivals: tuple[int | None, ...]
+
+
+def section(record: Record) -> Section:
+    """Return the picture and the classes of each kind."""
+    found = hardness(record)
+    content = {"figure": hardness_figure(record, found), "kinds": _named(record, found)}
+    body = fill(TEMPLATE, record=record, often_above=found.often_above, **content)
+    return Section("Hard or rare", "Hard, or merely rare?", body)
+
+
+def hardness(record: Record) -> Hardness:
+    """Sort the classes by training samples and by how often they are missed."""
+    missed = 1 - record.each("recall")
+    known = missed[~np.isnan(missed)]
+    often = max(LEAST_MISSED, float(known.mean()) if len(known) else 0.0)
+    rare = record.in_group("rare")
+    kinds: list[Kind] = []
+    for share, scarce, tested in zip(missed.tolist(), rare.tolist(), record.support.tolist(), strict=True):
+        if tested < LEAST_TESTED:
+            kinds.append("unclear")
+        elif share > often:
+            kinds.append("needs data" if scarce else "overlaps")
+        elif share > LEAST_MISSED:
+            kinds.append("middling")
+        else:
+            kinds.append("distinct" if scarce else "learnt")
+    taken = rivals(record)
+    return Hardness(
+        missed=missed,
+        few_below=_border(record) if rare.any() else None,
+        often_above=often,
+        kinds=tuple(kinds),
+        rivals=tuple(taken.get(place) for place in range(len(record.classes))),
+    )
+
+
+def _border(record: Record) -> float:
+    """Return a count between the largest rare and the smallest other class, on the logarithmic axis."""
+    rare, counts = record.in_group("rare"), np.maximum(record.counts, 1)
+    return float(np.sqrt(counts[rare].max() * counts[~rare].min()))
+
+
+def _named(record: Record, found: Hardness) -> list[dict[str, Any]]:
+    """Return the kinds that occur, with their classes, those missed most often first."""
+    groups = []
+    for kind, text in KINDS.items():
+        mine = [place for place in range(len(record.classes)) if found.kinds[place] == kind]
+        mine.sort(key=lambda place: -np.nan_to_num(found.missed[place], nan=-1))
+        names = []
+        for place in mine[:MOST_NAMED]:
+            rival = found.rivals[place] if kind in ("needs data", "overlaps") else None
+            taken_for = "" if rival is None else record.classes[rival]
+            names.append({"name": record.classes[place], "missed": found.missed[place], "rival": taken_for})
+        if mine:
+            percents = kind not in ("learnt", "distinct")
+            groups.append({"text": text, "names": names, "percents": percents, "more": len(mine) - len(names)})
+    return groups
+
+
+def hardness_figure(record: Record, found: Hardness) -> Markup | None:
+    """Draw the share missed over training samples, quarters named; a mark's area is the class's uncertainty."""
+    if np.isnan(found.missed).all():
+        return None
+    with drawing():
+        axes = new_axes(380)
+        tips = [_tip(record, found, which) for which in range(len(record.classes))]
+        unclear = np.array([kind == "unclear" for kind in found.kinds])
+        drawn = group_scatter(axes, record, found.missed, tips, sizes=_areas(record), hollow=unclear)
+        counts_axis(axes, record)
+        axes.margins(x=0.14)
+        top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
+        axes.set_ylim(-0.12 * top, 1.12 * top)
+        share_axis(axes.yaxis)
+        axes.set_ylabel("share missed (1 − recall)")
+        axes.axhline(found.often_above, **DASHED)
+        corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
+        if found.few_below is not None:
+            axes.axvline(found.few_below, **DASHED)
+            corners |= {(0, 1): "need more data", (0, 0): "rare, less often missed"}
+        style = {"transform": axes.transAxes, "color": COLOURS["muted"], "style": "italic"}
+        for (right, high), text in corners.items():
+            style |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
+            axes.text(0.985 if right else 0.015, 0.98 if high else 0.02, text, **style)
+        order = np.argsort(-np.nan_to_num(found.missed, nan=-1), kind="stable")
+        if len(order) > MOST_LABELLED:
+            order = order[found.missed[order] > found.often_above]
+        label_points(axes, np.maximum(record.counts, 1).tolist(), found.missed.tolist(), record.classes, order)
+        said = f"Share missed of each {record.noun} over its training samples"
+        return inline_svg(axes.figure, "hardness", said, tips=drawn)
+
+
+def _areas(record: Record) -> Floats:
+    """Return a mark's area by the class's uncertainty, the largest 180; alike where it is not known."""
+    if record.uncertainty is None or np.isnan(record.uncertainty).all():
+        return np.full(len(record.classes), 52.0)
+    share = np.nan_to_num(record.uncertainty, nan=0.0)
+    return 24 + 156 * np.clip(share / max(float(share.max()), 1e-12), 0, 1)
+
+
+def _tip(record: Record, found: Hardness, which: int) -> str:
+    missed, rival = percent(found.missed[which]), found.rivals[which]
+    said = f"{record.classes[which]}: {missed} missed of {record.support[which]:,} held-out samples"
+    return said + ("" if rival is None else f", most often taken for {record.classes[rival]}")

@@ -1,0 +1,386 @@
+"""Sending the uncertain to a human: what it is worth, which classes are sent most, and which remain possible."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from equipoise.app.report.drawing import COLOURS, DASHED, drawing, inline_svg, legend_above, new_axes, share_axis
+from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.record import Floats, HeldOut, Record
+from equipoise.app.report.sections.reliability_diagrams import calibration_record
+from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
+from equipoise.data.summary import GROUPS
+from equipoise.decisions.abstention import (
+    AbstainedShares,
+    RiskCoverage,
+    abstained_shares,
+    abstention_order,
+    listed,
+    risk_coverage,
+)
+
+STEPS = 100
+SHOWN_STEP = 10
+"""The share, in hundredths, at which classes are listed; the slider's own start."""
+MOST_CLASSES = 100
+MOST_LINES = 20
+"""Classes with a line of their own; of more, groups have one."""
+TEMPLATE = """\
+{% if found %}
+<div class="split wide">
+<div class="prose">
+<p>If the most uncertain samples go to a human, how good are the answers to the rest?</p>
+<div class="screen">
+<p class="slider"><label for="share">Share sent to a human</label> <output id="share-now" for="share">10%</output>
+<input id="share" type="range" min="0" max="99" step="1" value="10" aria-describedby="share-numbers"></p>
+<dl class="numbers" id="share-numbers">
+<div><dt>samples sent</dt><dd id="now-sent"></dd></div>
+<div><dt>accuracy on the rest</dt><dd id="now-accuracy"></dd></div>
+<div><dt>balanced accuracy on the rest</dt><dd id="now-balanced"></dd></div>
+<div><dt>rare {{ record.nouns }}' samples sent</dt><dd id="now-rare"></dd></div>
+<div><dt>wrong answers caught</dt><dd id="now-wrong"></dd></div>
+</dl>
+</div>
+<p class="aside">Balanced accuracy is the mean over the {{ record.nouns }} that still have samples in the rest. Once \
+one has none left, the line is dotted: what it shows is no longer comparable.</p>
+</div>
+<figure>{{ figure }}</figure></div>
+<table class="small printed"><thead><tr><th scope="col" class="n">sent</th><th scope="col" class="n">samples</th>\
+<th scope="col" class="n">accuracy</th><th scope="col" class="n">balanced</th><th scope="col" class="n">rare sent</th>\
+<th scope="col" class="n">wrong caught</th></tr></thead><tbody>
+{% for place in [0, 5, 10, 20, 30, 50] %}{% set step = found.steps[place] %}<tr><td class="n">{{ place }}%</td>\
+<td class="n">{{ step.sent|whole }}</td><td class="n">{{ step.accuracy|percent }}</td>\
+<td class="n">{{ step.balanced_accuracy|percent }}</td><td class="n">{{ step.rare_sent }} of {{ step.rare }}</td>\
+<td class="n">{{ step.wrong_sent }} of {{ step.wrong }}</td></tr>
+{% endfor %}</tbody></table>
+<h3>Which {{ record.nouns }} are sent?</h3>
+<p>{{ sentence }}{% if found.shares.abstained_away %} Answers look better where hard {{ record.nouns }} are left out; \
+make sure that the human expects them.{% endif %}</p>
+{% call table("What is sent of each " ~ record.noun) %}
+<thead><tr>{{ sort(record.noun, "text") }}{{ sort("group", "text") }}\
+{{ sort("sent", dir="descending", hint="share of its samples sent") }}{{ held_out_head(record) }}\
+{{ sort("wrong, none sent", hint="share of all its samples that is answered wrongly") }}\
+{{ sort("wrong on the rest", hint="share of its samples still answered that is answered wrongly") }}\
+{{ sort("verdict", "text") }}</tr></thead>
+<tbody>
+{% for row in rows[:most] %}
+<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}\
+<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td><td class="n">{{ row.support|whole }}</td>\
+<td class="n">{{ row.error|percent }}</td><td class="n">{{ row.left|percent }}</td><td>{{ row.verdict }}</td></tr>
+{% endfor %}
+</tbody>{% endcall %}
+<p class="aside">With {{ share }}% of all samples \
+sent.{% if rows|length > most %} The {{ most }} {{ record.nouns }} sent most; {{ (rows|length - most)|whole }} more \
+are not listed.{% endif %} Abstained away: sent more than twice as often as all samples, or answered less than half \
+as often; at least a fifth of it; and with a probability below 5% by chance. Unclear: as often, but of so few samples \
+that it may be chance.</p>
+{% call beside(class_figure) %}The same at every share answered, the most certain samples first. Above: on the dashed \
+line a {{ record.noun }} is answered as often as all samples; below the line it is left to the human more often. \
+Below: of what is answered of a {{ record.noun }}, the share that is wrong.{% if means %} The lines are means over \
+the {{ record.nouns }} of a group.{% endif %}{% endcall %}
+{% if sets %}
+<h3>Which {{ record.nouns }} remain possible?</h3>
+<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ record.noun }}, however rare, \
+{{ "{:.0%}".format(level) }} or a little more shall have it among them. Here, too, each sample was judged by others. \
+{{ sets_sentence }}</p>
+{% call table("Sets of possible " ~ record.nouns, "sets") %}
+<thead><tr>{{ sort(record.noun, "text") }}{{ sort("group", "text") }}\
+{{ sort("covered", hint="share of its samples for which it remains possible") }}\
+{{ sort("unanswered", dir="descending", hint="share of its samples with more than one possibility") }}\
+{{ held_out_head(record) }}{{ sort("possibilities", hint="on average for its samples") }}\
+{{ sort("verdict", "text") }}</tr></thead>
+<tbody>
+{% for row in sets[:most] %}
+<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}<td class="n">{{ row.coverage|percent }}</td>\
+<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td><td class="n">{{ row.support|whole }}</td>\
+<td class="n">{{ row.size|number }}</td><td>\
+{% if not row.always %}{{ row.verdict }}{% elif row.verdict == "in proportion" %}never ruled \
+out{% else %}{{ row.verdict }}; never ruled out{% endif %}</td></tr>
+{% endfor %}
+</tbody>{% endcall %}
+<p class="aside">{% if sets|length > most %}The {{ most }} {{ record.nouns }} left unanswered most; \
+{{ (sets|length - most)|whole }} more are not listed. {% endif %}Never ruled out: fewer than \
+{{ (level / (1 - level))|round|int }} samples of it are too few to rule it out at this level, so it stays possible \
+everywhere.</p>
+{% endif %}
+{% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
+"""
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """One share of the samples sent to a human.
+
+    Args:
+        share: of the samples, the most uncertain first.
+        sent: how many of the ``samples``.
+        accuracy, balanced_accuracy: of the answers to the rest; the latter over the classes that still have a sample
+            there, with attributes their mean over ½ (recall + specificity) where both are defined.
+        left: how many of the ``tested`` classes these are.
+        rare_sent: of the ``rare`` samples of rare classes, those sent.
+        wrong_sent: of the ``wrong`` answers, those sent.
+    """
+
+    share: float
+    sent: int
+    samples: int
+    accuracy: float
+    balanced_accuracy: float
+    left: int
+    tested: int
+    rare_sent: int
+    rare: int
+    wrong_sent: int
+    wrong: int
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What :func:`sending` found.
+
+    Args:
+        steps: for every hundredth from 0 to 99 % sent.
+        curve: errors over the share answered, of all samples and of each class.
+        shares: what is sent of each class, at ``SHOWN_STEP``.
+    """
+
+    steps: list[Abstention]
+    curve: RiskCoverage
+    shares: AbstainedShares
+
+
+def section(record: Record) -> Section:
+    """Return the slider with its curve, the classes sent, and the sets of possible classes."""
+    menu, title = "To a human", "Sending the uncertain to a human"
+    found = sending(record)
+    if found is None:
+        return Section(menu, title, fill(TEMPLATE, found=None), {"steps": [], "places": []})
+    figure, places = abstention_figure(found.steps)
+    rows, sets = sent_rows(record, found), set_rows(record)
+    body = fill(
+        TEMPLATE,
+        record=record,
+        found=found,
+        figure=figure,
+        share=SHOWN_STEP,
+        sentence=sent_sentence(record, found),
+        rows=rows,
+        most=MOST_CLASSES,
+        means=len(rows) > MOST_LINES,
+        class_figure=class_coverage_figure(record, found),
+        sets=sets,
+        sets_sentence=set_sentence(record, sets),
+        level=float(calibration_record(record).get("level", LEVEL)),
+    )
+    steps = [{name: _json(value) for name, value in asdict(step).items()} for step in found.steps]
+    return Section(menu, title, body, {"steps": steps, "places": places})
+
+
+def sending(record: Record) -> Sending | None:
+    """Send the most uncertain held-out samples to a human; None without the held-out answers."""
+    held = record.held_out
+    if held is None:
+        return None
+    right = held.predicted == held.labels
+    curve = risk_coverage(right, held.uncertainty, held.labels, len(record.classes), points=STEPS + 1)
+    order = abstention_order(held.uncertainty)
+    sent = np.zeros(len(order), dtype=bool)
+    sent[order[: len(order) - curve.answered[STEPS - SHOWN_STEP]]] = True
+    shares = abstained_shares(held.labels, sent, len(record.classes))
+    return Sending(_steps(record, held, right, order, curve), curve, shares)
+
+
+def _steps(
+    record: Record, held: HeldOut, right: NDArray[np.bool_], order: NDArray[np.intp], curve: RiskCoverage
+) -> list[Abstention]:
+    sent = (len(order) - curve.answered)[:0:-1]  # from 0 to 99 %; all sent leaves no answers
+    recalls = 1 - curve.class_error[:0:-1]  # (steps, classes); with attributes of their zeros and ones
+    recalls = recalls.mean(-1) if record.multilabel else recalls
+    left, balanced = (~np.isnan(recalls)).sum(1), _row_means(recalls)
+    rare = record.in_group("rare")  # with attributes, samples that have a rare one
+    scarce = np.asarray((held.labels[:, rare] == 1).any(1) if record.multilabel else rare[held.labels])
+    wrong = np.asarray(~right.reshape(len(order), -1).all(1))
+    scarce_sent, wrong_sent = (np.append(0, what[order].cumsum())[sent] for what in (scarce, wrong))
+    return [
+        Abstention(
+            share=step / STEPS,
+            sent=int(sent[step]),
+            samples=len(order),
+            accuracy=float(1 - curve.error[STEPS - step]),
+            balanced_accuracy=float(balanced[step]),
+            left=int(left[step]),
+            tested=int(left[0]),
+            rare_sent=int(scarce_sent[step]),
+            rare=int(scarce.sum()),
+            wrong_sent=int(wrong_sent[step]),
+            wrong=int(wrong.sum()),
+        )
+        for step in range(STEPS)
+    ]
+
+
+def sent_rows(record: Record, found: Sending) -> list[dict[str, Any]]:
+    """Return one row a class that has held-out samples, those sent most first."""
+    error = _own_class(found.curve.class_error)
+    rows = [
+        {
+            "name": record.classes[place],
+            "group": record.groups[place],
+            "support": count,
+            "sent": found.shares.each[place],
+            "error": float(error[STEPS, place]),
+            "left": float(error[STEPS - SHOWN_STEP, place]),
+            "verdict": found.shares.verdicts[place],
+        }
+        for place, count in enumerate(found.shares.samples)
+        if count
+    ]
+    return sorted(rows, key=lambda row: -row["sent"])
+
+
+def sent_sentence(record: Record, found: Sending) -> str:
+    """Say which classes are abstained away."""
+    away = found.shares.abstained_away
+    if not away:
+        return f"With {SHOWN_STEP}% sent, no {record.noun} is sent far more often than the rest."
+    named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away]
+    return (
+        f"With {SHOWN_STEP}% sent, {len(away):,} of {len(record.classes):,} {record.nouns} "
+        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: {listed(named)}."
+    )
+
+
+def set_rows(record: Record) -> list[dict[str, Any]]:
+    """Return one row a class that has held-out samples, those left unanswered most first; none without sets."""
+    held = record.held_out
+    if held is None or held.trust is None:
+        return []
+    coverage, sizes = class_coverage(held.trust.sets, held.labels)
+    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(record.classes))
+    always = never_ruled_out(record)
+    rows = [
+        {
+            "name": record.classes[place],
+            "group": record.groups[place],
+            "support": count,
+            "coverage": float(coverage[place]),
+            "sent": shares.each[place],
+            "size": float(sizes[place]),
+            "verdict": shares.verdicts[place],
+            "always": record.classes[place] in always,
+        }
+        for place, count in enumerate(shares.samples)
+        if count
+    ]
+    return sorted(rows, key=lambda row: -row["sent"])
+
+
+def never_ruled_out(record: Record) -> list[str]:
+    """Return the classes that the saved model was calibrated on too few samples of to rule them out."""
+    known = set(calibration_record(record).get("never_ruled_out", ()))
+    return [name for name in record.classes if name in known]
+
+
+def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
+    """Say how many samples are left unanswered, and which classes most."""
+    held = record.held_out
+    if held is None or held.trust is None:
+        return ""
+    share = float(unanswered_rows(held.trust.sets).mean())
+    settled = "an attribute is not settled" if record.multilabel else "more than one class remains"
+    said = f"For {share:.1%} of the held-out samples {settled}."
+    always = never_ruled_out(record)
+    if always:
+        said += f" Too few samples to be ruled out, and so possible for every sample: {listed(always)}."
+    away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
+    if not away:
+        return f"{said} No {record.noun} is left unanswered far more often than the rest."
+    return f"{said} Left unanswered far more often than the rest: {listed(away)}."
+
+
+def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
+    """Draw the accuracies of the rest over the share sent; and say where each share's two marks lie."""
+    with drawing():
+        axes = new_axes(300)
+        share, plain, balanced, whole = np.array(
+            [(step.share, step.accuracy, step.balanced_accuracy, step.left == step.tested) for step in found]
+        ).T
+        comparable = whole == 1
+        axes.plot(share, plain, color=COLOURS["accent"], label="accuracy")
+        dashed, dotted = {"ls": (0, (5, 2))}, {"ls": (0, (1, 2)), "lw": 1.4}
+        axes.plot(share[comparable], balanced[comparable], color=COLOURS["rare"], label="balanced accuracy", **dashed)
+        if not comparable.all():
+            rest = slice(max(int(comparable.sum()) - 1, 0), None)
+            axes.plot(share[rest], balanced[rest], color=COLOURS["rare"], label="of those left", **dotted)
+        low = float(np.nanmin([plain, balanced]))
+        axes.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
+        axes.set_xlim(0, 1)
+        share_axis(axes.xaxis)
+        share_axis(axes.yaxis)
+        axes.set_xlabel("share sent to a human, the most uncertain first")
+        axes.set_ylabel("on the rest")
+        legend_above(axes, columnspacing=1.2)
+        picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
+        return picture, _places(axes, share, plain, balanced)
+
+
+def _places(axes: Any, share: Floats, *lines: Floats) -> list[list[float]]:
+    """Return x, and y of each line, in the picture's own units; the last two are the ends of the vertical axis."""
+    height = axes.figure.get_size_inches()[1] * 72
+    spots = [axes.transData.transform(np.column_stack([share, line])) for line in lines]
+    ends = np.broadcast_to(axes.get_window_extent().get_points()[:, 1], (len(share), 2))
+    rows = np.column_stack([spots[0][:, 0], height - np.column_stack([*(spot[:, 1] for spot in spots), ends])])
+    return [[round(value, 2) for value in row] for row in np.nan_to_num(rows).tolist()]
+
+
+def class_coverage_figure(record: Record, found: Sending) -> Markup:
+    """Draw the share of each class answered, and its error there, over the share of all samples answered."""
+    with drawing():
+        above, below = new_axes(460, rows=2)
+        for axes, values in ((above, found.curve.class_answered), (below, found.curve.class_error)):
+            _class_lines(axes, record, found, _own_class(values))
+            axes.set_xlim(0, 1)
+            share_axis(axes.xaxis)
+            share_axis(axes.yaxis)
+        above.plot([0, 1], [0, 1], **DASHED)
+        above.set_ylim(-0.02, 1.02)
+        above.set_ylabel(f"of the {record.noun}, answered")
+        below.set_ylim(bottom=-0.005)
+        below.set_ylabel("of these, wrong")
+        below.set_xlabel("share answered, the most certain first")
+        legend_above(above)
+        said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
+        return inline_svg(above.figure, "classcoverage", said)
+
+
+def _class_lines(axes: Any, record: Record, found: Sending, values: Floats) -> None:
+    """Draw a line a class in its group's colour; of many classes, the mean of each group."""
+    tested = np.array(found.shares.samples) > 0
+    for group in GROUPS:
+        lines = values[:, tested & record.in_group(group)]
+        if tested.sum() > MOST_LINES and lines.size:
+            lines = _row_means(lines)[:, None]
+        for place, line in enumerate(lines.T):
+            label = "" if place else group
+            axes.plot(found.curve.share, line, label=label, color=COLOURS[group], lw=1.3, alpha=0.85)
+
+
+def _own_class(values: Floats) -> Floats:
+    """(points, classes) of a curve; with attributes, of the samples that have each."""
+    return values[..., 1] if values.ndim == 3 else values
+
+
+def _row_means(values: Floats) -> Floats:
+    """Mean of each row's known values; NaN where none is."""
+    known = ~np.isnan(values)
+    count = known.sum(1)
+    return np.where(count > 0, np.where(known, values, 0).sum(1) / np.maximum(count, 1), np.nan)
+
+
+def _json(value: Any) -> Any:
+    """JSON knows no NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value

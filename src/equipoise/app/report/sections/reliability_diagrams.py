@@ -1,0 +1,189 @@
+"""Reliability: how often the model is right when it says how sure it is, before and after calibration."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from equipoise.app.report.drawing import COLOURS, DASHED, drawing, inline_svg, new_axes, percent_axis
+from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.record import Floats, Record
+from equipoise.calibration.reliability import (
+    Calibration,
+    ReliabilityDiagram,
+    calibration_at_prior,
+    reliability_diagram,
+)
+from equipoise.data.summary import Group
+from equipoise.evaluation.intervals import wilson
+from equipoise.storage.schema import CALIBRATION, fits
+from equipoise.wording import plural
+
+FIGURES = {
+    "ece": ("calibration error (ECE)", "{:.1%}"),
+    "mean_class_ece": ("the same class by class, mean", "{:.1%}"),
+    "brier": ("Brier score", "{:.3f}"),
+    "log_loss": ("log loss", "{:.3f}"),
+}
+"""Figure -> its name and its format."""
+FEW = 30
+"""Held-out samples of a class below which figures at a balanced prior are said to rest on few."""
+TEMPLATE = """\
+{% if diagrams %}
+<p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
+too sure of itself. The larger a dot, the more answers; bars are 95% intervals. Answers are sorted by the \
+{{ record.noun }} they {{ "are about" if record.multilabel else "name" }}, which is what one knows when using them.</p>
+<div class="three">
+{% for part, picture in diagrams %}<figure><figcaption><strong>{{ part.title }}</strong><br>ECE \
+{{ part.diagram.ece|percent }} · {{ part.diagram.count.sum()|whole }} answers</figcaption>{{ picture }}</figure>
+{% endfor %}
+</div>
+{% if calibrations %}
+<h3>Before and after calibration</h3>
+<p>{{ how }} Natural: where {{ record.nouns }} are as common as in training; balanced: where all are equally common, \
+the probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
+<div class="scroll" tabindex="0" role="region" aria-label="Calibration before and after"><table id="calibration">
+<thead><tr><th scope="col"></th><th scope="col" class="n">natural, before</th><th scope="col" class="n">natural, \
+after</th><th scope="col" class="n">balanced, before</th><th scope="col" class="n">balanced, after</th></tr></thead>
+<tbody>
+{% for text, values in calibrations %}
+<tr><th scope="row">{{ text }}</th>{% for value in values %}<td class="n">{{ value }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody></table></div>
+{% endif %}
+{% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
+"""
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Answers of a kind, binned by their probability, with the 95 % Wilson interval of the share right in each bin."""
+
+    title: str
+    diagram: ReliabilityDiagram
+    low: Floats
+    high: Floats
+
+
+def section(record: Record) -> Section:
+    """Return the diagrams, and the figures before and after calibration."""
+    diagrams = [(part, reliability_figure(part, place)) for place, part in enumerate(reliability(record))]
+    content = {"calibrations": calibration_rows(calibrations(record)), "how": calibrated_how(record)}
+    body = fill(TEMPLATE, record=record, diagrams=diagrams, few=few_sentence(record), **content)
+    return Section("Reliability", "Reliability", body)
+
+
+def reliability(record: Record) -> list[Reliability]:
+    """Sort all answers, and apart those that name a rare or a common class.
+
+    The class that is *named* decides, not the true one: only that is known when an answer is used. Among the samples of
+    a rare class even a perfectly calibrated model would look overconfident. With attributes every yes-or-no is an
+    answer, and the attribute decides.
+    """
+    held = record.held_out
+    if held is None:
+        return []
+    if record.multilabel:
+        confidence = np.where(held.predicted == 1, held.probabilities, 1 - held.probabilities)
+        named = np.broadcast_to(np.arange(len(record.classes)), held.predicted.shape)
+    else:
+        confidence = held.probabilities[np.arange(len(held.predicted)), held.predicted]
+        named = held.predicted
+    confidence, named = confidence.ravel().astype(np.float64).clip(0, 1), named.ravel()
+    right = (held.predicted == held.labels).ravel()
+    found = [_diagram("All answers", confidence, right)]
+    groups: dict[str, Group] = {"rare": "rare", "common": "many"}
+    for name, group in groups.items():
+        rows = record.in_group(group)[named]
+        if rows.any() and not rows.all():
+            title = f"About {name} attributes" if record.multilabel else f"Answers that name a {name} class"
+            found.append(_diagram(title, confidence[rows], right[rows]))
+    return found
+
+
+def _diagram(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
+    found = reliability_diagram(confidence, right)
+    low, high = wilson(np.round(found.right * found.count), found.count.astype(np.float64))
+    return Reliability(title, found, low, high)
+
+
+def reliability_figure(found: Reliability, number: int) -> Markup:
+    """Draw the share right over the probability stated; the dot's area is the number of answers."""
+    bins = found.diagram
+    with drawing():
+        axes = new_axes(330, width=340)
+        axes.plot([0, 1], [0, 1], **DASHED)
+        axes.vlines(bins.confidence, found.low, found.high, color=COLOURS["accent"], lw=1.2, alpha=0.6)
+        area = 14 + 120 * bins.count / bins.count.max()
+        axes.scatter(bins.confidence, bins.right, s=area, color=COLOURS["accent"], lw=0, zorder=3).set_gid("bins")
+        parts = zip(bins.confidence, bins.right, bins.count, found.low, found.high, strict=True)
+        tips = [
+            f"stated {stated:.1%}, right {right:.1%} of {answers:,} answers (95% interval {low:.1%} to {high:.1%})"
+            for stated, right, answers, low, high in parts
+        ]
+        percent_axis(axes.xaxis, axes.set_xlim)
+        percent_axis(axes.yaxis, axes.set_ylim)
+        axes.set_xlabel("probability stated")
+        axes.set_ylabel("share right")
+        said = f"Reliability: {found.title}, expected calibration error {bins.ece:.1%}"
+        return inline_svg(axes.figure, f"reliability{number}", said, tips={"bins": tips})
+
+
+def calibrations(record: Record) -> dict[str, tuple[Calibration, Calibration]]:
+    """Measure calibration without and with the scaling, at the training samples' class prior and a balanced one."""
+    held = record.held_out
+    if held is None or held.trust is None:
+        return {}
+    trust = held.trust
+    priors = {"natural": trust.prior, "balanced": np.full(trust.prior.shape, 1 / trust.prior.shape[-1])}
+    return {
+        name: (
+            calibration_at_prior(trust.uncalibrated, held.labels, held.predicted, old=trust.prior, new=prior),
+            calibration_at_prior(held.probabilities, held.labels, held.predicted, old=trust.prior, new=prior),
+        )
+        for name, prior in priors.items()
+    }
+
+
+def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[tuple[str, list[str]]]:
+    """Return one row a figure: its name, and its values before and after at each prior."""
+    parts = [asdict(part) for pair in found.values() for part in pair]
+    return [(text, [form.format(part[name]) for part in parts]) for name, (text, form) in FIGURES.items() if parts]
+
+
+def calibrated_how(record: Record) -> str:
+    """Say which samples the probabilities are calibrated on, as the run's record says."""
+    told = calibration_record(record)
+    if told.get("source") == "held_out":
+        return (
+            f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
+            f"into {told['folds']} parts, and each was answered with a calibration on the others: no sample flatters "
+            "itself."
+        )
+    if told.get("source") == "held_back":
+        return (
+            "There are too few held-out samples to calibrate on; the model's probabilities are calibrated on training "
+            "samples which the first two stages have left out."
+        )
+    return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
+
+
+def calibration_record(record: Record) -> dict[str, Any]:
+    """Return what the run's record says about its calibration; nothing where it is damaged."""
+    told = record.about.get("calibration")
+    return told if isinstance(told, dict) and fits(told, CALIBRATION) else {}
+
+
+def few_sentence(record: Record) -> str:
+    """Say which class has fewest held-out samples, where a balanced mix rests on few."""
+    tested = record.support[record.support > 0]
+    least = int(tested.min()) if len(tested) else 0
+    if not 0 < least < FEW:
+        return ""
+    name = record.classes[int(np.flatnonzero(record.support == least)[0])]
+    return (
+        f"At a balanced mix {name} counts as much as the largest {record.noun} and has {least:,} held-out "
+        f"{plural(least, 'sample')}: such figures come out too high by chance."
+    )

@@ -1,0 +1,402 @@
+"""Verdict: whether the model is any good, then what changed against plain training and what it cost."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+from equipoise.app.report.markup import SAME, Section, fill, percent, points
+from equipoise.app.report.record import HeldOut, Record
+from equipoise.app.report.sections.provenance import origin
+from equipoise.app.report.worth import worth
+from equipoise.data.summary import GROUPS, Group
+from equipoise.evaluation.intervals import Z, combined
+from equipoise.evaluation.skill import Skill, skill, skill_of_counts
+from equipoise.wording import plural
+
+NAMED, FEW_SAMPLES, CHANCE = 5, 100, 0.05
+MOST_CELLS = 2**26
+"""Samples × classes up to which false alarms before and after are compared."""
+NOTHING = ": it made no difference"
+TEMPLATE = """\
+<p class="headline">{{ verdict.headline }}</p>
+<div class="split">
+<div class="prose">
+{{ told("Is it any good?", verdict.worth) }}{{ told("What this rests on", verdict.basis) }}
+<div class="scroll"><table class="small">
+<caption>Mean recall by group of {{ record.nouns }}</caption>
+<thead><tr><th scope="col">group</th><th scope="col" class="n">{{ record.nouns }}</th>\
+<th scope="col" class="n">{{ "positives" if record.multilabel else "held out" }}</th>\
+{% if record.before %}<th scope="col" class="n">before</th>{% endif %}\
+<th scope="col" class="n">{{ "after" if record.before else "recall" }}</th>\
+{% if record.before %}<th scope="col" class="n">points</th>{% endif %}</tr></thead>
+<tbody>
+{% for change in verdict.changes %}
+<tr><th scope="row">{% if change.name == "all" %}all{% else %}{{ tag(change.name) }}{% endif %}</th>\
+<td class="n">{{ change.classes|length|whole }}</td><td class="n">{{ change.samples|whole }}</td>\
+{% if record.before %}<td class="n">{{ change.before|percent }}</td>{% endif %}\
+<td class="n">{{ change.after|percent }}</td>{% if record.before %}\
+<td class="n">{{ change.difference|points }}</td>{% endif %}</tr>
+{% endfor %}
+</tbody></table></div>
+</div>
+<div class="prose">
+{{ told("Against plain training", verdict.change) }}
+</div>
+</div>
+"""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Recall − false alarms, the mean over the classes, before and after; 0 for one answer to all.
+
+    Args:
+        low, high: 95 % interval of the difference.
+    """
+
+    before: float
+    after: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a group of classes between the softmax stage's model and the final one, and what it cost.
+
+    Args:
+        classes: their names.
+        samples: held-out samples of them.
+        before, after: mean recall of those classes that were tested; NaN where unknown.
+        precision: mean precision before and after, likewise.
+        gained, lost: held-out samples that are newly right and newly wrong; None where unknown.
+        alarms: wrong answers that name one of the classes, before and after; None where unknown.
+        gap: what is left of the change in recall when false alarms count against it; None where unknown.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    samples: int
+    before: float
+    after: float
+    precision: tuple[float, float]
+    gained: int | None
+    lost: int | None
+    alarms: tuple[int, int] | None
+    gap: Gap | None
+
+    @property
+    def difference(self) -> float:
+        """After minus before."""
+        return self.after - self.before
+
+    @property
+    def chance(self) -> float | None:
+        """How often chance alone would split gained and lost as unevenly; None where unknown.
+
+        It tells whether recall has changed, not whether the model got better: answering with the class always would
+        have changed it too.
+        """
+        return None if self.gained is None or self.lost is None else sign_test(self.gained, self.lost)
+
+    @property
+    def clear(self) -> bool:
+        """Whether chance is an unlikely explanation of the change in recall, as far as it is known."""
+        return self.chance is None or self.chance < CHANCE
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence that says it, the sentences behind it, and the figures of each group.
+
+    Args:
+        headline: whether the model is any good.
+        worth: the figures behind that.
+        change: what changed against the softmax stage's model, and what it cost.
+        basis: which samples all of this rests on.
+    """
+
+    headline: str
+    worth: list[str]
+    change: list[str]
+    basis: list[str]
+    changes: list[Change]
+
+    @property
+    def sentences(self) -> list[str]:
+        """All but the headline."""
+        return [*self.worth, *self.change, *self.basis]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values, for JSON."""
+        return {"headline": self.headline, "sentences": self.sentences}
+
+
+def section(record: Record) -> Section:
+    """Return the verdict with the recall of each group."""
+    return Section("Verdict", "Verdict", fill(TEMPLATE, record=record, verdict=verdict(record)))
+
+
+def verdict(record: Record) -> Verdict:
+    """Judge the final model, then compare it with the softmax stage's where there is one."""
+    changes = group_changes(record)
+    rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
+    found = record_skill(record)
+    if found is None:
+        balanced = percent(_number(record.scores, "balanced_accuracy"))
+        headline, figures = f"Cannot be judged: the run has kept no answers. Balanced accuracy is {balanced}.", []
+    else:
+        judged = worth(found, record.classes, record.in_group("rare"), multilabel=record.multilabel)
+        headline, figures = judged.headline, judged.sentences
+    return Verdict(
+        headline,
+        figures,
+        _changed(record, changes[-1], rare, common),
+        _rests_on(record, rare),
+        changes if len(changes) > 2 else changes[:1],  # of one group all is the same
+    )
+
+
+def record_skill(record: Record) -> Skill | None:
+    """Compare the held-out answers with guessing; None where a run has kept neither them nor their table."""
+    held = record.held_out
+    if held is not None:
+        return skill(held.labels, held.predicted, len(record.classes), probabilities=held.probabilities)
+    if record.scores.get("confusion") is None:
+        return None
+    table = np.asarray(record.scores["confusion"], dtype=np.int64)
+    if record.multilabel:
+        hits, named = table[:, 1, 1], table[:, :, 1].sum(1)
+    else:
+        hits, named = np.diagonal(table), table.sum(0)
+    return skill_of_counts(hits, record.support, named, int(record.scores["samples"]))
+
+
+def group_changes(record: Record) -> list[Change]:
+    """Compare recall before and after in each group that has classes, and in all classes together last."""
+    groups = [group for group in GROUPS if group in record.groups]
+    return [*(_change(record, group, group) for group in groups), _change(record, "all", *groups)]
+
+
+def sign_test(gained: int, lost: int) -> float:
+    """Return P of a split at least as uneven when a changed sample is as likely to turn right as wrong.
+
+    >>> sign_test(10, 0), sign_test(3, 3)
+    (0.001953125, 1.0)
+    """
+    return float(min(1.0, 2 * bdtr(min(gained, lost), gained + lost, 0.5)))
+
+
+def _change(record: Record, name: str, *groups: Group) -> Change:
+    mine = record.in_group(*groups)
+    tested = mine & (record.support > 0)
+    recall, precision = (
+        [_mean(record.each(metric, before=early)[tested]) for early in (True, False)]
+        for metric in ("recall", "precision")
+    )
+    gained, lost = _turned(record, tested)
+    named = None if record.held_out is None else _named(record, record.held_out, tested)
+    return Change(
+        name=name,
+        classes=tuple(record.classes[place] for place in np.flatnonzero(mine)),
+        samples=int(record.support[mine].sum()),
+        before=recall[0],
+        after=recall[1],
+        precision=(precision[0], precision[1]),
+        gained=gained,
+        lost=lost,
+        alarms=None if named is None else (int((named[1] & ~named[0]).sum()), int((named[2] & ~named[0]).sum())),
+        gap=None if named is None else _gap(*named),
+    )
+
+
+def _turned(record: Record, tested: NDArray[np.bool_]) -> tuple[int | None, int | None]:
+    """Count samples of the classes that turned right and wrong; with attributes, those that have it."""
+    held = record.held_out
+    if held is None or held.before is None:
+        return None, None
+    asked = tested & (held.labels == 1) if record.multilabel else tested[held.labels]
+    was, now = held.before == held.labels, held.predicted == held.labels
+    return int((asked & now & ~was).sum()), int((asked & was & ~now).sum())
+
+
+def _named(record: Record, held: HeldOut, tested: NDArray[np.bool_]) -> tuple[Any, Any, Any] | None:
+    """Which samples have, were given before, and are given now each of the tested classes: (samples, classes) each."""
+    places = np.flatnonzero(tested)
+    if held.before is None or not len(places) or len(places) * len(held.labels) > MOST_CELLS:
+        return None
+    parts = (held.labels, held.before, held.predicted)
+    own, was, now = (part[:, places] == 1 if record.multilabel else part[:, None] == places for part in parts)
+    return own, was, now
+
+
+def _gap(own: Any, was: Any, now: Any) -> Gap | None:
+    """Compare class by class: of its samples those newly found, of the others those newly given it."""
+    both = (own, ~own)
+    if any((kind.sum(0) == 0).any() for kind in both):  # a class that all samples have: no false alarm is possible
+        return None
+    shares = [[(given & kind).sum(0) / kind.sum(0) for given in (was, now)] for kind in both]
+    before, after = ((shares[0][time] - shares[1][time]).mean() for time in (0, 1))
+    found = [_paired((now & ~was & kind).sum(0), (was & ~now & kind).sum(0), kind.sum(0)) for kind in both]
+    change, below, above = (np.concatenate(part) for part in zip(*found, strict=True))
+    size = own.shape[1]
+    low, high = combined(change, below, above, np.repeat([1 / size, -1 / size], size))
+    return Gap(float(before), float(after), low, high)
+
+
+def _paired(gained: Any, lost: Any, samples: Any) -> tuple[Any, Any, Any]:
+    """Change of a share with its interval, half a sample added to each of the four cells (Agresti and Min 2005)."""
+    more, less, total = gained + 0.5, lost + 0.5, samples + 2
+    middle = (more - less) / total
+    half = Z * np.sqrt((more + less) / total - middle**2) / np.sqrt(total)
+    change = (gained - lost) / samples
+    return change, np.minimum(middle - half, change), np.maximum(middle + half, change)
+
+
+def _changed(record: Record, total: Change, rare: Change | None, common: Change | None) -> list[str]:
+    if math.isnan(total.difference):
+        return _alone(record)
+    if rare is None or math.isnan(rare.difference):
+        none = f"No {record.noun} is rare here" if rare is None else f"No rare {record.noun} could be tested"
+        said, cost = f"{none}; all {record.nouns} together {_moved(total, one=False)}.", []
+    else:
+        one = len(rare.classes) == 1
+        moved = _moved(rare, one=one)
+        if common is not None and abs(common.difference) >= SAME:  # it did, elsewhere
+            moved = moved.removesuffix(NOTHING)
+        subject = f"The rare {record.noun} {rare.classes[0]}" if one else f"The rare {record.nouns}"
+        said, cost = f"{subject} {moved}{_of_common(common)}.", _cost(record, rare)
+    return [said, *cost, *_behind(record, total), *_order(record, rare), *_caveats(record, total)]
+
+
+def _alone(record: Record) -> list[str]:
+    balanced, plain = (percent(_number(record.scores, name)) for name in ("balanced_accuracy", "accuracy"))
+    method = origin(record)["method"] or "the method"
+    return [
+        f"Balanced accuracy, the mean over the {record.nouns}, is {balanced} and accuracy {plain}.",
+        f"There is no model of a softmax stage to compare with: {method} has none, or there were too few epochs.",
+    ]
+
+
+def _moved(change: Change, *, one: bool) -> str:
+    """Say how often classes are found; the rest of a sentence."""
+    both = f"recall {percent(change.before)} before, {percent(change.after)} after"
+    if abs(change.difference) < SAME:
+        return f"{'is' if one else 'are'} found as often as before ({percent(change.after)}){NOTHING}"
+    if not change.clear:
+        return f"{'shows' if one else 'show'} no clear difference: {both}, which may be chance with so few samples"
+    word = "more" if change.difference > 0 else "less"
+    return f"{'is' if one else 'are'} found {word} often: {both} ({points(change.difference)} points)"
+
+
+def _of_common(common: Change | None) -> str:
+    if common is None or math.isnan(common.difference):
+        return ""
+    one = len(common.classes) == 1
+    subject = f"; the common {'one' if one else 'ones'}"
+    if abs(common.difference) < SAME:
+        return f"{subject} {'stays as it was' if one else 'stay as they were'}"
+    verb = ("gain" if common.difference > 0 else "lose") + ("s" if one else "")
+    chance = "" if common.clear else ", which may be chance"
+    return f"{subject} {verb} {abs(100 * common.difference):.1f} points{chance}"
+
+
+def _cost(record: Record, rare: Change) -> list[str]:
+    """Say how many false alarms recall was bought with, and what is left when they count against it."""
+    named = "it" if len(rare.classes) == 1 else "one of them"
+    sentences = []
+    if rare.alarms is not None:
+        went = _went(*rare.alarms, "{:,}")
+        sentences.append(f"False alarms, wrong answers that name {named}, {went}.")
+    if not any(map(math.isnan, rare.precision)):
+        whose = f"the rare {plural(len(rare.classes), record.noun)}, how often an answer that names one is right,"
+        sentences.append(f"Precision of {whose} {_went(*rare.precision)}.")
+    if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
+        says = "a gain" if rare.gap.low > 0 else "a loss" if rare.gap.high < 0 else "which may be chance"
+        sentences.append(
+            "Recall less the share of the other samples with a false alarm, which is 0 for one answer to all, changed "
+            f"by {points(rare.gap.after - rare.gap.before)} points (95% interval {points(rare.gap.low)} to "
+            f"{points(rare.gap.high)}), {says}."
+        )
+    return sentences
+
+
+def _behind(record: Record, total: Change) -> list[str]:
+    balanced, plain = (
+        _went(_number(record.before or {}, name), _number(record.scores, name))
+        for name in ("balanced_accuracy", "accuracy")
+    )
+    sentences = [
+        f"Balanced accuracy, the mean over the {record.nouns}, {balanced}; accuracy, the share of right answers, "
+        f"{plain}."
+    ]
+    if total.gained == total.lost == 0:
+        sentences.append("Not one held-out sample changed between found and missed.")
+    return sentences
+
+
+def _order(record: Record, rare: Change | None) -> list[str]:
+    """Say whether samples are ranked better than before, or the rare classes are only named more often."""
+    before, after = (_average_precision(record, source, rare) for source in (record.before, record.scores))
+    if math.isnan(before) or math.isnan(after):
+        return []
+    whose = f"the rare {plural(len(rare.classes), record.noun)}" if rare is not None else f"the {record.nouns}"
+    return [f"Average precision of {whose}, how well the samples are ranked, {_went(before, after, '{:.3f}')}."]
+
+
+def _average_precision(record: Record, scores: dict[str, Any] | None, rare: Change | None) -> float:
+    """Mean over the rare classes, or over all; NaN where it is not known, as in a run of an earlier version."""
+    each = (scores or {}).get("average_precision")
+    values = each.get("each") if isinstance(each, dict) else None
+    if not isinstance(values, list) or len(values) != len(record.classes):
+        return float("nan")
+    wanted = record.in_group("rare") if rare is not None else np.ones(len(values), dtype=bool)
+    known = [float(value) for value, own in zip(values, wanted, strict=True) if own and isinstance(value, int | float)]
+    return sum(known) / len(known) if known else float("nan")
+
+
+def _caveats(record: Record, total: Change) -> list[str]:
+    stages = [epoch["stage"] for epoch in record.epochs]
+    early = stages.count("softmax")
+    if not early or early == len(stages) or total.gained == total.lost == 0:
+        return []
+    return [
+        f"Before is the same network at the end of its softmax stage, after {early} of {len(stages)} epochs: a part of "
+        "the change may come from longer training alone."
+    ]
+
+
+def _rests_on(record: Record, rare: Change | None) -> list[str]:
+    samples = int(record.scores["samples"])
+    said = f"This rests on {samples:,} held-out {plural(samples, 'sample')}"
+    if rare is not None:
+        of_them = f"with {rare.samples:,} positives" if record.multilabel else f"{rare.samples:,} of them"
+        number = f"{len(rare.classes):,} rare" if len(rare.classes) > 1 else "rare"
+        said += f", {of_them} of the {number} {plural(len(rare.classes), record.noun)}"
+    sentences = [said + "."]
+    if rare is not None and 0 < rare.samples < FEW_SAMPLES:
+        sentences[0] += f" One rare sample more or less moves this recall by about {100 / rare.samples:.1f} points."
+    untested = [name for name, held in zip(record.classes, record.support.tolist(), strict=True) if not held]
+    if untested:
+        more = f" and {len(untested) - NAMED:,} more" if len(untested) > NAMED else ""
+        sentences.append(f"Nothing can be said of {', '.join(untested[:NAMED])}{more}: no held-out sample.")
+    return sentences
+
+
+def _went(before: float, after: float, form: str = "{:.1%}") -> str:
+    if abs(after - before) < SAME:
+        return f"stayed at {form.format(after)}"
+    return f"went from {form.format(before)} to {form.format(after)}"
+
+
+def _number(scores: dict[str, Any], name: str) -> float:
+    value = scores.get(name)
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
