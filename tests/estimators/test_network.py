@@ -83,7 +83,8 @@ def test_every_method_learns_separable_classes(method):
     x, y = blobs()
     model = quick(method, epochs=20).fit(x, y)
     assert balanced_accuracy_score(y, model.predict(x)) > 0.9
-    assert (model.margins_ is None) == (method not in ("uncertainty_margin", "l_softmax", "sphereface"))
+    margin_heads = ("uncertainty_margin", "l_softmax", "sphereface", "am_softmax", "arcface", "ldam_drw")
+    assert (model.margins_ is None) == (method not in margin_heads)
 
 
 def test_arrays_that_cannot_be_written_to_are_read():

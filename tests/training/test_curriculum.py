@@ -204,7 +204,7 @@ def test_its_state_survives_a_checkpoint():
         ({"epochs": 3, "m_max": 1.0}, "m_max above 1"),
         ({"epochs": 3, "held_back": 1.0}, r"held_back must be a share of the samples in \[0, 1\), got 1.0"),
         ({"epochs": 3, "held_back": True}, "held_back must be a share"),
-        ({"epochs": 3, "strength": "strong"}, "strength must be 'uncertainty' or 'feedback'"),
+        ({"epochs": 3, "strength": "strong"}, "strength must be one of uncertainty, feedback, head, or a number"),
     ],
 )
 def test_bad_settings_get_one_sentence(options, message):

@@ -111,7 +111,7 @@ def test_what_does_not_fit_together_is_said_before_the_first_step(options, messa
     with pytest.raises(ValueError, match="patience watches held-out samples"):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3, patience=2))
     plain = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 3))
-    with pytest.raises(ValueError, match="a curriculum drives an UncertaintyMarginLoss, got LogitLoss"):
+    with pytest.raises(ValueError, match="a curriculum drives a head with margins, got LogitLoss"):
         train(plain, ArrayData(X, Y), Settings(epochs=1, batch_size=3), curriculum=Curriculum(1))
     fixed = Network(MLP(4, (8,)), LOSSES["sphereface"](8, 3))
     with pytest.raises(ValueError, match="a curriculum sets the strength of margins, but the head was built with one"):

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated import Calibrated
-from equipoise.losses import ClassVectorLoss, CosineMarginLoss
+from equipoise.losses import ClassVectorLoss
 from equipoise.training import Network
 
 
@@ -101,8 +101,7 @@ def error_variance(head: ClassVectorLoss, features: Tensor, decided: Tensor, sca
         scale: s_j, (classes,) or (attributes, 2).
     """
     rate: float = head.dropout.p
-    if isinstance(head, CosineMarginLoss):  # a stochastic pass drops behind the normalisation
-        features = head.scale * F.normalize(features, dim=-1)
+    features = head.met_features(features)
     spread = features.square() * (rate / (1 - rate))  # Var[f_d], (batch, D)
     vectors = head.class_vectors(features.dtype) * scale.reshape(-1, 1)
     if head.multilabel:

@@ -20,7 +20,7 @@ from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.fitted_network import Fitted
 from equipoise.estimators.persistence import SavedModel, load_model, save_model
-from equipoise.losses import LossBuilder, UncertaintyMarginLoss, loss_builder
+from equipoise.losses import LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
 from equipoise.tensors import new_tensor
@@ -35,7 +35,7 @@ from equipoise.training.settings import (
     hold_out,
     suitable_threads,
 )
-from equipoise.uncertainty.classes import UncertaintyKind
+from equipoise.uncertainty.classes import MarginRule, UncertaintyKind
 
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
@@ -80,9 +80,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
     learning_rate, weight_decay : of AdamW, whose rate decays to 0 along a cosine.
     dropout : share dropped between the hidden layers and before the class vectors.
     passes : stochastic passes for the uncertainty of classes and samples.
-    kind : of class uncertainty, see ``class_uncertainty``.
+    kind, m_max, rule : how margins follow from class uncertainty, see ``Curriculum``.
     strength : how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
-        ``"feedback"`` measures it on them.
+        ``"feedback"`` measures it on them; a number is that strength. ``"head"`` brings in the margins of a method such
+        as ``"arcface"`` by stages, spread over the classes by their uncertainty, or with ``kind=None`` as they are.
     held_back : share of the training samples which the first two stages leave out, to measure on them what predictions
         still lack; the last stage trains on all. 0 corrects nothing.
     calibration : which samples tell how far the probabilities can be believed. ``"held_back"``: those which the first
@@ -137,8 +138,10 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         weight_decay: float = 0.5,
         dropout: float = 0.5,
         passes: int = 10,
-        kind: UncertaintyKind = "unresolved",
-        strength: StrengthRule = "uncertainty",
+        kind: UncertaintyKind | None = "unresolved",
+        m_max: float = 3.0,
+        rule: MarginRule = "log",
+        strength: StrengthRule | float = "uncertainty",
         held_back: float = 0.1,
         calibration: CalibrationRule = "held_back",
         probabilities: Probabilities = "natural",
@@ -163,6 +166,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.dropout = dropout
         self.passes = passes
         self.kind = kind
+        self.m_max = m_max
+        self.rule = rule
         self.strength = strength
         self.held_back = held_back
         self.calibration = calibration
@@ -198,7 +203,8 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         fitted, held_out = data.subset(rows), data.subset(held) if len(held) else None
         settings = self._settings(len(rows), seed)
         counts = class_counts(fitted.y, len(classes), fitted.weight)
-        curriculum = self._curriculum(settings.epochs) if recipe.uncertain else None
+        staged = recipe.uncertain or self.strength == "head"
+        curriculum = self._curriculum(settings.epochs) if staged else None
         with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
             torch.manual_seed(seed)
             network = recipe.new_network(x, counts, self.backbone, weight)
@@ -233,7 +239,14 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         return self
 
     def _curriculum(self, epochs: int) -> Curriculum:
-        return Curriculum(epochs, kind=self.kind, strength=self.strength, held_back=self.held_back)
+        return Curriculum(
+            epochs,
+            kind=self.kind,
+            m_max=self.m_max,
+            rule=self.rule,
+            strength=self.strength,
+            held_back=self.held_back,
+        )
 
     def predict(
         self, X: ArrayLike | Images, *, target_prior: ArrayLike | None = None, abstain: float | None = None
@@ -510,7 +523,7 @@ class UncertaintyBalancedClassifier(ClassifierMixin, BaseEstimator):  # type: ig
         self.network_ = network.eval().cpu()
         head = network.head
         self.class_uncertainty_: Any = None if uncertainty is None else uncertainty.numpy()
-        self.margins_: Any = head.margins.numpy() if isinstance(head, UncertaintyMarginLoss) else None
+        self.margins_: Any = None if head.margins is None else head.margins.numpy()
 
     def _decision_prior(self, target_prior: ArrayLike | None) -> ArrayLike | None:
         """The class mix of the decision; None is the one which the method aims at."""

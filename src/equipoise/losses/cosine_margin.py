@@ -66,7 +66,8 @@ class CosineMarginLoss(ClassVectorLoss):
               \hat z_y = s \, (\cos \alpha_y - m_y) \quad\text{or}\quad \hat z_y = s \cos(\alpha_y + m_y)
 
     The buffer ``margins`` holds one margin a class. For margins from uncertainty, assign
-    ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it.
+    ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it. ``strength``, (), 1 at the start and in no
+    ``state_dict``, is the share of them that is in force.
 
     Args:
         in_features, classes: D, the length of a feature vector, and C.
@@ -91,6 +92,7 @@ class CosineMarginLoss(ClassVectorLoss):
     """
 
     margins: Tensor
+    strength: Tensor
 
     def __init__(
         self,
@@ -130,8 +132,9 @@ class CosineMarginLoss(ClassVectorLoss):
             self._weight_before = self.class_weight
             self.register_buffer("class_weight", torch.ones(self.class_shape))
             self.set_progress(0.0)
-        most = PAPERS_MARGIN[kind] if margin is None else margin
+        self._margin = most = PAPERS_MARGIN[kind] if margin is None else margin
         equal = torch.full(self.class_shape, most)
+        self.register_buffer("strength", torch.ones(()), persistent=False)
         self.register_buffer("margins", torch.zeros(self.class_shape))
         self.margins = ldam_margins(needed_counts(self.class_counts, "ldam"), most) if kind == "ldam" else equal
 
@@ -152,6 +155,23 @@ class CosineMarginLoss(ClassVectorLoss):
         weights = effective_number_weights(counts) if share >= self.defer else torch.ones_like(counts)
         self.class_weight = weights if self._weight_before is None else weights * self._weight_before.to(weights)
 
+    @property
+    def margin_range(self) -> tuple[float, float]:
+        return 0.0, self._margin
+
+    @property
+    def own_strength(self) -> float:
+        return 1.0
+
+    def clear_margins(self) -> None:
+        self.strength = torch.zeros_like(self.strength)
+
+    def set_strength(self, strength: float, *, sample_strength: float) -> None:  # noqa: ARG002
+        self.strength = torch.full_like(self.strength, strength)
+
+    def met_features(self, features: Tensor) -> Tensor:
+        return self.scale * self._unit_features(features)  # dropout comes behind the normalisation
+
     def _unit_features(self, features: Tensor) -> Tensor:
         """Features of unit length, as training sees them."""
         return F.normalize(features, dim=-1)
@@ -166,6 +186,6 @@ class CosineMarginLoss(ClassVectorLoss):
         logits = self.project(self._unit_features(features))
         own = target.unsqueeze(-1)
         cosine = logits.gather(-1, own) / self.scale
-        margins = gather_classes(self.margins.to(logits.dtype), target).unsqueeze(-1)
+        margins = gather_classes((self.strength * self.margins).to(logits.dtype), target).unsqueeze(-1)
         moved = (arcface_cosine if self.kind == "arcface" else am_softmax_cosine)(cosine, margins)
         return softmax_loss(logits.scatter(-1, own, self.scale * moved), target)

@@ -52,6 +52,9 @@ class ClassVectorLoss(nn.Module):
     bias: nn.Parameter | None
     class_counts: Tensor | None
     class_weight: Tensor | None
+    margins: Tensor | None  # one a class, of a head that has margins; such a head has the next as well
+    strength: Tensor  # how much of the margins is in force, ()
+    shift: Tensor  # what a curriculum adds to predictions, shaped as the margins; of a head that it drives
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class ClassVectorLoss(nn.Module):
         weights = class_weights(class_weight, counts)
         self.register_buffer("class_counts", counts)
         self.register_buffer("class_weight", None if weights is None else self._class_values(weights, "class_weight"))
+        self.register_buffer("margins", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -148,8 +152,34 @@ class ClassVectorLoss(nn.Module):
 
     @property
     def driven_by_curriculum(self) -> bool:
-        """Whether a :class:`equipoise.training.Curriculum` sets the margins while training."""
+        """Whether margins have no strength but that which a :class:`equipoise.training.Curriculum` gives them."""
         return False
+
+    @property
+    def margin_range(self) -> tuple[float, float]:
+        """The margin that changes nothing, and the one which the head was built with."""
+        raise InvalidInputError(f"{type(self).__name__} has no margins; take a head that has.")
+
+    @property
+    def own_strength(self) -> float:
+        """The strength of margins which the head was built with; 0 leaves it to a curriculum."""
+        return 0.0
+
+    @property
+    def angular(self) -> bool:
+        """Whether a unit of strength moves logits by more or less as angles and lengths of features change."""
+        return False
+
+    def clear_margins(self) -> None:
+        """Become plain softmax: no strength of the margins, no shift of predictions."""
+
+    def set_strength(self, strength: float, *, sample_strength: float) -> None:  # noqa: ARG002
+        """Set how much of the margins is in force, and how much of the sample level where the head has one."""
+        raise InvalidInputError(f"{type(self).__name__} has no margins; take a head that has.")
+
+    def met_features(self, features: Tensor) -> Tensor:
+        """Return features (batch, D) as dropout and class vectors meet them in a stochastic pass, not yet dropped."""
+        return features
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         """Return the class prior that the logits are aimed at, ∝ prior · class weight: (classes,) or (attributes, 2).

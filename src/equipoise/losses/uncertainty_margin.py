@@ -154,7 +154,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             )
         self.form, self.placement, self.gradient = form, placement, gradient
         self.sample_level, self.kappa = sample_level, kappa
-        self._own_strength = strength > 0
+        self._margin, self._own_strength = margin, strength
         self.register_buffer("margins", torch.ones(self.class_shape))
         self.register_buffer("strength", torch.zeros(()))
         self.register_buffer("sample_strength", torch.ones(()))
@@ -169,7 +169,26 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     @property
     def driven_by_curriculum(self) -> bool:
-        return not self._own_strength
+        return self._own_strength == 0
+
+    @property
+    def margin_range(self) -> tuple[float, float]:
+        return 1.0, self._margin
+
+    @property
+    def own_strength(self) -> float:
+        return self._own_strength
+
+    @property
+    def angular(self) -> bool:
+        return self.form == "angular"
+
+    def clear_margins(self) -> None:
+        self.set_strength(0.0, sample_strength=0.0)
+        self.shift = torch.zeros_like(self.shift)
+
+    def set_strength(self, strength: float, *, sample_strength: float) -> None:
+        self.strength, self.sample_strength = torch.tensor(strength), torch.tensor(sample_strength)
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         """Return a balanced prior once a curriculum has set margins, else that of :class:`ClassVectorLoss`."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses import UncertaintyMarginLoss
+from equipoise.losses import ClassVectorLoss
 from equipoise.training.module import head_logits
 from equipoise.training.settings import is_number, is_whole, whole_number
 from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
@@ -23,11 +23,11 @@ CLASS_STEPS = 300
 """Optimiser steps of the class stage below which methods that have their margins from the first step on are ahead."""
 
 Stage = Literal["softmax", "class", "sample"]
-StrengthRule = Literal["uncertainty", "feedback"]
+StrengthRule = Literal["uncertainty", "feedback", "head"]
 
 
 class Curriculum:
-    """Drives an :class:`UncertaintyMarginLoss` through its three stages, in any training loop.
+    """Drives a head with margins through the three stages, in any training loop.
 
     Class uncertainty is estimated once, at the end of the softmax stage, and kept: re-estimating it chases its own
     effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
@@ -58,12 +58,15 @@ class Curriculum:
             whole number (``sample_level=10``) counts epochs. The softmax stage takes what rounding leaves, and at least
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
-            ``margins_from_uncertainty``.
-        strength: ``"uncertainty"``, the rule above; or ``"feedback"``: after every epoch from the end of the softmax
-            stage on, ``feedback`` times the shift that held-out samples still lack is added.
+            ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins as they are.
+        strength: ``"uncertainty"``, the rule above. ``"feedback"``: after every epoch from the end of the softmax
+            stage on, ``feedback`` times the shift that held-out samples still lack is added. ``"head"``, for heads with
+            margins of their own (``am_softmax``, ``l_softmax`` and the like): from none to the margin and the strength
+            which the head was built with, reached over the class stage. A number: that strength, from the first epoch
+            of the class stage on.
         feedback: how much of that shift is added, in (0, 1].
         held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
-            a sample give none. 0 corrects nothing, and so do stages of which one is empty.
+            a sample give none. 0 corrects nothing, and so do stages of which one is empty, and ``strength="head"``.
     """
 
     def __init__(
@@ -73,18 +76,20 @@ class Curriculum:
         softmax: float = SOFTMAX,
         class_level: float = CLASS_LEVEL,
         sample_level: float = SAMPLE_LEVEL,
-        kind: UncertaintyKind = "unresolved",
+        kind: UncertaintyKind | None = "unresolved",
         m_max: float = 3.0,
         rule: MarginRule = "log",
-        strength: StrengthRule = "uncertainty",
+        strength: StrengthRule | float = "uncertainty",
         feedback: float = 0.5,
         held_back: float = 0.1,
     ) -> None:
         epochs = whole_number("epochs", epochs, 1)
-        if kind not in get_args(UncertaintyKind):
+        if kind not in get_args(UncertaintyKind) and not (kind is None and strength == "head"):
             raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
-        if strength not in get_args(StrengthRule):
-            raise InvalidInputError(f"strength must be 'uncertainty' or 'feedback', got {strength!r}.")
+        if strength not in get_args(StrengthRule) and not (is_number(strength) and 0 < float(strength) < math.inf):
+            raise InvalidInputError(
+                f"strength must be one of {', '.join(get_args(StrengthRule))}, or a number above 0, got {strength!r}."
+            )
         if not 0 < feedback <= 1 or not m_max > 1:
             raise InvalidInputError(f"feedback must lie in (0, 1] and m_max above 1, got {feedback} and {m_max}.")
         self.epochs, self.kind, self.m_max, self.rule = epochs, kind, m_max, rule
@@ -102,25 +107,35 @@ class Curriculum:
             return "softmax"
         return "class" if epoch < self.sample_start else "sample"
 
-    def start_epoch(self, epoch: int, loss: UncertaintyMarginLoss) -> Stage:
+    def start_epoch(self, epoch: int, loss: ClassVectorLoss) -> Stage:
         """Set the strength of the class level and of the sample level of ``loss`` for an epoch, and tell its stage."""
         stage = self.stage(epoch)
         if stage == "softmax":
-            loss.strength, loss.shift = torch.zeros(()), torch.zeros_like(loss.shift)
-        elif self.uncertainty is None:
+            loss.clear_margins()
+            return stage
+        if self.uncertainty is None and self.kind is not None:
             raise InvalidStateError(
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
-        elif self.strength == "uncertainty":
-            loss.strength = torch.tensor(self.ramp(epoch) * self.angle * self._full_strength(self.uncertainty))
-        loss.sample_strength = torch.tensor(1.0 if stage == "sample" else 0.0)
+        loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
 
+    def _strength_of(self, loss: ClassVectorLoss, epoch: int) -> float:
+        if self.strength == "feedback":
+            return float(loss.strength)  # as the last epoch left it
+        if self.strength == "head":
+            return self.ramp(epoch) * loss.own_strength
+        if self.strength == "uncertainty":
+            assert self.uncertainty is not None
+            return self.ramp(epoch) * self.angle * self._full_strength(self.uncertainty)
+        return float(self.strength)
+
     def ramp(self, epoch: int) -> float:
-        """How much of the strength an ``epoch`` has: rising over the first sixth of what follows the softmax stage."""
-        rising = max(1, (self.epochs - self.class_start) // 6)
-        return min(1.0, max(0, epoch - self.class_start + 1) / rising)
+        """How much of the strength an ``epoch`` has: rising over the first sixth of what follows the softmax stage, or
+        that of a head's own over the class stage."""
+        sixth, stage = (self.epochs - self.class_start) // 6, self.sample_start - self.class_start
+        return min(1.0, max(0, epoch - self.class_start + 1) / max(1, stage if self.strength == "head" else sixth))
 
     def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
         """A sentence if the class stage has too few optimiser steps for the margins to act.
@@ -146,25 +161,25 @@ class Curriculum:
 
     def wants_uncertainty(self, epoch: int) -> bool:
         """Whether the epoch that just ended is the last of the softmax stage."""
-        return epoch == self.class_start - 1 and self.class_start < self.epochs
+        return epoch == self.class_start - 1 and self.class_start < self.epochs and self.kind is not None
 
-    def wants_features(self, epoch: int, loss: UncertaintyMarginLoss) -> bool:
+    def wants_features(self, epoch: int, loss: ClassVectorLoss) -> bool:
         """Whether :meth:`adapt` has anything to do for ``loss`` after this epoch."""
         in_time = self.class_start - 1 <= epoch < self.epochs - 1
-        return in_time and (self.strength == "feedback" or loss.form == "angular")
+        return in_time and (self.strength == "feedback" or (self.strength == "uncertainty" and loss.angular))
 
     @property
     def given_back(self) -> int:
         """The epoch from which the samples held back take part: that of the sample level, 0 if none are held back."""
         three_stages = self.class_start < self.sample_start < self.epochs
-        return self.sample_start if self.held_back > 0 and three_stages else 0
+        return self.sample_start if self.held_back > 0 and three_stages and self.strength != "head" else 0
 
     def wants_correction(self, epoch: int) -> bool:
         """Whether the epoch that just ended is the last before the samples held back take part."""
         return epoch == self.given_back - 1
 
     def correct(
-        self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
+        self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
         """Move predictions by what samples that were not trained on still lack, and tell by how many log(u / min u).
 
@@ -189,13 +204,14 @@ class Curriculum:
         )
         return lacking
 
-    def set_uncertainty(self, uncertainty: Tensor, loss: UncertaintyMarginLoss) -> None:
+    def set_uncertainty(self, uncertainty: Tensor, loss: ClassVectorLoss) -> None:
         """Keep the class ``uncertainty``, (classes,) or (attributes, 2), and give the loss its margins."""
         self.uncertainty = uncertainty.detach().clone()
-        loss.margins = margins_from_uncertainty(self.uncertainty, self.m_max, self.rule)
+        least, most = loss.margin_range if self.strength == "head" else (1.0, self.m_max)
+        loss.margins = margins_from_uncertainty(self.uncertainty, most, self.rule, m_min=least)
 
     def adapt(
-        self, loss: UncertaintyMarginLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
+        self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
         """After an epoch: measure what the strength needs, from features (batch, D) in eval mode, their target and,
         where samples have weights, ``sample_weight`` (batch,).
@@ -203,9 +219,11 @@ class Curriculum:
         For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
         angular form any samples tell how far a unit of strength moves the logits.
         """
+        if loss.margins is None:
+            raise InvalidInputError(f"{type(loss).__name__} has no margins; take a head that has.")
         with torch.no_grad():
             logits = head_logits(loss, features)
-            if loss.form == "angular":
+            if loss.angular:
                 self.angle = angular_strength(logits, features, target, loss.margins, sample_weight=sample_weight)
             if self.strength != "feedback":
                 return 0.0

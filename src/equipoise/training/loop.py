@@ -11,7 +11,7 @@ from torch import Tensor
 
 from equipoise.data.labels import class_counts
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
-from equipoise.losses import ClassVectorLoss, UncertaintyMarginLoss
+from equipoise.losses import ClassVectorLoss
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
@@ -44,7 +44,7 @@ def train(
         network: a backbone and a loss head.
         data: training samples.
         settings: epochs, batches, learning rate and what else there is to choose.
-        curriculum: the stages of a head that is an ``UncertaintyMarginLoss``.
+        curriculum: the stages of a head with margins.
         validation: held-out samples, for the recalls, for ``patience`` and for a strength by feedback.
         folder: where the run is kept; an unfinished run found there is resumed.
         watcher: told of every step and epoch, a progress bar for example.
@@ -115,13 +115,14 @@ def _check_together(
         raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
     if curriculum is None:
         return
-    if not isinstance(head, UncertaintyMarginLoss):
+    if head.margins is None:
+        raise InvalidInputError(f"a curriculum drives a head with margins, got {type(head).__name__}; leave it out.")
+    if (curriculum.strength == "head") is head.driven_by_curriculum:
         raise InvalidInputError(
-            f"a curriculum drives an UncertaintyMarginLoss, got {type(head).__name__}; leave it out."
-        )
-    if not head.driven_by_curriculum:
-        raise InvalidInputError(
-            "a curriculum sets the strength of margins, but the head was built with one of its own; leave out either."
+            "strength='head' needs a head that was built with a margin and strength of its own; give it both."
+            if head.driven_by_curriculum
+            else "a curriculum sets the strength of margins, but the head was built with one of its own; leave out "
+            "either, or let it rise by strength='head'."
         )
     if curriculum.epochs != settings.epochs:
         raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
@@ -155,9 +156,7 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
 def _correction(trainee: Trainee, data: ArrayData, back: Tensor | None, epoch: int) -> dict[str, float]:
     """What the samples held back still lack, before the first epoch that trains on them."""
     head, curriculum = trainee.network.head, trainee.curriculum
-    if curriculum is None or back is None or not isinstance(head, UncertaintyMarginLoss):
-        return {}
-    if not curriculum.wants_correction(epoch):
+    if curriculum is None or back is None or not curriculum.wants_correction(epoch):
         return {}
     held_back = data.subset(back)
     features = gathered_features(trainee.accelerator, trainee.network, held_back)
@@ -171,9 +170,7 @@ def _labels(data: ArrayData, device: torch.device) -> tuple[Tensor, Tensor | Non
 
 def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:
     head.set_progress(epoch / epochs)
-    if curriculum is None or not isinstance(head, UncertaintyMarginLoss):
-        return "train"
-    return curriculum.start_epoch(epoch, head)
+    return "train" if curriculum is None else curriculum.start_epoch(epoch, head)
 
 
 def _finite(loss: Tensor, position: Position) -> float:
@@ -211,7 +208,7 @@ def _end_epoch(
     network, head = trainee.network, trainee.network.head
     features = None if held_out is None else held_out.features(network)
     record: dict[str, float] = {}
-    if trainee.curriculum is not None and isinstance(head, UncertaintyMarginLoss):
+    if trainee.curriculum is not None:
         record["strength"] = float(head.strength)
         held = None if held_out is None else held_out.data
         _move_curriculum(trainee, trainee.curriculum, head, data, settings, epoch, held, features)
@@ -223,7 +220,7 @@ def _end_epoch(
 def _move_curriculum(
     trainee: Trainee,
     curriculum: Curriculum,
-    head: UncertaintyMarginLoss,
+    head: ClassVectorLoss,
     data: ArrayData,
     settings: Settings,
     epoch: int,
@@ -232,7 +229,7 @@ def _move_curriculum(
 ) -> None:
     """What the curriculum wants at the end of an epoch; without held-out samples, from training samples."""
     accelerator, network = trainee.accelerator, trainee.network
-    if curriculum.wants_uncertainty(epoch):
+    if curriculum.wants_uncertainty(epoch) and curriculum.kind is not None:
         uncertainty = estimate_class_uncertainty(
             accelerator,
             network,
