@@ -1,105 +1,55 @@
-"""Names of losses, networks and compared methods, known without torch: a misspelt one is refused at once."""
+"""Names of losses, backbones and compared methods, known before torch is: a misspelt one is refused at once."""
 
+import ast
 import sys
 from collections.abc import Collection, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
 
 from equipoise.errors import InvalidInputError
 
-LOSS_NAMES = (
-    "cross_entropy",
-    "weighted",
-    "focal",
-    "class_balanced",
-    "ldam_drw",
-    "balanced_softmax",
-    "logit_adjustment",
-    "vs",
-    "am_softmax",
-    "arcface",
-    "l_softmax",
-    "sphereface",
-    "uncertainty_margin",
-)
-"""Those of ``equipoise.losses.LOSSES``."""
-
-BACKBONE_NAMES = (
-    "lenet",
-    "vgg16",
-    "vgg16_plain",
-    "resnet18",
-    "resnet50",
-    "se_resnet50",
-)
-"""Those of ``equipoise.models.BACKBONES``."""
-
-METHOD_NAMES = (
-    "cross_entropy",
-    "uncertainty_margin",
-    "logit_adjustment",
-    "balanced_softmax",
-    "vs",
-    "logit_adjustment_post_hoc",
-    "ldam_drw",
-    "weighted",
-    "class_balanced",
-    "focal",
-    "random_over",
-    "smote",
-    "svm_linear",
-    "random_under",
-    "adasyn",
-    "neighbourhood_cleaning",
-    "svm_rbf",
-    "cluster_centroids",
-    "near_miss",
-    "instance_hardness",
-    "am_softmax",
-    "arcface",
-    "l_softmax",
-    "sphereface",
-    "am_softmax_uncertainty",
-    "arcface_uncertainty",
-    "l_softmax_uncertainty",
-    "sphereface_uncertainty",
-    "uncertainty_class_level",
-    "uncertainty_uncorrected",
-    "uncertainty_angular",
-    "uncertainty_angular_complement",
-    "uncertainty_angular_class_level",
-    "paper_as_printed",
-)
-"""Those of ``equipoise.app.compare.METHODS``."""
-
+Precision = Literal["no", "fp16", "bf16"]
 TIMM = "timm:"
 """In front of the name of a network of timm's."""
 
-PRECISIONS = ("no", "fp16", "bf16")
-"""Those of ``equipoise.training.settings.Precision``."""
-
 
 def loss_names() -> Collection[str]:
-    """All losses; where ``LOSSES`` is loaded, also those that its user has added."""
-    return _live("equipoise.losses", "LOSSES", LOSS_NAMES)
+    """Return the names in ``LOSSES``."""
+    return family_names("equipoise.losses", "LOSSES")
 
 
 def backbone_names() -> Collection[str]:
-    """All backbones, as :func:`loss_names`."""
-    return _live("equipoise.models", "BACKBONES", BACKBONE_NAMES)
+    """Return the names in ``BACKBONES``."""
+    return family_names("equipoise.models.backbones", "BACKBONES")
 
 
-def method_names() -> Collection[str]:
-    """All methods of a comparison, as :func:`loss_names`."""
-    return _live("equipoise.app.compare", "METHODS", METHOD_NAMES)
+def family_names(module: str, family: str) -> Collection[str]:
+    """Return the keys of the dict ``family`` in a module, which is not imported for it.
+
+    Once it is, the dict itself is returned, with what its user has added. A dict that is written otherwise than key by
+    key has to be imported.
+    """
+    found: Collection[str] | None = getattr(sys.modules.get(module), family, None)
+    if found is None:
+        found = _written_names(module, family)
+    return getattr(import_module(module), family) if found is None else found
 
 
-def check_methods(methods: Sequence[str]) -> None:
-    """Refuse names that no comparison knows, and an empty list of them."""
-    unknown = [name for name in methods if name not in method_names()]
-    if unknown or not methods:
+def check_methods(chosen: Sequence[str], known: Collection[str]) -> None:
+    """Refuse names that are not known, and an empty list of them."""
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
         got = ", ".join(map(repr, unknown)) or "none"
-        raise InvalidInputError(f"methods must be some of {', '.join(method_names())}, got {got}.")
+        raise InvalidInputError(f"methods must be some of {', '.join(known)}, got {got}.")
 
 
-def _live(module: str, table: str, names: tuple[str, ...]) -> Collection[str]:
-    found: Collection[str] = getattr(sys.modules.get(module), table, names)
-    return found
+def _written_names(module: str, family: str) -> list[str] | None:
+    place = Path(__file__).parent.joinpath(*module.split(".")[1:])
+    source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    for statement in ast.parse(source.read_bytes()).body:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(keys=keys)) if name == family:
+                names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+                return names if len(names) == len(keys) else None
+    return None

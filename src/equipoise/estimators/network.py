@@ -23,12 +23,12 @@ from equipoise.estimators.persistence import SavedModel, load_model, save_model
 from equipoise.losses import LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
+from equipoise.names import Precision
 from equipoise.tensors import new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.batches import relative_weights
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.settings import (
-    Precision,
     choose_batch_size,
     choose_length,
     choose_width,

@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
 from equipoise.data.splits import held_rows
 from equipoise.errors import InvalidInputError
+from equipoise.names import Precision
 from equipoise.training.batches import Order
-
-Precision = Literal["no", "fp16", "bf16"]
 
 
 @dataclass(frozen=True)

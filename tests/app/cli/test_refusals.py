@@ -3,15 +3,14 @@
 import json
 import subprocess
 import sys
-from typing import get_args
+from importlib import import_module
 
 import pytest
 
-from equipoise import names
 from equipoise.app.compare import METHODS
 from equipoise.losses import LOSSES
 from equipoise.models import BACKBONES
-from equipoise.training.settings import Precision
+from equipoise.names import _written_names, family_names, loss_names
 
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "matplotlib", "accelerate")
 CODE = """
@@ -102,13 +101,24 @@ def test_a_refusal_waits_for_no_heavy_import(told, line, sentence):
     assert imported == []
 
 
-def test_the_names_are_those_of_the_tables():
-    assert tuple(LOSSES) == names.LOSS_NAMES
-    assert tuple(BACKBONES) == names.BACKBONE_NAMES
-    assert tuple(METHODS) == names.METHOD_NAMES
-    assert get_args(Precision) == names.PRECISIONS
+@pytest.mark.parametrize(
+    ("module", "family", "members"),
+    [
+        ("equipoise.losses", "LOSSES", LOSSES),
+        ("equipoise.models.backbones", "BACKBONES", BACKBONES),
+        ("equipoise.app.compare.methods", "METHODS", METHODS),
+    ],
+)
+def test_the_names_in_the_source_are_those_of_the_table(module, family, members):
+    assert _written_names(module, family) == list(members)
+
+
+def test_a_table_that_is_not_written_key_by_key_is_imported(monkeypatch):
+    assert _written_names("equipoise.resources", "COUNTERS") is None
+    monkeypatch.delitem(sys.modules, "equipoise.resources")
+    assert family_names("equipoise.resources", "COUNTERS") == import_module("equipoise.resources").COUNTERS
 
 
 def test_a_loss_that_a_program_has_added_is_known(monkeypatch):
     monkeypatch.setitem(LOSSES, "mine", LOSSES["focal"])
-    assert "mine" in names.loss_names()
+    assert "mine" in loss_names()

@@ -60,13 +60,13 @@ def compare(
     started = time.monotonic()  # what is imported and read counts too
     from equipoise.app.runs.train_options import TrainOptions
     from equipoise.data.sources import check_source, open_data
-    from equipoise.names import check_methods
+    from equipoise.names import check_methods, family_names
 
     file = None if weights is None else str(weights)
     images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
     chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     if chosen is not None:
-        check_methods(chosen)
+        check_methods(chosen, family_names("equipoise.app.compare.methods", "METHODS"))
     check_source(data, target=target, labels=labels, group=group)
     check_weights(weights)
     from equipoise.app.compare import METHODS, FitOptions  # torch

@@ -152,7 +152,7 @@ def compare(
 
 def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
     names = DEFAULT_METHODS if methods is None else tuple(dict.fromkeys(methods))
-    check_methods(names)
+    check_methods(names, METHODS)
     return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 

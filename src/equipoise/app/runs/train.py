@@ -38,7 +38,7 @@ from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.evaluation import Scores
-from equipoise.training.settings import Precision
+from equipoise.names import Precision
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.run_folder import LARGEST_RECORD
 from equipoise.errors import InvalidInputError
-from equipoise.names import PRECISIONS, TIMM, backbone_names, loss_names
+from equipoise.names import TIMM, Precision, backbone_names, loss_names
 from equipoise.storage.files import read_plain
 from equipoise.storage.limits import parse_json
 
@@ -84,8 +84,8 @@ class TrainOptions:
         if self.backbone is not None and not self.backbone.startswith(TIMM) and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
             raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
-        if self.precision not in PRECISIONS:
-            raise InvalidInputError(f"--precision must be {', '.join(PRECISIONS)}, got {self.precision!r}.")
+        if self.precision not in get_args(Precision):
+            raise InvalidInputError(f"--precision must be {', '.join(get_args(Precision))}, got {self.precision!r}.")
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
         if not 0 <= self.seed <= LARGEST_SEED:
