@@ -503,7 +503,7 @@ def test_bad_input_gets_one_sentence():
         quick().fit(x, np.zeros(len(x)))
     with pytest.raises(InvalidInputError, match="several columns of other labels"):
         quick().fit(x, np.stack([y, y], axis=1))
-    with pytest.raises(InvalidInputError, match="strength must be 'uncertainty' or 'feedback'"):
+    with pytest.raises(InvalidInputError, match="strength must be one of uncertainty, feedback, head, or a number"):
         quick(strength="strong").fit(x, y)
     with pytest.raises(InvalidInputError, match=r"validation_fraction must lie in \[0, 1\)"):
         quick(early_stopping=True, validation_fraction=1.0).fit(x, y)
