@@ -1,7 +1,6 @@
 """How well the features of a finished run tell whether two faces are of one person."""
 
 import copy
-import csv
 import io
 import os
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -163,20 +163,15 @@ def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
 def write_roc(curve: Roc, path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Write the curve as a table (``.csv``) or a picture (``.png``, ``.svg``)."""
     file = roc_file(path, force=force)
-    content = _table(curve) if file.suffix.lower() == ".csv" else _picture(curve, file.suffix.lower()[1:])
+    if file.suffix.lower() == ".csv":
+        table = pd.DataFrame({"threshold": curve.threshold, "far": curve.far, "tar": curve.tar})
+        content = table.to_csv(index=False, lineterminator="\n").encode()
+    else:
+        content = _picture(curve, file.suffix.lower()[1:])
     try:
         write_atomically(file, content)
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be written ({error.strerror or error}); name another.") from error
-
-
-def _table(curve: Roc) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("threshold", "far", "tar"))
-    for point in zip(curve.threshold.tolist(), curve.far.tolist(), curve.tar.tolist(), strict=True):
-        writer.writerow(point)
-    return text.getvalue().encode()
 
 
 def _picture(curve: Roc, kind: str) -> bytes:

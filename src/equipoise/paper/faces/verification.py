@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import auc, roc_curve
 
 from equipoise.errors import InvalidInputError
 
@@ -33,20 +34,13 @@ class Roc:
 
     @property
     def area(self) -> float:
-        """Under the curve: how often a pair of one person is more alike than a pair of two, ties counted by half."""
-        return float(np.sum(np.diff(self.far) * (self.tar[1:] + self.tar[:-1])) / 2)
+        """How often a pair of one person is more alike than a pair of two, ties counted by half."""
+        return float(auc(self.far, self.tar))
 
 
 @dataclass(frozen=True)
-class Fold:
-    """A fold's accuracy at the threshold that was best on all others.
-
-    Args:
-        name: its number.
-        pairs: how many it has.
-        threshold: a similarity.
-        accuracy: share of right answers.
-    """
+class VerifiedFold:
+    """A fold's number, its pairs, and its accuracy at the threshold of similarity that was best on all others."""
 
     name: int
     pairs: int
@@ -72,17 +66,17 @@ class Verification:
     same: int
     accuracy: float
     deviation: float
-    folds: tuple[Fold, ...]
+    folds: tuple[VerifiedFold, ...]
     roc: Roc
     tar: dict[float, float | None]
 
     @property
     def standard_error(self) -> float:
-        """Of the mean over the folds, as LFW's own tables have it."""
+        """Standard error of the mean over the folds, as LFW's own tables have it."""
         return self.deviation / math.sqrt(len(self.folds))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, without the curve."""
+        """Return plain values, without the curve."""
         return {
             "pairs": self.pairs,
             "same": self.same,
@@ -98,7 +92,7 @@ class Verification:
 def verification(
     similarity: ArrayLike, same: ArrayLike, fold: ArrayLike, *, fars: Iterable[float] = FARS
 ) -> Verification:
-    """The protocol of LFW: each fold is scored at the threshold that suits all other folds best.
+    """Score pairs by the protocol of LFW: each fold at the threshold that suits all other folds best.
 
     Args:
         similarity: of each pair, (pairs,), the larger the more alike.
@@ -109,8 +103,7 @@ def verification(
     values, truth, folds = _checked(similarity, same, fold)
     scored = tuple(_scored_fold(values, truth, folds == name, int(name)) for name in np.unique(folds))
     accuracies = np.array([each.accuracy for each in scored])
-    curve = roc(values, truth)
-    different = int((~truth).sum())
+    curve, different = roc(values, truth), int((~truth).sum())
     return Verification(
         pairs=len(values),
         same=int(truth.sum()),
@@ -123,7 +116,7 @@ def verification(
 
 
 def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
-    """The threshold with the most right answers, where a pair at it or above is taken for one person.
+    """Return the threshold with the most right decisions, where a pair at it or above is taken for one person.
 
     Equal similarities are never told apart: thresholds lie halfway between two different ones. Of several that are
     equally good it is the one in the widest gap, and of equal gaps the lowest; to accept all pairs, or none, is the
@@ -154,7 +147,7 @@ def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
 
 
 def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
-    """The curve over all thresholds, no point left out.
+    """Return the curve over all thresholds, no point left out.
 
     Args:
         similarity, same: of each pair, (pairs,), as in :func:`verification`.
@@ -163,16 +156,13 @@ def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
     >>> curve.far.tolist(), curve.tar.tolist(), curve.area
     ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0], 0.625)
     """
-    values, truth = np.asarray(similarity, dtype=np.float64), np.asarray(same, dtype=bool)
+    truth = np.asarray(same, dtype=bool)
     _check_kinds(truth)
-    levels, place = np.unique(-values, return_inverse=True)  # the most alike first
-    accepted = [np.cumsum(np.bincount(place, weights=kind, minlength=len(levels))) for kind in (~truth, truth)]
-    far, tar = (np.concatenate(([0.0], counts / counts[-1])) for counts in accepted)
-    return Roc(far, tar, np.concatenate(([np.inf], -levels)))
+    return Roc(*roc_curve(truth, np.asarray(similarity, dtype=np.float64), drop_intermediate=False))
 
 
 def tar_at_far(curve: Roc, far: float) -> float:
-    """The largest share of true accepts among the thresholds whose false accepts do not exceed ``far``.
+    """Return the largest share of true accepts among the thresholds whose false accepts do not exceed ``far``.
 
     Args:
         curve: of :func:`roc`.
@@ -184,7 +174,7 @@ def tar_at_far(curve: Roc, far: float) -> float:
 
 
 def resolves(different: int, far: float) -> bool:
-    """Whether so many different pairs are enough for that rate of false accepts.
+    """Tell whether so many different pairs are enough for that rate of false accepts.
 
     Args:
         different: how many pairs of two people there are.
@@ -197,7 +187,7 @@ def resolves(different: int, far: float) -> bool:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
-    """Cosine of the angle between two features, (pairs,); 0 for a feature that is all zeros.
+    """Return the cosine of the angle between two features, (pairs,); 0 for a feature that is all zeros.
 
     Args:
         first, second: features row by row, (pairs, D).
@@ -210,7 +200,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def averaged(features: ArrayLike, group: ArrayLike, groups: int) -> Floats:
-    """The mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video.
+    """Return the mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video.
 
     Args:
         features: (rows, D).
@@ -234,7 +224,7 @@ def _unit(rows: Floats) -> Floats:
     return unit
 
 
-def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool_], name: int) -> Fold:
+def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool_], name: int) -> VerifiedFold:
     others = truth[~mine]
     if not others.any() or others.all():
         raise InvalidInputError(
@@ -243,7 +233,7 @@ def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool
         )
     threshold = best_threshold(values[~mine], others)
     right = (values[mine] >= threshold) == truth[mine]
-    return Fold(name, int(mine.sum()), threshold, float(right.mean()))
+    return VerifiedFold(name, int(mine.sum()), threshold, float(right.mean()))
 
 
 def _check_kinds(truth: NDArray[np.bool_]) -> None:
