@@ -1,7 +1,18 @@
-"""What of this machine may be used: memory and cores, as far as a container or a scheduler leaves them to us."""
+"""What of this machine may be used: memory and cores as far as a container leaves them to us, and worker processes."""
 
+import multiprocessing
 import os
+import signal
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import TypeVar
+
+Work = TypeVar("Work")
+Result = TypeVar("Result")
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
@@ -15,6 +26,46 @@ def cores() -> int:
         return len(os.sched_getaffinity(0)) or 1
     except (AttributeError, OSError):  # not every system tells
         return os.cpu_count() or 1
+
+
+def in_parts(
+    executor: Executor, work: Callable[[Work], Result], parts: Iterable[Work], *, ahead: int
+) -> Iterator[Result]:
+    """Yield the results of all parts in order, with so many under way at a time: memory does not grow with the parts.
+
+    After a KeyboardInterrupt the parts under way come to their end, and their results are yielded before it is raised.
+    """
+    waiting = deque[Future[Result]]()
+    try:
+        for part in parts:
+            with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads
+                warnings.simplefilter("ignore", DeprecationWarning)
+                waiting.append(executor.submit(work, part))
+            if len(waiting) >= ahead:
+                yield waiting[0].result()
+                waiting.popleft()
+        while waiting:
+            yield waiting[0].result()
+            waiting.popleft()
+    except KeyboardInterrupt:
+        executor.shutdown(cancel_futures=True)
+        yield from (future.result() for future in waiting if not future.cancelled())
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def begin_worker() -> None:
+    """Prepare a worker process: Ctrl-C is left to its parent, and it ends with it, even where that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def free_memory() -> int:

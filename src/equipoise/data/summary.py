@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 
 Group = Literal["many", "medium", "rare"]
 GROUPS: tuple[Group, ...] = ("many", "medium", "rare")
@@ -160,7 +160,7 @@ def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) 
         elif found:
             plural = "attributes" if several else "classes"
             said = problem.replace("its", "their").replace(": it ", ": they ")
-            notes.append(f"{len(found)} {plural} ({_listed(found)}) have {said}.")
+            notes.append(f"{len(found)} {plural} ({listed(found, most=NAMED_IN_A_NOTE, quoted=False)}) have {said}.")
     notes += _alike(names)
     if len(names) >= MANY_CLASSES and not several:
         notes.append(f"{len(names)} classes: check that the target is a class and not a number or a name of the row.")
@@ -179,8 +179,3 @@ def _alike(names: list[str]) -> list[str]:
         for same in spellings.values()
         if len(same) > 1
     ]
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NAMED_IN_A_NOTE
-    return ", ".join(names[:NAMED_IN_A_NOTE]) + (f" and {more} more" if more > 0 else "")

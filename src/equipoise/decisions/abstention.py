@@ -1,6 +1,5 @@
 """What leaving the most uncertain samples unanswered is worth, and which classes pay for it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ POINTS = 101
 LEAST_AWAY = 0.2
 """A class of which less is left unanswered is not abstained away, however little that is of the others."""
 CHANCE = 0.05
-MOST_NAMED = 8
 
 Verdict = Literal["in proportion", "abstained away", "unclear", "untested"]
 
@@ -161,16 +159,6 @@ def shares_of_counts(
         else:
             verdicts.append("abstained away" if _chance(part, overall, count) < CHANCE else "unclear")
     return AbstainedShares(overall, tuple(samples.tolist()), tuple(share.tolist()), tuple(verdicts))
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first of the names, and how many more there are.
-
-    >>> listed(list("abcdefghij"))
-    'a, b, c, d, e, f, g, h and 2 more'
-    """
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _chance(part: float, overall: float, count: int) -> float:

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 import time
 import zlib
 from contextlib import suppress
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import remove_abandoned, write_atomically
+from equipoise.storage.files import lock, remove_abandoned, sync_folder, write_atomically
 
 FORMAT = 1
 SECONDS_BETWEEN_RECORDS = 1.0
@@ -52,7 +51,7 @@ class FeatureStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock_file = self.lock.open("a")
-            _wait_for_lock(self._lock_file)
+            lock(self._lock_file, wait=True)
             remove_abandoned(self.folder, self.record.name)
         except OSError as error:
             raise self._refusal(error) from error
@@ -99,7 +98,7 @@ class FeatureStore:
             self._file.close()
             self._file = None
             self.part.replace(self.whole)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             raise self._refusal(error) from error
         self.complete = True
@@ -183,30 +182,3 @@ def _sound_parts(path: Path, header: bytes, columns: int, record: list[tuple[int
     except OSError:
         return []
     return sound
-
-
-def _wait_for_lock(file: IO[str]) -> None:
-    """Hold the lock on the file, once nobody else does."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        while True:
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-                break
-            except PermissionError:
-                time.sleep(0.2)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows opens no folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,13 +9,14 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from equipoise.errors import EquipoiseError, InvalidInputError
 
@@ -71,9 +72,9 @@ def written_beside(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if os.name != "nt":  # Windows renames no open file, and opens no folders
+            if os.name != "nt":  # Windows renames no open file
                 part.replace(path)
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         if os.name == "nt":
             part.replace(path)
     finally:
@@ -85,22 +86,43 @@ def _new_part(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
         file = part.open("xb")
-        if _lock(file.fileno()) is not False and part.exists():  # else another process took it for an abandoned one
+        if sys.platform == "win32" or (
+            lock(file) is not False and part.exists()
+        ):  # else another process took it for an abandoned one
             return part, file
         file.close()
 
 
-def _lock(descriptor: int) -> bool | None:
-    """Whether the lock is ours now; None where there are no locks."""
+def lock(file: IO[Any] | int, *, wait: bool = False) -> bool | None:
+    """Lock an open file until it is closed; the system lets go of it however its process ends.
+
+    Args:
+        file: the file, or a descriptor of a file or folder.
+        wait: until whoever has the lock lets go of it.
+
+    Returns:
+        Whether the lock is ours now; None where the file system has no locks.
+    """
+    descriptor = file if isinstance(file, int) else file.fileno()
     if sys.platform == "win32":
-        return None
+        import msvcrt
+
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        while True:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+                return True
+            except OSError:
+                if not wait:
+                    return False
+            time.sleep(0.2)
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without them
+    except OSError:
         return None
     return True
 
@@ -115,7 +137,7 @@ def remove_abandoned(folder: Path, name: str | None = None) -> None:
         with suppress(OSError):
             descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode) and _lock(descriptor):
+                if stat.S_ISREG(os.fstat(descriptor).st_mode) and lock(descriptor):
                     part.unlink(missing_ok=True)
             finally:
                 os.close(descriptor)
@@ -143,7 +165,7 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
             descriptor = os.open(folder, os.O_RDONLY)
         except FileNotFoundError:
             continue
-        if _lock(descriptor) is not False and folder.exists():
+        if lock(descriptor) is not False and folder.exists():
             return folder, descriptor
         os.close(descriptor)
 
@@ -156,13 +178,16 @@ def remove_abandoned_folders(parent: Path, prefix: str) -> None:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
             try:
-                if _lock(descriptor):
+                if lock(descriptor):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Write the names of a folder's files to the disk."""
+    if sys.platform == "win32":  # it opens no folders
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import platform
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import raise_if_full, remove_abandoned, write_atomically
+from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically
 
 FORMAT = 1
 Record = dict[str, Any]
@@ -99,7 +98,8 @@ class ResultStore:
     def _open(self, path: Path) -> None:
         self._file = path.open("r+b")
         try:
-            _lock(self._file, path)
+            if lock(self._file) is False:
+                raise InvalidStateError(f"{path} is in use by another process; wait for it, or choose another file.")
             if not self._read(self._file, path):
                 return
             self._file.seek(0)
@@ -204,19 +204,3 @@ def _fit_of(record: Any, path: Path) -> Fit:
         return Fit(str(record["case"]), str(record["method"]), int(record["seed"]), int(record["fold"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInputError(f"{path} holds a line that is no result ({error!r}); move the file away.") from error
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
-    """Hold the file as long as it is open; the system lets go of it however we end."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise InvalidStateError(f"{path} is in use by another process; wait for it, or choose another file.") from error

@@ -1,9 +1,6 @@
 """Running the fits that are not finished, one after the other or in several processes."""
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,6 +13,7 @@ from equipoise.app.compare.network import CannotRunError
 from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.schedule import Schedule
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.resources import begin_worker
 
 Run = Callable[[Fit], Mapping[str, Any]]
 """Fits one fit and returns plain values, ``scores`` among them."""
@@ -153,16 +151,7 @@ def _start_worker(run: Run) -> None:
     global _run  # noqa: PLW0603
     _run = run
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one answers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed tells nobody: without this its workers would wait for it for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    begin_worker()
 
 
 def _work(fit: Fit) -> dict[str, Any]:

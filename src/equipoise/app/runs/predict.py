@@ -19,8 +19,8 @@ from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.trained import Answered, RunModel
 from equipoise.app.runs.unlabelled import Part, open_parts
 from equipoise.calibration.conformal import unanswered_rows
-from equipoise.decisions.abstention import AbstainedShares, listed, shares_of_counts
-from equipoise.errors import InvalidInputError
+from equipoise.decisions.abstention import AbstainedShares, shares_of_counts
+from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import load_arrays
 
 Rule = Literal["balanced", "natural", "method", "prior"]
@@ -133,12 +133,13 @@ class Abstained:
         yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have more than one class left."
         away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
         if away:
-            yield f"left unanswered far more often than the rest, of what would be called so: {listed(away)}."
+            names = listed(away, most=8, quoted=False)
+            yield f"left unanswered far more often than the rest, of what would be called so: {names}."
         always = never_ruled_out(self.model, self.level)
         if always:
             yield (
                 f"calibrated on too few samples to be ruled out at {self.level:.4g}, and so possible everywhere: "
-                f"{listed(always)}{self._remedy()}."
+                f"{listed(always, most=8, quoted=False)}{self._remedy()}."
             )
 
     def _remedy(self) -> str:

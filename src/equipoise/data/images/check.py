@@ -4,10 +4,8 @@ import hashlib
 import io
 import multiprocessing
 import os
-import warnings
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,7 +19,7 @@ from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, exami
 from equipoise.data.images.lazy import FileTable
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
-from equipoise.resources import cores
+from equipoise.resources import begin_worker, cores, in_parts
 from equipoise.storage.files import cache_folder, write_atomically
 
 FORMAT = 2  # of the memory, and of what is looked at; part of its name
@@ -123,7 +121,7 @@ def verify(table: FileTable, *, progress: Progress | None = None, workers: int |
     if known is not None and not len(rows):
         return known
     findings: list[Finding] = []
-    for part in _in_parts(table, rows, _workers(len(rows)) if workers is None else workers):
+    for part in _findings(table, rows, _workers(len(rows)) if workers is None else workers):
         findings.extend(part)
         if progress:
             progress(len(findings), len(rows))
@@ -154,36 +152,26 @@ def _workers(files: int) -> int:
     return min(8, cores())
 
 
-def _in_parts(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterator[list[Finding]]:
-    """Findings in the order of the rows, with a few parts under way at a time: memory does not grow with them."""
+def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterator[list[Finding]]:
+    """Findings in the order of the rows."""
     starts = range(0, len(rows), FILES_AT_ONCE)
     parts = ([table.path(int(row)) for row in rows[start : start + FILES_AT_ONCE]] for start in starts)
     if workers <= 1:
         yield from map(inspect_files, parts)
         return
-    executor, waiting = _executor(workers), deque[Future[list[Finding]]]()
     try:
-        for part in parts:
-            with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads; the child decodes, no more
-                warnings.simplefilter("ignore", DeprecationWarning)
-                waiting.append(executor.submit(inspect_files, part))
-            if len(waiting) >= 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield from in_parts(_executor(workers), inspect_files, parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
             "a process that decoded images has died, perhaps for lack of memory; start again with less running beside "
             "it."
         ) from error
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 def _executor(workers: int) -> Executor:
     """Processes where they can be forked; elsewhere a script without a main guard would start itself again."""
     if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" and not _is_mac():
-        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"), initializer=begin_worker)
     return ThreadPoolExecutor(workers)
 
 

@@ -4,20 +4,19 @@ import hashlib
 import multiprocessing
 import os
 import re
-import signal
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Generator, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from equipoise.data.images.scan import SUFFIXES, scan
+from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.paper.faces import alignment_log as log_file
 from equipoise.paper.faces.aligned_files import AlignmentOptions, Job, align_files, target_name
@@ -25,9 +24,9 @@ from equipoise.paper.faces.alignment import SIDE, Choice
 from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentLog, LoggedImage, Outcome
 from equipoise.paper.faces.detection import MIN_FACE
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
+from equipoise.resources import begin_worker, in_parts
 from equipoise.storage.archives import is_archive, unpack
 
-Progress = Callable[[int, int], None]
 FILES_AT_ONCE = 32
 FEW_FILES = 256  # not worth the start of processes
 FORMAT = 1
@@ -117,7 +116,7 @@ def align_folder(
             for name in found.images
             if not _is_done(log.known.get(name), root / name, out / target_name(name))
         ]
-        parts = _in_parts(jobs, networks, options, place, workers if len(jobs) >= FEW_FILES else 1)
+        parts = _outcomes(jobs, networks, options, place, workers if len(jobs) >= FEW_FILES else 1)
         with closing(parts):  # ends the workers, whatever happens
             _record(parts, log, len(found.images) - len(jobs), len(found.images), progress)
         to_check = log.finish()
@@ -189,37 +188,23 @@ def _record(
         raise KeyboardInterrupt(f"stopped; the faces in {log.folder} are kept: run it again to go on.") from None
 
 
-def _in_parts(
+def _outcomes(
     jobs: list[Job], networks: MTCNN, options: AlignmentOptions, weights: Path, workers: int
 ) -> Generator[list[Outcome], None, None]:
-    """Outcomes in the order of the jobs, with a few parts under way at a time: memory does not grow with them."""
+    """Outcomes in the order of the jobs."""
     parts = (jobs[start : start + FILES_AT_ONCE] for start in range(0, len(jobs), FILES_AT_ONCE))
     if workers == 1:
         yield from (align_files(part, networks, options) for part in parts)
         return
     fresh = multiprocessing.get_context("spawn")  # a fork beside torch's threads may hang
     executor = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_start_worker, initargs=(str(weights),))
-    waiting = deque[Future[list[Outcome]]]()
     try:
-        for part in parts:
-            waiting.append(executor.submit(_work, part, options))
-            if len(waiting) >= 4 * workers:
-                yield waiting[0].result()
-                waiting.popleft()
-        while waiting:
-            yield waiting[0].result()
-            waiting.popleft()
-    except KeyboardInterrupt:
-        executor.shutdown(cancel_futures=True)  # parts under way come to their end, and count
-        yield from (future.result() for future in waiting if not future.cancelled())
-        raise
+        yield from in_parts(executor, partial(_work, options=options), parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
             'a worker ended early, perhaps for lack of memory or of `if __name__ == "__main__":` in the script; run '
             "again to go on, with fewer workers."
         ) from error
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 _networks: list[MTCNN] = []  # of this process
@@ -227,18 +212,9 @@ _networks: list[MTCNN] = []  # of this process
 
 def _start_worker(weights: str) -> None:
     """Prepare a process of its own: one thread, networks loaded once, Ctrl-C left to the process that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    begin_worker()
     torch.set_num_threads(1)
     _networks.append(load_mtcnn(weights))
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for its next part for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(jobs: list[Job], options: AlignmentOptions) -> list[Outcome]:

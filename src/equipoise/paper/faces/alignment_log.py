@@ -13,7 +13,7 @@ from pathlib import Path
 
 from equipoise.app.output import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
-from equipoise.storage.files import raise_if_full, write_atomically
+from equipoise.storage.files import lock, raise_if_full, write_atomically
 
 SETTINGS, LOG, TO_CHECK, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
 ALIGNED, SEVERAL, NONE, UNREADABLE = "aligned", "several", "no face", "unreadable"
@@ -214,17 +214,8 @@ def held(folder: Path) -> Iterator[None]:
     """Keep other processes out of the folder; the system releases it however this one ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a") as file:
-        try:
-            if sys.platform == "win32":
-                import msvcrt
-
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if lock(file) is False:
             raise InvalidInputError(
                 f"another process is aligning faces into {str(folder)!r}; wait for it, or give another folder."
-            ) from error
+            )
         yield

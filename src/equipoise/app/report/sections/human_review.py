@@ -19,9 +19,9 @@ from equipoise.decisions.abstention import (
     RiskCoverage,
     abstained_shares,
     abstention_order,
-    listed,
     risk_coverage,
 )
+from equipoise.errors import listed
 
 STEPS = 100
 SHOWN_STEP = 10
@@ -250,7 +250,8 @@ def sent_sentence(record: Record, found: Sending) -> str:
     named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away]
     return (
         f"With {SHOWN_STEP}% sent, {len(away):,} of {len(record.classes):,} {record.nouns} "
-        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: {listed(named)}."
+        f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: "
+        f"{listed(named, most=8, quoted=False)}."
     )
 
 
@@ -295,11 +296,12 @@ def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
     said = f"For {share:.1%} of the held-out samples {settled}."
     always = never_ruled_out(record)
     if always:
-        said += f" Too few samples to be ruled out, and so possible for every sample: {listed(always)}."
+        names = listed(always, most=8, quoted=False)
+        said += f" Too few samples to be ruled out, and so possible for every sample: {names}."
     away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
     if not away:
         return f"{said} No {record.noun} is left unanswered far more often than the rest."
-    return f"{said} Left unanswered far more often than the rest: {listed(away)}."
+    return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."
 
 
 def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
