@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -239,11 +240,12 @@ def test_names_do_not_lie_on_one_another():
     axes = Figure(figsize=(6, 4), dpi=72).add_subplot()
     axes.set(xlim=(0, 10), ylim=(0, 10))
     places = np.array([[5, 5], [5.05, 5], [5.1, 5], [5, 5.1], [9.9, 9], [1, 1], [np.nan, 2]])
-    label_points(axes, places[:, 0], places[:, 1], [f"a long name {n}" for n in range(7)], range(7))
+    record = SimpleNamespace(counts=places[:, 0], classes=[f"a long name {n}" for n in range(7)])
+    label_points(axes, record, places[:, 1])
     axes.figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in axes.texts]
     assert 3 <= len(boxes) <= 5
-    assert {"a long name 0", "a long name 5"} <= {text.get_text() for text in axes.texts}
+    assert {"a long name 3", "a long name 5"} <= {text.get_text() for text in axes.texts}
     assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
 
 

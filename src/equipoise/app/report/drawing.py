@@ -7,7 +7,7 @@ content-security policy forbids them, and no id can clash with another figure's.
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
@@ -40,39 +40,27 @@ SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "equipoise",  # the same run gives the same page
     "text.parse_math": False,  # a class may be called "$5 or $6"
-    "font.size": 12.5,
-    "axes.titlesize": 13,
-    "axes.labelsize": 12.5,
-    "xtick.labelsize": 11.5,
-    "ytick.labelsize": 11.5,
-    "legend.fontsize": 11.5,
+    **dict.fromkeys(("font.size", "axes.labelsize"), 12.5),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 11.5),
     "legend.frameon": False,
     "legend.handlelength": 1.4,
     "legend.handletextpad": 0.4,
     "legend.columnspacing": 1.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.titlelocation": "left",
-    "axes.unicode_minus": True,
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow", "axes.unicode_minus"), True),
     "grid.linewidth": 0.8,
     "lines.linewidth": 1.8,
     "text.color": COLOURS["ink"],
-    "axes.labelcolor": COLOURS["muted"],
-    "axes.edgecolor": COLOURS["muted"],
-    "xtick.color": COLOURS["muted"],
-    "ytick.color": COLOURS["muted"],
+    **dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), COLOURS["muted"]),
     "grid.color": COLOURS["grid"],
     "figure.dpi": 72,
-    "figure.autolayout": False,
-    "figure.constrained_layout.use": False,  # each figure asks for it, and is then left as it is
+    **dict.fromkeys(("figure.autolayout", "figure.constrained_layout.use"), False),  # each figure asks for its own
 }
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Draw in the house style."""
+def house_style() -> Iterator[None]:
+    """Draw in the house style, as a context or a decorator."""
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's own font shows it
         warnings.filterwarnings("ignore", ".*tight_layout.*|.*constrained_layout.*")  # very long names
@@ -96,10 +84,10 @@ def counts_axis(axes: Any, record: Record) -> None:
     axes.set_xlabel("positive training samples" if record.multilabel else "training samples")
 
 
-def percent_axis(axis: Any, limits: Any) -> None:
-    """Show 0 to 100 %, with room for the marks at both ends."""
-    limits(-0.03, 1.03)
-    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+def percent_axis(axes: Any, which: str) -> None:
+    """Show 0 to 100 % on the axis ``"x"`` or ``"y"``, with room for the marks at both ends."""
+    axes.set(**{f"{which}lim": (-0.03, 1.03)})
+    getattr(axes, f"{which}axis").set_ticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
 
 
 class ShareLocator(MaxNLocator):
@@ -118,10 +106,11 @@ class ShareLocator(MaxNLocator):
         return found[(found > -1e-9) & (found < 1 + 1e-9)]
 
 
-def share_axis(axis: Any) -> None:
+def share_axis(*axes: Any) -> None:
     """Show shares in percent where not all from 0 to 100 % is shown."""
-    axis.set_major_locator(ShareLocator())
-    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
+    for axis in axes:
+        axis.set_major_locator(ShareLocator())
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
 
 
 def legend_above(axes: Any, columns: int = 3, **options: Any) -> None:
@@ -171,19 +160,18 @@ def short(name: str, longest: int = LONGEST) -> str:
     return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"
 
 
-def label_points(
-    axes: Any, x: Sequence[float], y: Sequence[float], names: Sequence[str], order: Iterable[int], *, most: int = 24
-) -> None:
-    """Write names beside the first points of ``order``; one that finds no free place is left out."""
+def label_points(axes: Any, record: Record, y: Floats, *, above: float = -np.inf, most: int = 24) -> None:
+    """Write names beside classes' marks, the highest first and only ``above``; without a free place one is left out."""
     _settle(axes.figure)
+    x = np.maximum(record.counts, 1)
     low, high = axes.get_window_extent().get_points()
     places = axes.transData.transform(np.column_stack([x, y]))
     taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in places]
-    for which in list(order)[:most]:
+    for which in np.argsort(-np.nan_to_num(y, nan=-1), kind="stable")[:most]:
         px, py = places[which]
-        if not np.isfinite([px, py]).all():
+        if not (np.isfinite([px, py]).all() and y[which] > above):
             continue
-        text = short(names[which])
+        text = short(record.classes[which])
         wide = LETTER * len(text)
         for dx, dy, side in ((GAP, 0, "left"), (-GAP, 0, "right"), (0, GAP + 5, "center"), (0, -GAP - 5, "center")):
             left = px + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]

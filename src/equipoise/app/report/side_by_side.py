@@ -9,23 +9,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from equipoise.app.report.drawing import (
-    COLOURS,
-    MARKS,
-    drawing,
-    inline_svg,
-    legend_above,
-    new_axes,
-    percent_axis,
-    short,
-)
+from equipoise.app.report import drawing
 from equipoise.app.report.markup import percent, points, render
 from equipoise.app.report.page import page_path, write_page
 from equipoise.app.report.record import REMEDY, Record, read_record
 from equipoise.app.report.sections.class_table import MOST_ROWS, by_count
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.sections.verdict import verdict
-from equipoise.data.summary import GROUPS
+from equipoise.data.summary import GROUPS, Group
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import foreign_files
 
@@ -145,19 +136,16 @@ def _score(record: Record, name: str) -> float:
     return float(value) if isinstance(value, int | float) else -1.0
 
 
-def _run_row(record: Record, name: str, groups: list[Any]) -> dict[str, Any]:
+def _run_row(record: Record, name: str, groups: list[Group]) -> dict[str, Any]:
     about = origin(record)
-    values = {
+    values: dict[str, Any] = {
         "balanced_accuracy": record.scores["balanced_accuracy"],
         "accuracy": record.scores["accuracy"],
         "macro F1": record.scores["f1"]["mean"],
         "G-mean": record.scores["g_mean"]["mean"],
+        **{group: _group_recall(record, group) for group in groups},
+        "ECE": (record.scores.get("calibration") or {}).get("ece"),
     }
-    recall = record.each("recall")
-    for group in groups:
-        mine = recall[record.in_group(group) & ~np.isnan(recall)]
-        values[group] = float(mine.mean()) if len(mine) else None
-    values["ECE"] = (record.scores.get("calibration") or {}).get("ece")
     known = {key: float("nan") if value is None else float(value) for key, value in values.items()}
     return {
         "name": name,
@@ -241,25 +229,28 @@ def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
     return rows
 
 
+@drawing.house_style()
 def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
     """Draw the mean recall of each group of classes, a line a run."""
-    with drawing():
-        axes = new_axes(90 + 28 * len(records))
-        rows = np.arange(len(records))
-        drawn: dict[str, list[str]] = {}
-        for group, mark in MARKS.items():
-            values = np.full(len(records), np.nan)
-            for place, record in enumerate(records):
-                mine = record.each("recall")[record.in_group(group)]
-                values[place] = np.nan if np.isnan(mine).all() else np.nanmean(mine)
-            known = ~np.isnan(values)
-            if known.any():
-                style = {"s": 58, "marker": mark, "color": COLOURS[group], "zorder": 3, "label": group}
-                axes.scatter(values[known], rows[known], **style).set_gid(group)
-                drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
-        axes.set_yticks(rows, [short(name, 20) for name in names])
-        axes.set_ylim(len(records) - 0.4, -0.6)
-        percent_axis(axes.xaxis, axes.set_xlim)
-        axes.set_xlabel("mean recall of the group's classes")
-        legend_above(axes, handletextpad=0.2)
-        return inline_svg(axes.figure, "groups", "Mean recall of each group of classes in every run", tips=drawn)
+    axes = drawing.new_axes(90 + 28 * len(records))
+    rows = np.arange(len(records))
+    drawn: dict[str, list[str]] = {}
+    for group, mark in drawing.MARKS.items():
+        values = np.array([_group_recall(record, group) for record in records])
+        known = ~np.isnan(values)
+        if known.any():
+            style = {"s": 58, "marker": mark, "color": drawing.COLOURS[group], "zorder": 3, "label": group}
+            axes.scatter(values[known], rows[known], **style).set_gid(group)
+            drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
+    axes.set_yticks(rows, [drawing.short(name, 20) for name in names])
+    axes.set(ylim=(len(records) - 0.4, -0.6), xlabel="mean recall of the group's classes")
+    drawing.percent_axis(axes, "x")
+    drawing.legend_above(axes, handletextpad=0.2)
+    said = "Mean recall of each group of classes in every run"
+    return drawing.inline_svg(axes.figure, "groups", said, tips=drawn)
+
+
+def _group_recall(record: Record, group: Group) -> float:
+    recall = record.each("recall")
+    known = recall[record.in_group(group) & ~np.isnan(recall)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -29,7 +29,7 @@ class Worth:
     sentences: list[str]
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"headline": self.headline, "sentences": self.sentences}
 
 
@@ -38,47 +38,30 @@ class Focus:
     """The classes that a model is judged by: the rare ones that were tested, or all that were.
 
     Args:
-        places: of the classes; ``names`` are theirs.
-        rare: whether they are the rare ones.
+        place: of the class where it is one.
+        subject: the classes, for a sentence.
+        samples: held-out samples of these classes.
+        ranked: whether there were probabilities.
         area, low, high: mean AUC with its 95 % interval; without probabilities that of the answers alone, ½ (1 + gap).
         chance: how often guessing does as well for the best of them, corrected for their number.
+        prevalence, precision, recall, average_precision: means over those that have a value; NaN where none has.
+        named: whether any answer names one of them.
     """
 
-    skill: Skill
-    names: tuple[str, ...]
-    places: NDArray[np.intp]
+    place: int | None
+    subject: str
     rare: bool
-    noun: str
+    samples: int
+    ranked: bool
     area: float
     low: float
     high: float
     chance: float
-
-    @property
-    def ranked(self) -> bool:
-        """Whether there were probabilities."""
-        return not bool(np.isnan(self.skill.auc[self.places]).any())
-
-    @property
-    def samples(self) -> int:
-        """Held-out samples of these classes."""
-        return int(self.skill.support[self.places].sum())
-
-    @property
-    def one(self) -> bool:
-        """Whether it is one class."""
-        return len(self.places) == 1
-
-    @property
-    def subject(self) -> str:
-        """The classes, for a sentence."""
-        kind = "rare " if self.rare else ""
-        return f"the {kind}{self.noun} {self.names[0]}" if self.one else f"the {kind}{plural(2, self.noun)}"
-
-    def mean(self, values: NDArray[np.float64]) -> float:
-        """Mean over those of the classes that have a value; NaN where none has."""
-        known = values[self.places][~np.isnan(values[self.places])]
-        return float(known.mean()) if len(known) else float("nan")
+    prevalence: float
+    precision: float
+    recall: float
+    average_precision: float
+    named: bool
 
 
 def worth(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], *, multilabel: bool) -> Worth:
@@ -89,37 +72,40 @@ def worth(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], *, multil
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():
-        said = f"Cannot be judged: no {noun} has held-out samples both of it and of others."
-        return Worth("unknown", said, [])
+        return Worth("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
     focus = _focus(found, names, rare, noun)
-    grade = _grade(focus)
-    sentences = [*_order(focus), *_answers(focus, multilabel), *_unproven(found, names, noun)]
-    return Worth(grade, _headline(focus, grade), sentences)
+    grade, place = _grade(focus), focus.place
+    answers = _all_answers(found, multilabel) if place is None else _answers(found, place, names[place], multilabel)
+    return Worth(grade, _headline(focus, grade), [*_order(focus, noun), answers, *_unproven(found, names, noun)])
 
 
 def _focus(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], noun: str) -> Focus:
-    chosen = found.tested & rare
-    scarce = bool(chosen.any())
-    places = np.flatnonzero(chosen if scarce else found.tested)
+    scarce = bool((found.tested & rare).any())
+    places = np.flatnonzero(found.tested & rare if scarce else found.tested)
+    one = len(places) == 1
+    kind = "rare " if scarce else ""
     ranked = not bool(np.isnan(found.auc[places]).any())
     if ranked:
-        area, low, high, chance = (
-            part[places] for part in (found.auc, found.auc_low, found.auc_high, found.auc_chance)
-        )
+        area, low, high, chance = found.auc, found.auc_low, found.auc_high, found.auc_chance
     else:
-        area, low, high = ((1 + part[places]) / 2 for part in (found.gap, found.gap_low, found.gap_high))
-        chance = found.gap_chance[places]
-    ends = combined(area, low, high, np.full(len(places), 1 / len(places)))
+        area, low, high = ((1 + part) / 2 for part in (found.gap, found.gap_low, found.gap_high))
+        chance = found.gap_chance
+    bottom, top = combined(area[places], low[places], high[places], np.full(len(places), 1 / len(places)))
     return Focus(
-        skill=found,
-        names=tuple(names[place] for place in places.tolist()),
-        places=places,
+        place=int(places[0]) if one else None,
+        subject=f"the {kind}{noun} {names[places[0]]}" if one else f"the {kind}{plural(2, noun)}",
         rare=scarce,
-        noun=noun,
-        area=float(area.mean()),
-        low=ends[0],
-        high=ends[1],
-        chance=min(1.0, float(chance.min()) * len(places)),
+        samples=int(found.support[places].sum()),
+        ranked=ranked,
+        area=float(area[places].mean()),
+        low=bottom,
+        high=top,
+        chance=min(1.0, float(chance[places].min()) * len(places)),
+        prevalence=_known_mean(found.prevalence[places]),
+        precision=_known_mean(found.precision[places]),
+        recall=_known_mean(found.recall[places]),
+        average_precision=_known_mean(found.average_precision[places]),
+        named=bool(found.named[places].any()),
     )
 
 
@@ -130,61 +116,55 @@ def _grade(focus: Focus) -> Grade:
         return "unclear"
     if focus.area < FAIR:
         return "weak"
-    answers = min(focus.mean(focus.skill.precision), focus.mean(focus.skill.recall))
-    good: Grade = "good" if focus.area >= GOOD and answers >= MOST else "fair"
-    return _flaw(focus) or good
-
-
-def _flaw(focus: Focus) -> Grade | None:
-    """What is wrong with the answers of a model that ranks well."""
-    if not focus.skill.named[focus.places].any():
-        return "silent"
-    if focus.mean(focus.skill.precision) < HALF:
-        return "false alarms"
-    return "misses" if focus.mean(focus.skill.recall) < HALF else None
+    answers = min(focus.precision, focus.recall)
+    if focus.named and answers >= HALF:
+        return "good" if focus.area >= GOOD and answers >= MOST else "fair"
+    return "silent" if not focus.named else "false alarms" if focus.precision < HALF else "misses"
 
 
 def _headline(focus: Focus, grade: Grade) -> str:
-    subject, few = focus.subject, f"{focus.samples:,} held-out {plural(focus.samples, 'sample')} of {focus.subject}"
-    kind = "AUC of the answers alone" if not focus.ranked else "AUC" if focus.one else "mean AUC"
-    area = f"({kind} {focus.area:.2f}, where guessing has 0.50)"
-    them, well = "it" if focus.one else "them", "well" if focus.area >= GOOD else "fairly well"
-    right, rest = focus.mean(focus.skill.precision), " from the rest" if focus.one or focus.rare else ""
-    wrong = "" if np.isnan(right) else f"{percent(1 - right)} of the answers that name {them} are wrong"
+    one, subject = focus.place is not None, focus.subject
+    few = f"{focus.samples:,} held-out {plural(focus.samples, 'sample')} of {subject}"
     if grade == "unknown":
         verb = "is" if focus.samples == 1 else "are"
         return f"Cannot be judged: {few} {verb} too few to show whether the model is better than guessing."
-    if grade == "guessing":
-        return f"No better than guessing: the model does not separate {subject}{rest} {area}."
+    kind = "AUC of the answers alone" if not focus.ranked else "AUC" if one else "mean AUC"
+    area = f"({kind} {focus.area:.2f}, where guessing has 0.50)"
     if grade == "unclear":
         return f"Better than guessing, but {few} cannot show how good it is {area}."
+    rest = " from the rest" if one or focus.rare else ""
+    if grade == "guessing":
+        return f"No better than guessing: the model does not separate {subject}{rest} {area}."
+    them, their = ("it", "its") if one else ("them", "their")
+    wrong = f"{percent(1 - focus.precision)} of the answers that name {them} are wrong"
     if grade == "weak":
-        alarms = f", and {wrong}" if right < HALF else ""
+        alarms = f", and {wrong}" if focus.precision < HALF else ""
         return f"Weak: the model separates {subject}{rest} only a little better than guessing {area}{alarms}."
-    if grade in ("silent", "false alarms", "misses"):
-        missed = f"it misses {percent(1 - focus.mean(focus.skill.recall))} of {'its' if focus.one else 'their'} samples"
-        but = {"silent": f"its answers never name {them}", "false alarms": wrong, "misses": missed}[grade]
-        return f"The model separates {subject} {well}{rest} {area}, but {but}."
-    found = f"finds {percent(focus.mean(focus.skill.recall))} of {'its' if focus.one else 'their'} samples"
-    right_too = f"{percent(right)} of the answers that name {them} are right"
-    return f"{grade.capitalize()}: the model separates {subject} {well}{rest} {area}, {found}, and {right_too}."
+    separates = f"he model separates {subject} {'well' if focus.area >= GOOD else 'fairly well'}{rest} {area}"
+    but = {
+        "silent": f"its answers never name {them}",
+        "false alarms": wrong,
+        "misses": f"it misses {percent(1 - focus.recall)} of {their} samples",
+    }
+    if grade in but:
+        return f"T{separates}, but {but[grade]}."
+    right = f"{percent(focus.precision)} of the answers that name {them} are right"
+    return f"{grade.capitalize()}: t{separates}, finds {percent(focus.recall)} of {their} samples, and {right}."
 
 
-def _order(focus: Focus) -> list[str]:
-    """Precision beside prevalence, then the order of the samples."""
-    found, noun = focus.skill, focus.noun
-    base, right = focus.mean(found.prevalence), focus.mean(found.precision)
+def _order(focus: Focus, noun: str) -> list[str]:
+    """Say precision beside prevalence, then how the samples are ordered."""
     present = "is present in" if noun == "attribute" else "makes up"
-    subject = f"On average each {'rare ' if focus.rare else ''}{noun}" if not focus.one else f"T{focus.subject[1:]}"
-    named = "it" if focus.one else "one"
-    answers = (
-        f"no answer names {named}"
-        if np.isnan(right)
-        else f"{percent(right)} of the answers that name {named} are right"
-    )
-    sentences = [f"{subject} {present} {percent(base)} of the held-out samples; {answers}."]
+    if focus.place is not None:
+        subject, named = f"T{focus.subject[1:]}", "it"
+    else:
+        subject, named = f"On average each {'rare ' if focus.rare else ''}{noun}", "one"
+    answers = f"{percent(focus.precision)} of the answers that name {named} are right"
+    if np.isnan(focus.precision):
+        answers = f"no answer names {named}"
+    sentences = [f"{subject} {present} {percent(focus.prevalence)} of the held-out samples; {answers}."]
     if focus.ranked:
-        average = focus.mean(found.average_precision)
+        average, base = focus.average_precision, focus.prevalence
         sentences.append(
             f"Ranked by probability, average precision is {average:.3f}, {average / base:.1f} times the {base:.3f} of "
             f"a random order; AUC is {focus.area:.2f} (95% interval {focus.low:.2f} to {focus.high:.2f})."
@@ -192,45 +172,43 @@ def _order(focus: Focus) -> list[str]:
     return sentences
 
 
-def _answers(focus: Focus, multilabel: bool) -> list[str]:
-    found = focus.skill
-    if focus.one:
-        (place,) = focus.places.tolist()
-        low, high = (f"{100 * end:.1f}".replace("-", "−") for end in (found.gap_low[place], found.gap_high[place]))
-        gap = f"{100 * found.gap[place]:.1f}".replace("-", "−")
-        return [
-            f"The answers name {focus.names[0]} for {percent(found.recall[place])} of the samples "
-            f"{'that have it' if multilabel else 'of that class'} and for {percent(found.false_alarms[place])} of the "
-            f"others: {gap} points apart (95% interval {low} to {high}). One answer for all has 0 points; answers "
-            f"given at random {_odds(float(found.gap_chance[place]))}."
-        ]
+def _answers(found: Skill, place: int, name: str, multilabel: bool) -> str:
+    ends = (found.gap[place], found.gap_low[place], found.gap_high[place])
+    gap, low, high = (f"{100 * end:.1f}".replace("-", "−") for end in ends)
+    chance = float(found.gap_chance[place])
+    odds = f"in {'less than 0.1%' if chance < 0.001 else f'{chance:.1%}'} of cases" if chance <= 0.995 else "every time"
+    return (
+        f"The answers name {name} for {percent(found.recall[place])} of the samples "
+        f"{'that have it' if multilabel else 'of that class'} and for {percent(found.false_alarms[place])} of the "
+        f"others: {gap} points apart (95% interval {low} to {high}). One answer for all has 0 points; answers "
+        f"given at random do as well {odds}."
+    )
+
+
+def _all_answers(found: Skill, multilabel: bool) -> str:
     known = np.flatnonzero(found.tested)
-    share = np.full(len(known), 1 / len(known))
     if multilabel:
-        middle, *ends = ((1 + part[known]) / 2 for part in (found.gap, found.gap_low, found.gap_high))
-        constant = HALF
+        middle, below, above = ((1 + part[known]) / 2 for part in (found.gap, found.gap_low, found.gap_high))
     else:
-        middle, constant = found.recall[known], 1 / len(known)
-        trials = found.support[known].astype(np.float64)
-        ends = list(wilson(middle * trials, trials))
-    low, high = (percent(end) for end in combined(middle, ends[0], ends[1], share))
-    return [
+        middle, trials = found.recall[known], found.support[known].astype(np.float64)
+        below, above = wilson(middle * trials, trials)
+    low, high = (percent(end) for end in combined(middle, below, above, np.full(len(known), 1 / len(known))))
+    return (
         f"Balanced accuracy is {percent(float(middle.mean()))} (95% interval {low} to {high}); one answer for all gets "
-        f"{percent(constant)}."
-    ]
-
-
-def _odds(chance: float) -> str:
-    if chance > 0.995:
-        return "do as well every time"
-    return f"do as well in {'less than 0.1%' if chance < 0.001 else f'{chance:.1%}'} of cases"
+        f"{percent(HALF if multilabel else 1 / len(known))}."
+    )
 
 
 def _unproven(found: Skill, names: Sequence[str], noun: str) -> list[str]:
-    """Classes of several that guessing might have answered as well."""
+    """Name classes of several that guessing might have answered as well."""
     places = [place for place in np.flatnonzero(found.tested).tolist() if found.gap_chance[place] >= CHANCE]
     if not places or int(found.tested.sum()) < 2 or (noun == "class" and len(names) == 2):
         return []
     more = f" and {len(places) - NAMED:,} more" if len(places) > NAMED else ""
     listed = ", ".join(names[place] for place in places[:NAMED])
     return [f"Not shown to be better than guessing, {noun} by {noun}: {listed}{more}."]
+
+
+def _known_mean(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

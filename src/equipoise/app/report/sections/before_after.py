@@ -3,17 +3,8 @@
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.app.report.drawing import (
-    COLOURS,
-    DASHED,
-    drawing,
-    group_scatter,
-    inline_svg,
-    legend_above,
-    new_axes,
-    percent_axis,
-    short,
-)
+from equipoise.app.report import drawing
+from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill, percent
 from equipoise.app.report.record import Floats, Record
 from equipoise.app.report.sections.class_table import by_count
@@ -38,45 +29,45 @@ def recall_figure(record: Record) -> Markup | None:
     """Draw the recall of each class before and after."""
     before, after = record.each("recall", before=True), record.each("recall")
     known = ~np.isnan(before) & ~np.isnan(after)
-    if not known.any():
-        return None
     tips = [
         f"{name}: recall {percent(was)} before, {percent(now)} after, {held:,} held-out samples"
         for name, was, now, held in zip(record.classes, before, after, record.support, strict=True)
     ]
-    with drawing():
-        return (_lines if known.sum() <= MOST_LINES else _scatter)(record, before, np.where(known, after, np.nan), tips)
+    if not known.any():
+        return None
+    draw = _lines if known.sum() <= MOST_LINES else _scatter
+    return draw(record, before, np.where(known, after, np.nan), tips)
 
 
+@drawing.house_style()
 def _lines(record: Record, before: Floats, after: Floats, tips: list[str]) -> Markup:
     order = [place for place in by_count(record).tolist() if not np.isnan(after[place])]
-    axes = new_axes(90 + 24 * len(order))
+    axes = drawing.new_axes(90 + 24 * len(order))
     rows, was, now = np.arange(len(order)), before[order], after[order]
     for chosen, colour in ((now >= was, "accent"), (now < was, "warn")):
         axes.hlines(rows[chosen], was[chosen], now[chosen], color=COLOURS[colour], lw=2.5)
     hollow = {"facecolor": "none", "edgecolor": COLOURS["muted"], "lw": 1.6}
     axes.scatter(was, rows, s=48, zorder=3, label="softmax stage", **hollow).set_gid("before")
     axes.scatter(now, rows, s=52, color=COLOURS["accent"], zorder=4, label="final model").set_gid("after")
-    axes.set_yticks(rows, [f"{short(record.classes[which])}  ({record.counts[which]:,})" for which in order])
+    axes.set_yticks(rows, [f"{drawing.short(record.classes[which])}  ({record.counts[which]:,})" for which in order])
     for text, which in zip(axes.get_yticklabels(), order, strict=True):
         text.set_color(COLOURS[record.groups[which]])
-    axes.set_ylim(len(order) - 0.4, -0.6)
-    percent_axis(axes.xaxis, axes.set_xlim)
-    axes.set_xlabel("recall, the share found")
+    axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="recall, the share found")
+    drawing.percent_axis(axes, "x")
     axes.grid(False, axis="y")
-    legend_above(axes, 2, handletextpad=0.3)
+    drawing.legend_above(axes, 2, handletextpad=0.3)
     shown = [tips[which] for which in order]
     said = f"Recall of each {record.noun} before and after"
-    return inline_svg(axes.figure, "change", said, tips={"before": shown, "after": shown})
+    return drawing.inline_svg(axes.figure, "change", said, tips={"before": shown, "after": shown})
 
 
+@drawing.house_style()
 def _scatter(record: Record, before: Floats, after: Floats, tips: list[str]) -> Markup:
-    axes = new_axes(420)
-    axes.plot([0, 1], [0, 1], **DASHED)
-    drawn = group_scatter(axes, record, after, tips, x=before)
-    percent_axis(axes.xaxis, axes.set_xlim)
-    percent_axis(axes.yaxis, axes.set_ylim)
-    axes.set_xlabel("recall of the softmax stage's model")
-    axes.set_ylabel("recall of the final model")
-    legend_above(axes, handletextpad=0.2)
-    return inline_svg(axes.figure, "change", f"Recall of each {record.noun} after over before", tips=drawn)
+    axes = drawing.new_axes(420)
+    axes.plot([0, 1], [0, 1], **drawing.DASHED)
+    drawn = drawing.group_scatter(axes, record, after, tips, x=before)
+    drawing.percent_axis(axes, "x")
+    drawing.percent_axis(axes, "y")
+    axes.set(xlabel="recall of the softmax stage's model", ylabel="recall of the final model")
+    drawing.legend_above(axes, handletextpad=0.2)
+    return drawing.inline_svg(axes.figure, "change", f"Recall of each {record.noun} after over before", tips=drawn)

@@ -6,17 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.app.report.drawing import (
-    COLOURS,
-    DASHED,
-    counts_axis,
-    drawing,
-    group_scatter,
-    inline_svg,
-    label_points,
-    new_axes,
-    share_axis,
-)
+from equipoise.app.report import drawing
 from equipoise.app.report.markup import Section, fill, percent
 from equipoise.app.report.record import Floats, Record
 from equipoise.app.report.sections.confusion import rivals
@@ -127,36 +117,33 @@ def _named(record: Record, found: Hardness) -> list[dict[str, Any]]:
     return groups
 
 
+@drawing.house_style()
 def hardness_figure(record: Record, found: Hardness) -> Markup | None:
     """Draw the share missed over training samples, quarters named; a mark's area is the class's uncertainty."""
     if np.isnan(found.missed).all():
         return None
-    with drawing():
-        axes = new_axes(380)
-        tips = [_tip(record, found, which) for which in range(len(record.classes))]
-        unclear = np.array([kind == "unclear" for kind in found.kinds])
-        drawn = group_scatter(axes, record, found.missed, tips, sizes=_areas(record), hollow=unclear)
-        counts_axis(axes, record)
-        axes.margins(x=0.14)
-        top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
-        axes.set_ylim(-0.12 * top, 1.12 * top)
-        share_axis(axes.yaxis)
-        axes.set_ylabel("share missed (1 − recall)")
-        axes.axhline(found.often_above, **DASHED)
-        corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
-        if found.few_below is not None:
-            axes.axvline(found.few_below, **DASHED)
-            corners |= {(0, 1): "need more data", (0, 0): "rare, less often missed"}
-        style = {"transform": axes.transAxes, "color": COLOURS["muted"], "style": "italic"}
-        for (right, high), text in corners.items():
-            style |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
-            axes.text(0.985 if right else 0.015, 0.98 if high else 0.02, text, **style)
-        order = np.argsort(-np.nan_to_num(found.missed, nan=-1), kind="stable")
-        if len(order) > MOST_LABELLED:
-            order = order[found.missed[order] > found.often_above]
-        label_points(axes, np.maximum(record.counts, 1).tolist(), found.missed.tolist(), record.classes, order)
-        said = f"Share missed of each {record.noun} over its training samples"
-        return inline_svg(axes.figure, "hardness", said, tips=drawn)
+    axes = drawing.new_axes(380)
+    tips = [_tip(record, found, which) for which in range(len(record.classes))]
+    unclear = np.array([kind == "unclear" for kind in found.kinds])
+    drawn = drawing.group_scatter(axes, record, found.missed, tips, sizes=_areas(record), hollow=unclear)
+    drawing.counts_axis(axes, record)
+    axes.margins(x=0.14)
+    top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
+    axes.set(ylim=(-0.12 * top, 1.12 * top), ylabel="share missed (1 − recall)")
+    drawing.share_axis(axes.yaxis)
+    axes.axhline(found.often_above, **drawing.DASHED)
+    corners = {(1, 1): "overlap with others", (1, 0): "less often missed"}
+    if found.few_below is not None:
+        axes.axvline(found.few_below, **drawing.DASHED)
+        corners |= {(0, 1): "need more data", (0, 0): "rare, less often missed"}
+    style = {"transform": axes.transAxes, "color": drawing.COLOURS["muted"], "style": "italic"}
+    for (right, high), text in corners.items():
+        style |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
+        axes.text(0.985 if right else 0.015, 0.98 if high else 0.02, text, **style)
+    least = found.often_above if len(record.classes) > MOST_LABELLED else -np.inf
+    drawing.label_points(axes, record, found.missed, above=least)
+    said = f"Share missed of each {record.noun} over its training samples"
+    return drawing.inline_svg(axes.figure, "hardness", said, tips=drawn)
 
 
 def _areas(record: Record) -> Floats:

@@ -1,14 +1,15 @@
 """Sending the uncertain to a human: what it is worth, which classes are sent most, and which remain possible."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from equipoise.app.report.drawing import COLOURS, DASHED, drawing, inline_svg, legend_above, new_axes, share_axis
+from equipoise.app.report import drawing
+from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Floats, HeldOut, Record
 from equipoise.app.report.sections.reliability_diagrams import calibration_record
@@ -111,16 +112,12 @@ everywhere.</p>
 """
 
 
-@dataclass(frozen=True)
-class Abstention:
-    """One share of the samples sent to a human.
+class Abstention(NamedTuple):
+    """One share of the samples sent to a human, the most uncertain first, and the answers to the rest.
 
     Args:
-        share: of the samples, the most uncertain first.
-        sent: how many of the ``samples``.
-        accuracy, balanced_accuracy: of the answers to the rest; the latter over the classes that still have a sample
-            there, with attributes their mean over ½ (recall + specificity) where both are defined.
-        left: how many of the ``tested`` classes these are.
+        balanced_accuracy: over those ``left`` of the ``tested`` classes that still have a sample in the rest; with
+            attributes the mean of ½ (recall + specificity) where both are defined.
         rare_sent: of the ``rare`` samples of rare classes, those sent.
         wrong_sent: of the ``wrong`` answers, those sent.
     """
@@ -176,7 +173,7 @@ def section(record: Record) -> Section:
         sets_sentence=set_sentence(record, sets),
         level=float(calibration_record(record).get("level", LEVEL)),
     )
-    steps = [{name: _json(value) for name, value in asdict(step).items()} for step in found.steps]
+    steps = [{name: _json(value) for name, value in step._asdict().items()} for step in found.steps]
     return Section(menu, title, body, {"steps": steps, "places": places})
 
 
@@ -205,22 +202,11 @@ def _steps(
     scarce = np.asarray((held.labels[:, rare] == 1).any(1) if record.multilabel else rare[held.labels])
     wrong = np.asarray(~right.reshape(len(order), -1).all(1))
     scarce_sent, wrong_sent = (np.append(0, what[order].cumsum())[sent] for what in (scarce, wrong))
-    return [
-        Abstention(
-            share=step / STEPS,
-            sent=int(sent[step]),
-            samples=len(order),
-            accuracy=float(1 - curve.error[STEPS - step]),
-            balanced_accuracy=float(balanced[step]),
-            left=int(left[step]),
-            tested=int(left[0]),
-            rare_sent=int(scarce_sent[step]),
-            rare=int(scarce.sum()),
-            wrong_sent=int(wrong_sent[step]),
-            wrong=int(wrong.sum()),
-        )
-        for step in range(STEPS)
-    ]
+    columns = (
+        *(np.arange(STEPS) / STEPS, sent, len(order), 1 - curve.error[:0:-1], balanced, left, left[0]),
+        *(scarce_sent, scarce.sum(), wrong_sent, wrong.sum()),
+    )
+    return [Abstention(*row) for row in zip(*(np.broadcast_to(part, STEPS).tolist() for part in columns), strict=True)]
 
 
 def sent_rows(record: Record, found: Sending) -> list[dict[str, Any]]:
@@ -304,30 +290,28 @@ def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
     return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."
 
 
+@drawing.house_style()
 def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
     """Draw the accuracies of the rest over the share sent; and say where each share's two marks lie."""
-    with drawing():
-        axes = new_axes(300)
-        share, plain, balanced, whole = np.array(
-            [(step.share, step.accuracy, step.balanced_accuracy, step.left == step.tested) for step in found]
-        ).T
-        comparable = whole == 1
-        axes.plot(share, plain, color=COLOURS["accent"], label="accuracy")
-        dashed, dotted = {"ls": (0, (5, 2))}, {"ls": (0, (1, 2)), "lw": 1.4}
-        axes.plot(share[comparable], balanced[comparable], color=COLOURS["rare"], label="balanced accuracy", **dashed)
-        if not comparable.all():
-            rest = slice(max(int(comparable.sum()) - 1, 0), None)
-            axes.plot(share[rest], balanced[rest], color=COLOURS["rare"], label="of those left", **dotted)
-        low = float(np.nanmin([plain, balanced]))
-        axes.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
-        axes.set_xlim(0, 1)
-        share_axis(axes.xaxis)
-        share_axis(axes.yaxis)
-        axes.set_xlabel("share sent to a human, the most uncertain first")
-        axes.set_ylabel("on the rest")
-        legend_above(axes, columnspacing=1.2)
-        picture = inline_svg(axes.figure, "coverage", "Accuracy of the rest over the share sent", extra="coverage-mark")
-        return picture, _places(axes, share, plain, balanced)
+    axes = drawing.new_axes(300)
+    columns = [(step.share, step.accuracy, step.balanced_accuracy, step.left == step.tested) for step in found]
+    share, plain, balanced, known = np.array(columns).T
+    whole = known == 1
+    axes.plot(share, plain, color=COLOURS["accent"], label="accuracy")
+    axes.plot(share[whole], balanced[whole], color=COLOURS["rare"], ls=(0, (5, 2)), label="balanced accuracy")
+    if not whole.all():
+        rest = slice(max(int(whole.sum()) - 1, 0), None)
+        style: Any = {"color": COLOURS["rare"], "ls": (0, (1, 2)), "lw": 1.4}
+        axes.plot(share[rest], balanced[rest], label="of those left", **style)
+    low = float(np.nanmin([plain, balanced]))
+    axes.set(xlim=(0, 1), ylim=(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01))
+    drawing.share_axis(axes.xaxis, axes.yaxis)
+    axes.set(xlabel="share sent to a human, the most uncertain first", ylabel="on the rest")
+    drawing.legend_above(axes, columnspacing=1.2)
+    said = "Accuracy of the rest over the share sent"
+    return drawing.inline_svg(axes.figure, "coverage", said, extra="coverage-mark"), _places(
+        axes, share, plain, balanced
+    )
 
 
 def _places(axes: Any, share: Floats, *lines: Floats) -> list[list[float]]:
@@ -339,24 +323,20 @@ def _places(axes: Any, share: Floats, *lines: Floats) -> list[list[float]]:
     return [[round(value, 2) for value in row] for row in np.nan_to_num(rows).tolist()]
 
 
+@drawing.house_style()
 def class_coverage_figure(record: Record, found: Sending) -> Markup:
     """Draw the share of each class answered, and its error there, over the share of all samples answered."""
-    with drawing():
-        above, below = new_axes(460, rows=2)
-        for axes, values in ((above, found.curve.class_answered), (below, found.curve.class_error)):
-            _class_lines(axes, record, found, _own_class(values))
-            axes.set_xlim(0, 1)
-            share_axis(axes.xaxis)
-            share_axis(axes.yaxis)
-        above.plot([0, 1], [0, 1], **DASHED)
-        above.set_ylim(-0.02, 1.02)
-        above.set_ylabel(f"of the {record.noun}, answered")
-        below.set_ylim(bottom=-0.005)
-        below.set_ylabel("of these, wrong")
-        below.set_xlabel("share answered, the most certain first")
-        legend_above(above)
-        said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
-        return inline_svg(above.figure, "classcoverage", said)
+    above, below = drawing.new_axes(460, rows=2)
+    for axes, values in ((above, found.curve.class_answered), (below, found.curve.class_error)):
+        _class_lines(axes, record, found, _own_class(values))
+        axes.set_xlim(0, 1)
+        drawing.share_axis(axes.xaxis, axes.yaxis)
+    above.plot([0, 1], [0, 1], **drawing.DASHED)
+    above.set(ylim=(-0.02, 1.02), ylabel=f"of the {record.noun}, answered")
+    below.set(ylim=(-0.005, None), ylabel="of these, wrong", xlabel="share answered, the most certain first")
+    drawing.legend_above(above)
+    said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
+    return drawing.inline_svg(above.figure, "classcoverage", said)
 
 
 def _class_lines(axes: Any, record: Record, found: Sending, values: Floats) -> None:

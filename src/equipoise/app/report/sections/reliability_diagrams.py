@@ -7,7 +7,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from equipoise.app.report.drawing import COLOURS, DASHED, drawing, inline_svg, new_axes, percent_axis
+from equipoise.app.report import drawing
+from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Floats, Record
 from equipoise.calibration.reliability import (
@@ -109,26 +110,26 @@ def _diagram(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliab
     return Reliability(title, found, low, high)
 
 
+@drawing.house_style()
 def reliability_figure(found: Reliability, number: int) -> Markup:
     """Draw the share right over the probability stated; the dot's area is the number of answers."""
     bins = found.diagram
-    with drawing():
-        axes = new_axes(330, width=340)
-        axes.plot([0, 1], [0, 1], **DASHED)
-        axes.vlines(bins.confidence, found.low, found.high, color=COLOURS["accent"], lw=1.2, alpha=0.6)
-        area = 14 + 120 * bins.count / bins.count.max()
-        axes.scatter(bins.confidence, bins.right, s=area, color=COLOURS["accent"], lw=0, zorder=3).set_gid("bins")
-        parts = zip(bins.confidence, bins.right, bins.count, found.low, found.high, strict=True)
-        tips = [
-            f"stated {stated:.1%}, right {right:.1%} of {answers:,} answers (95% interval {low:.1%} to {high:.1%})"
-            for stated, right, answers, low, high in parts
-        ]
-        percent_axis(axes.xaxis, axes.set_xlim)
-        percent_axis(axes.yaxis, axes.set_ylim)
-        axes.set_xlabel("probability stated")
-        axes.set_ylabel("share right")
-        said = f"Reliability: {found.title}, expected calibration error {bins.ece:.1%}"
-        return inline_svg(axes.figure, f"reliability{number}", said, tips={"bins": tips})
+    axes = drawing.new_axes(330, width=340)
+    axes.plot([0, 1], [0, 1], **drawing.DASHED)
+    axes.vlines(bins.confidence, found.low, found.high, color=COLOURS["accent"], lw=1.2, alpha=0.6)
+    area = 14 + 120 * bins.count / bins.count.max()
+    axes.scatter(bins.confidence, bins.right, s=area, color=COLOURS["accent"], lw=0, zorder=3).set_gid("bins")
+    tips = [
+        f"stated {stated:.1%}, right {right:.1%} of {answers:,} answers (95% interval {low:.1%} to {high:.1%})"
+        for stated, right, answers, low, high in zip(
+            bins.confidence, bins.right, bins.count, found.low, found.high, strict=True
+        )
+    ]
+    drawing.percent_axis(axes, "x")
+    drawing.percent_axis(axes, "y")
+    axes.set(xlabel="probability stated", ylabel="share right")
+    said = f"Reliability: {found.title}, expected calibration error {bins.ece:.1%}"
+    return drawing.inline_svg(axes.figure, f"reliability{number}", said, tips={"bins": tips})
 
 
 def calibrations(record: Record) -> dict[str, tuple[Calibration, Calibration]]:

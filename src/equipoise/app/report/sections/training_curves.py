@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.app.report.drawing import COLOURS, drawing, inline_svg, legend_above, new_axes, share_axis
+from equipoise.app.report import drawing
+from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Record
 
@@ -37,32 +38,32 @@ def section(record: Record) -> Section:
     return Section("Training", "Training", fill(TEMPLATE, epochs=record.epochs, figure=training_figure(record.epochs)))
 
 
+@drawing.house_style()
 def training_figure(epochs: list[dict[str, Any]]) -> Markup | None:
     """Draw the curves, the stages shaded."""
     if not epochs:
         return None
     checked = [name for name in VALIDATION if any(_number(epoch.get(name)) is not None for epoch in epochs)]
     stronger = any(_number(epoch.get("strength")) for epoch in epochs)
-    with drawing():
-        rows = 1 + bool(checked) + stronger
-        panels = list(np.atleast_1d(new_axes(90 + 125 * rows, rows=rows)))
-        _curve(panels[0], epochs, "loss", "accent")
-        panels[0].set_ylabel("training loss")
-        if checked:
-            for name in checked:
-                label, colour = VALIDATION[name]
-                _curve(panels[1], epochs, name, colour, label)
-            panels[1].set_ylabel("validation")
-            share_axis(panels[1].yaxis)
-            legend_above(panels[1])
-        if stronger:
-            _curve(panels[-1], epochs, "strength", "warn")
-            panels[-1].set_ylabel("margin strength")
-            panels[-1].set_ylim(bottom=0)
-        panels[-1].set_xlabel("epoch")
-        panels[-1].xaxis.get_major_locator().set_params(integer=True)
-        _shade(panels, epochs)
-        return inline_svg(panels[0].figure, "training", "Training curves over the epochs, the stages shaded")
+    rows = 1 + bool(checked) + stronger
+    panels = list(np.atleast_1d(drawing.new_axes(90 + 125 * rows, rows=rows)))
+    _curve(panels[0], epochs, "loss", "accent")
+    panels[0].set_ylabel("training loss")
+    if checked:
+        for name in checked:
+            label, colour = VALIDATION[name]
+            _curve(panels[1], epochs, name, colour, label)
+        panels[1].set_ylabel("validation")
+        drawing.share_axis(panels[1].yaxis)
+        drawing.legend_above(panels[1])
+    if stronger:
+        _curve(panels[-1], epochs, "strength", "warn")
+        panels[-1].set_ylabel("margin strength")
+        panels[-1].set_ylim(bottom=0)
+    panels[-1].set_xlabel("epoch")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
+    _shade(panels, epochs)
+    return drawing.inline_svg(panels[0].figure, "training", "Training curves over the epochs, the stages shaded")
 
 
 def _curve(axes: Any, epochs: list[dict[str, Any]], name: str, colour: str, label: str = "") -> None:

@@ -4,15 +4,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from equipoise.app.report.drawing import (
-    counts_axis,
-    drawing,
-    group_scatter,
-    inline_svg,
-    label_points,
-    legend_above,
-    new_axes,
-)
+from equipoise.app.report import drawing
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Record
 
@@ -33,28 +25,27 @@ def section(record: Record) -> Section:
     return Section("Uncertainty", "Uncertainty against frequency", body)
 
 
+@drawing.house_style()
 def uncertainty_figure(record: Record) -> Markup | None:
     """Draw class uncertainty over training samples, the latter on a logarithmic axis."""
     if record.uncertainty is None or np.isnan(record.uncertainty).all():
         return None
-    with drawing():
-        axes = new_axes(320)
-        tips = [
-            f"{name}: uncertainty {value:.3g}, {count:,} training samples"
-            for name, value, count in zip(record.classes, record.uncertainty, record.counts.tolist(), strict=True)
-        ]
-        drawn = group_scatter(axes, record, record.uncertainty, tips)
-        counts_axis(axes, record)
-        known = record.uncertainty[~np.isnan(record.uncertainty)]
-        if known.min() > 0 and known.max() > 20 * known.min():
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
-        else:
-            axes.set_ylim(bottom=0)
-        axes.margins(x=0.12, y=0.12)
-        axes.set_ylabel(f"{record.noun} uncertainty")
-        legend_above(axes, handletextpad=0.2)
-        order = np.argsort(-np.nan_to_num(record.uncertainty, nan=-1), kind="stable")
-        label_points(axes, np.maximum(record.counts, 1).tolist(), record.uncertainty.tolist(), record.classes, order)
-        return inline_svg(axes.figure, "uncertainty", f"Uncertainty of each {record.noun} over its samples", tips=drawn)
+    axes = drawing.new_axes(320)
+    tips = [
+        f"{name}: uncertainty {value:.3g}, {count:,} training samples"
+        for name, value, count in zip(record.classes, record.uncertainty, record.counts.tolist(), strict=True)
+    ]
+    drawn = drawing.group_scatter(axes, record, record.uncertainty, tips)
+    drawing.counts_axis(axes, record)
+    if 0 < np.nanmin(record.uncertainty) < np.nanmax(record.uncertainty) / 20:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.margins(x=0.12, y=0.12)
+    axes.set_ylabel(f"{record.noun} uncertainty")
+    drawing.legend_above(axes, handletextpad=0.2)
+    drawing.label_points(axes, record, record.uncertainty)
+    said = f"Uncertainty of each {record.noun} over its samples"
+    return drawing.inline_svg(axes.figure, "uncertainty", said, tips=drawn)
