@@ -13,7 +13,6 @@ from equipoise.data.samples import Samples
 from equipoise.data.splits import (
     Split,
     grouped_folds,
-    held_rows,
     hold_out,
     load_split,
     official,
@@ -162,7 +161,7 @@ def test_rows_are_held_in_the_order_given(y, share, random):
         while own[2:] and wanted:  # two stay at least
             expected.append(own.pop(0))
             wanted -= 1
-    assert held_rows(y, share, order).tolist() == sorted(expected)
+    assert hold_out(y, share, order=order)[1].tolist() == sorted(expected)
 
 
 def test_hold_out_draws_and_leaves_all_at_zero():

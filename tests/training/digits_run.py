@@ -22,11 +22,12 @@ import torch
 from torch import nn
 
 from equipoise.data.imbalance import step
+from equipoise.data.splits import hold_out
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, Stopped, train
+from equipoise.training.batches import random_order
 from equipoise.training.callbacks import Silence, Watcher
-from equipoise.training.settings import hold_out
 
 STOPPED = 75
 """Exit code of a run that was asked to stop."""
@@ -49,8 +50,8 @@ def imbalanced_digits(seed: int = 0) -> Digits:
     y = table[:, -1].astype(np.int64)
     kept = step(y, rng=seed)
     data = ArrayData(torch.from_numpy(table[kept, :-1] / 16), torch.from_numpy(y[kept]))
-    rows, held = hold_out(data.y, 0.2, seed=seed)
-    return Digits(data.subset(rows), data.subset(held))
+    rows, held = hold_out(data.y, 0.2, order=random_order(len(data), seed))
+    return Digits(data.subset(torch.from_numpy(rows)), data.subset(torch.from_numpy(held)))
 
 
 def digits_network(width: int = 32) -> Network:

@@ -1,4 +1,4 @@
-"""What is chosen from the size of the data, and which samples are held out."""
+"""What is chosen from the size of the data, and the order of samples."""
 
 import math
 
@@ -9,59 +9,21 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
 from equipoise.training import settings
-from equipoise.training.settings import choose_batch_size, choose_length, choose_width, hold_out, suitable_threads
-
-labels = st.lists(st.integers(0, 5), min_size=1, max_size=120)
-shares = st.floats(0.01, 0.99)
+from equipoise.training.batches import random_order
+from equipoise.training.settings import choose_batch_size, choose_length, choose_width, suitable_threads
 
 
-@given(labels, shares, st.integers(0, 2**31))
-def test_held_out_rows_are_stratified_disjoint_and_complete(values, share, seed):
-    y = torch.tensor(values)
-    rows, held = hold_out(y, share, seed=seed)
-    assert sorted(rows.tolist() + held.tolist()) == list(range(len(y)))
-    counts = torch.bincount(y, minlength=6).tolist()
-    kept = torch.bincount(y[rows], minlength=6).tolist()
-    given_up = torch.bincount(y[held], minlength=6).tolist()
-    for count, stays, goes in zip(counts, kept, given_up, strict=True):
-        if count < 3:
-            assert goes == 0
-        else:
-            assert goes >= 1
-            assert stays >= 2
-            assert goes == min(max(1, round(share * count)), count - 2)
-
-
-@given(labels, shares, st.integers(0, 100))
-def test_the_same_seed_holds_out_the_same_rows(values, share, seed):
-    y = torch.tensor(values)
+@given(st.integers(1, 300), st.integers(0, 100))
+def test_an_order_has_every_row_once_and_comes_from_its_seed(samples, seed):
     state = torch.get_rng_state()
-    first, second = hold_out(y, share, seed=seed), hold_out(y, share, seed=seed)
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    order = random_order(samples, seed)
+    assert sorted(order.tolist()) == list(range(samples))
+    assert order.tolist() == random_order(samples, seed).tolist()
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_another_seed_holds_out_others():
-    y = torch.zeros(50, dtype=torch.long)
-    assert not torch.equal(hold_out(y, 0.2, seed=0)[1], hold_out(y, 0.2, seed=1)[1])
-
-
-def test_nothing_is_held_out_for_a_share_of_nothing():
-    rows, held = hold_out(torch.tensor([0, 0, 0, 1, 1, 1]), 0.0, seed=0)
-    assert rows.tolist() == list(range(6))
-    assert held.tolist() == []
-
-
-def test_several_labels_are_drawn_alike():
-    rows, held = hold_out(torch.zeros(40, 3, dtype=torch.long), 0.25, seed=0)
-    assert (len(rows), len(held)) == (30, 10)
-    assert sorted(rows.tolist() + held.tolist()) == list(range(40))
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
-def test_a_share_out_of_range_is_refused(share):
-    with pytest.raises(InvalidInputError, match=r"validation_fraction must lie in \[0, 1\), got"):
-        hold_out(torch.zeros(5, dtype=torch.long), share, seed=0)
+def test_another_seed_gives_another_order():
+    assert random_order(50, 0).tolist() != random_order(50, 1).tolist()
 
 
 @given(st.integers(1, 10**8))

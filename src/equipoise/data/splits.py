@@ -186,7 +186,9 @@ def grouped_folds(
     return _sorted(dealt, quiet=allow_missing)
 
 
-def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None = None) -> tuple[Rows, Rows]:
+def hold_out(
+    y: ArrayLike, share: float, *, seed: int = 0, order: ArrayLike | None = None, groups: ArrayLike | None = None
+) -> tuple[Rows, Rows]:
     """Rows to train on and rows held out for test, both sorted.
 
     Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
@@ -199,6 +201,7 @@ def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None 
         y: labels, (samples,) or (samples, attributes).
         share: of each class that is held out, in [0, 1).
         seed: the same seed holds out the same rows.
+        order: all rows in the order in which they are drawn, (samples,), instead of one from the seed.
         groups: the group of each sample, (samples,).
 
     >>> train, test = hold_out([0] * 10 + [1] * 3 + [2] * 2, 0.2, seed=0)
@@ -208,26 +211,17 @@ def hold_out(y: ArrayLike, share: float, *, seed: int, groups: ArrayLike | None 
     labels = _labels(y)
     generator = np.random.default_rng(seed)
     if groups is None:
-        held = held_rows(labels, share, generator.permutation(len(labels)))
+        drawn = generator.permutation(len(labels)) if order is None else np.asarray(order, dtype=np.intp)
+        held = _held_rows(labels, share, drawn)
     else:
         members = _groups(groups, len(labels))
-        order = generator.permutation(int(members.max()) + 1)
-        chosen = _held_groups(labels, members, share, order)
+        chosen = _held_groups(labels, members, share, generator.permutation(int(members.max()) + 1))
         held = np.flatnonzero(np.isin(members, chosen))
     return np.setdiff1d(np.arange(len(labels)), held), held
 
 
-def held_rows(y: ArrayLike, share: float, order: ArrayLike) -> Rows:
-    """The rows which :func:`hold_out` holds out when it meets them in the given order; sorted.
-
-    Args:
-        y, share: as in :func:`hold_out`.
-        order: all rows, (samples,).
-
-    >>> held_rows([0, 0, 0, 0, 1, 1, 1], 0.25, order=[6, 5, 4, 3, 2, 1, 0]).tolist()
-    [3, 6]
-    """
-    labels, order = np.asarray(y), np.asarray(order, dtype=np.intp)
+def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
+    """Return the rows that are held out when they are met in this order; sorted."""
     _check_share(share)
     if share == 0:
         return order[:0]

@@ -180,6 +180,12 @@ class EpochBatches(BatchSampler):
         return rows[by_class[(counts.cumsum(0) - counts)[drawn] + place]]
 
 
+def random_order(samples: int, seed: int) -> NDArray[np.intp]:
+    """Return all rows in an order drawn from the seed, the same on every machine."""
+    order: NDArray[np.intp] = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).numpy()
+    return order
+
+
 def relative_weights(weight: Tensor) -> Tensor:
     """Scale weights to a mean of 1 over the rows that weigh anything: only their ratios matter.
 

@@ -10,9 +10,10 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.labels import class_counts
+from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
-from equipoise.training.batches import ArrayData, EpochBatches, capped_sample
+from equipoise.training.batches import ArrayData, EpochBatches, capped_sample, random_order
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
@@ -20,7 +21,7 @@ from equipoise.training.engine import make_accelerator, make_loader, make_optimi
 from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
 from equipoise.training.module import Network, head_logits
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
-from equipoise.training.settings import Settings, hold_out
+from equipoise.training.settings import Settings
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
@@ -147,7 +148,8 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
     """Rows which the first two stages leave out, the same on every process and after every resume."""
     if curriculum is None or curriculum.given_back == 0:
         return None
-    held = hold_out(data.y, curriculum.held_back, seed=settings.seed)[1]
+    order = random_order(len(data), settings.seed)
+    held = torch.from_numpy(hold_out(data.y.numpy(), curriculum.held_back, order=order)[1])
     if data.y.ndim == 1:  # a class gives its share and no more: of three samples none can be spared
         held = held[torch.bincount(data.y)[data.y[held]] * curriculum.held_back >= 1]
     return held if len(held) else None

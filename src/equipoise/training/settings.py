@@ -8,9 +8,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple, get_args
 
 import torch
-from torch import Tensor
 
-from equipoise.data.splits import held_rows
 from equipoise.errors import InvalidInputError
 from equipoise.names import Precision
 from equipoise.training.batches import Order
@@ -164,18 +162,3 @@ def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def hold_out(y: Tensor, share: float, *, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows held out, stratified by class.
-
-    Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
-    are drawn alike from all rows.
-    """
-    if not 0 <= share < 1:
-        raise InvalidInputError(f"validation_fraction must lie in [0, 1), got {share}.")
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    held = torch.from_numpy(held_rows(y.numpy(), share, order.numpy()))
-    kept = torch.ones(len(y), dtype=torch.bool)
-    kept[held] = False
-    return kept.nonzero().squeeze(-1), held

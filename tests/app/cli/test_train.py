@@ -82,7 +82,7 @@ def test_options_from_a_file_and_flags_before_it(equipoise, weather, tmp_path):
     [
         ("epoch = 3", "options.toml has an unknown option 'epoch'; did you mean 'epochs'?"),
         ("epochs = 'three'", "options.toml: epochs must be a whole number, got 'three'."),
-        ("epochs = 0", "--epochs must be at least 1, got 0."),
+        ("epochs = 0", "--epochs must be a whole number of at least 1, got 0."),
     ],
 )
 def test_a_wrong_option_in_a_file_is_one_sentence(equipoise, weather, tmp_path, text, sentence):

@@ -70,9 +70,9 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     [
         ({"test_share": 1.0}, "--test-share must lie between 0 and 1, got 1.0"),
         ({"test_share": 0.0}, "--test-share must lie between 0 and 1, got 0.0"),
-        ({"epochs": 0}, "--epochs must be at least 1, got 0"),
-        ({"batch_size": 0}, "--batch-size must be at least 1, got 0"),
-        ({"size": 7}, "--size must be at least 8, got 7"),
+        ({"epochs": 0}, "--epochs must be a whole number of at least 1, got 0"),
+        ({"batch_size": 0}, "--batch-size must be a whole number of at least 1, got 0"),
+        ({"size": 7}, "--size must be a whole number of at least 8, got 7"),
         ({"seed": -1}, "--seed must lie between 0 and 4294967295, got -1"),
         ({"seed": 2**32}, "--seed must lie between 0 and 4294967295, got 4294967296"),
     ],
@@ -91,7 +91,7 @@ def test_the_ends_of_the_ranges_are_allowed():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"precision": "fp8"}, r"--precision must be no, fp16, bf16, got 'fp8'\."),
+        ({"precision": "fp8"}, r"--precision must be one of no, fp16, bf16, got 'fp8'\."),
         ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
         ({"test_labels": "t.csv"}, "--test-labels is of the images of --test; give both"),
     ],

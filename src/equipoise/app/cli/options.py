@@ -1,11 +1,14 @@
 """Options that several commands have in common."""
 
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from equipoise.app.runs.train_options import TrainOptions
 from equipoise.errors import InvalidInputError
+from equipoise.estimators.training_options import declared
 
 
 def _check_abstain(share: float | None) -> float | None:
@@ -30,6 +33,16 @@ def check_data(source: str) -> None:
         raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
 
 
+def training_flag(name: str) -> Any:
+    """Return typer's description of a training option, as its field in :class:`TrainOptions` declares it."""
+    field = next(each for each in fields(TrainOptions) if each.name == name)
+    found = declared(field)
+    if field.default is MISSING:
+        return typer.Argument(metavar=name.upper(), help=found.help)
+    low, high = (found.least, found.most) if found.whole else (None, None)
+    return typer.Option(*found.flags, help=found.help, metavar=found.metavar, min=low, max=high)
+
+
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
@@ -37,10 +50,8 @@ Raw = Annotated[
     bool, typer.Option("--raw", help="CSV with names as they are, also such as a spreadsheet takes for formulae.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
-Target = Annotated[
-    str | None, typer.Option(help="The table's column with the label; several, with commas, are 0/1 labels.")
-]
-Labels = Annotated[Path | None, typer.Option(help="A table of file,label for images not sorted into folders.")]
+Target = Annotated[str | None, training_flag("target")]
+Labels = Annotated[Path | None, training_flag("labels")]
 Prior = Annotated[
     str | None,
     typer.Option(

@@ -2,65 +2,34 @@
 
 import shlex
 import sys
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import AsJson, Labels, Quiet, Target, check_weights
+from equipoise.app.cli.options import AsJson, Quiet, check_weights, training_flag
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
+from equipoise.app.runs.train_options import OUT, TrainOptions, read_config
+from equipoise.estimators.training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from equipoise.app.report.sections.verdict import Verdict
-    from equipoise.app.runs import RunResult, TrainOptions
-
-NOT_OPTIONS = ("context", "config", "out", "resume", "as_json", "quiet")
+    from equipoise.app.runs import RunResult
 
 
 def train(
     context: typer.Context,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA", help="A table (CSV, Parquet, npz), an image folder or archive, or a set's name."
-        ),
-    ] = None,
-    target: Target = None,
-    labels: Labels = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column whose equal values stay on one side of the split: a patient, a person.")
-    ] = None,
-    test: Annotated[str | None, typer.Option(help="Data to score on; else a part is held out.")] = None,
-    test_labels: Annotated[
-        Path | None, typer.Option(help="A table of file,label for the images of --test; default --labels.")
-    ] = None,
-    test_share: Annotated[float, typer.Option(help="Share of the samples held out for scoring.")] = 0.2,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
     config: Annotated[
         Path | None, typer.Option(help="Options from a TOML file, or from another run's run.json; flags go first.")
     ] = None,
-    method: Annotated[str, typer.Option(help="A loss by name; 'cross_entropy' for comparison.")] = "uncertainty_margin",
-    backbone: Annotated[
-        str | None, typer.Option(help="For images: lenet, vgg16, resnet18, resnet50, se_resnet50 or timm:NAME.")
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Pretrained weights for the backbone (.pth, .safetensors).")
-    ] = None,
-    freeze: Annotated[
-        bool | None, typer.Option("--freeze/--fine-tune", help="Use the backbone as it is, or train it too.")
-    ] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
-    augment: Annotated[bool, typer.Option(help="Vary images at random while training.")] = True,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Visits of all samples; default: by their number.")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Default: from the number of samples.")] = None,
-    learning_rate: Annotated[float, typer.Option(help="At the start; it decays to 0.")] = 1e-3,
-    dropout: Annotated[float, typer.Option(help="Share dropped; the uncertainty comes from it.")] = 0.5,
-    precision: Annotated[str, typer.Option(help="no, or bf16 or fp16 for mixed precision on a GPU.")] = "no",
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The split and every other random choice.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Train on a table or on images.
 
@@ -77,8 +46,6 @@ def train(
     from equipoise.app.run_folder import are_several, check_folder, is_main, new_folder
     from equipoise.data.sources import check_source
 
-    values = {name: value for name, value in locals().items() if name in context.params and name not in NOT_OPTIONS}
-    values |= {name: str(values[name]) for name in ("labels", "test_labels", "weights") if values[name] is not None}
     options, configured = _options(context, values, config, out if resume else None)
     folder = out or (Path(configured) if configured else new_folder(options.data))
     check_source(options.data, target=options.target, labels=options.labels, group=options.group)
@@ -116,12 +83,27 @@ def train(
     watcher.note(f"Open {result.report} in a browser.")
 
 
+def _parameters() -> list[Parameter]:
+    """Return the command's parameters: its own, and one for each training option in place of ``**values``."""
+    context, *own, _ = signature(train).parameters.values()
+    shared, kinds = [each.name for each in fields(TrainingOptions)], get_type_hints(TrainOptions)
+    found = [context]
+    for each in sorted(fields(TrainOptions), key=lambda each: each.name in shared):
+        kind: Any = str if get_origin(kinds[each.name]) is Literal else kinds[each.name]
+        default = None if each.default is MISSING else each.default  # it may come from a file instead
+        annotation = Annotated[kind, training_flag(each.name)]
+        found.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    return [*found, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own)]
+
+
+train.__signature__ = Signature(_parameters())  # type: ignore[attr-defined]
+
+
 def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
-) -> tuple["TrainOptions", str | None]:
+) -> tuple[TrainOptions, str | None]:
     """What was typed, then what the file says, then the defaults; and the folder that the file names."""
     from equipoise.app.run_folder import RECORD, read_record
-    from equipoise.app.runs.train_options import OUT, TrainOptions, read_config
 
     told: dict[str, Any] = {}
     if config is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier
+from equipoise.estimators.training_options import training_values
 from equipoise.evaluation import Scores
-from equipoise.names import Precision
 
 
 @dataclass(frozen=True)
@@ -229,13 +229,8 @@ def _tested(
 
 def _classifier(options: TrainOptions, prepared: RunInput, folder: Path, verbose: int) -> UncertaintyBalancedClassifier:
     return UncertaintyBalancedClassifier(
-        options.method,
+        **training_values(options),
         backbone=prepared.backbone,
-        epochs=options.epochs,
-        batch_size=options.batch_size,
-        learning_rate=options.learning_rate,
-        dropout=options.dropout,
-        precision=cast(Precision, options.precision),
         run_dir=folder,
         verbose=verbose,
         random_state=options.seed,

@@ -3,17 +3,14 @@
 import difflib
 import sys
 import types
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from equipoise.app.run_folder import LARGEST_RECORD
 from equipoise.errors import InvalidInputError
-from equipoise.names import TIMM, Precision, backbone_names, loss_names
-from equipoise.storage.files import read_plain
-from equipoise.storage.limits import parse_json
+from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option
+from equipoise.names import TIMM, backbone_names
 
-LARGEST_SEED = 2**32 - 1
 OUT = "out"
 """The one key beside the options: the run's folder."""
 MOST = 10**300
@@ -22,74 +19,52 @@ LONGEST_TOML, MOST_DOTS = 2**16, 100
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-@dataclass(frozen=True)
-class TrainOptions:
-    """Everything ``equipoise train`` can be told; None is chosen from the data.
+@documented
+@dataclass
+class TrainOptions(TrainingOptions):
+    """Everything ``equipoise train`` can be told; plain values, so that ``run.json`` holds them as they are.
 
     Args:
-        data: a table (CSV, Parquet, npz), an image folder, an archive of one, or the name of a known set.
-        target: the column of a table that holds the label; several, with commas between, are 0/1 labels.
-        labels: a table of ``file,label`` for a folder of images that are not sorted into classes.
-        group: the column whose equal values must stay on one side of the split, a patient or a person.
-        test: data to score on; None holds out ``test_share`` of the samples, or takes the official test part.
-        test_labels: as ``labels``, for the images of ``test``; None takes ``labels``.
-        test_share: in (0, 1).
-        method: a name of ``equipoise.losses.LOSSES``.
-        backbone: for images, a name of ``equipoise.models.BACKBONES`` or ``timm:NAME``.
-        weights: a file of pretrained weights for it.
-        freeze: use the backbone as it is and train two layers on its features; None does so for VGG16 with weights.
-        size: the side of the square that images are brought to.
-        epochs: how often all samples are visited; None takes as many optimiser steps as their number needs.
-        batch_size: samples of a step; None chooses from their number.
-        learning_rate: of AdamW, decaying to 0 along a cosine.
-        dropout: share dropped between the hidden layers and in front of the class vectors.
-        precision: ``bf16`` or ``fp16`` for mixed precision on a GPU.
-        augment: vary images at random while training: crop and colour, and a flip of colour images.
-        seed: of the split, the weights and the order of the samples.
 
     >>> TrainOptions("patients.csv", target="died", seed=1).as_dict()["method"]
     'uncertainty_margin'
     """
 
-    data: str
-    target: str | None = None
-    labels: str | None = None
-    group: str | None = None
-    test: str | None = None
-    test_labels: str | None = None
-    test_share: float = 0.2
-    method: str = "uncertainty_margin"
-    backbone: str | None = None
-    weights: str | None = None
-    freeze: bool | None = None
-    size: int | None = None
-    augment: bool = True
-    epochs: int | None = None
-    batch_size: int | None = None
-    learning_rate: float = 1e-3
-    dropout: float = 0.5
-    precision: str = "no"
-    seed: int = 0
+    data: str = option(MISSING, "A table (CSV, Parquet, npz), an image folder or archive, or a set's name.")
+    target: str | None = option(None, "The table's column with the label; several, with commas, are 0/1 labels.")
+    labels: str | None = option(None, "A table of file,label for images not sorted into folders.", metavar="<path>")
+    group: str | None = option(None, "Column whose equal values stay on one side of the split: a patient, a person.")
+    test: str | None = option(None, "Data to score on; else a part is held out.")
+    test_labels: str | None = option(
+        None, "A table of file,label for the images of --test; default --labels.", metavar="<path>"
+    )
+    test_share: float = option(0.2, "Share of the samples held out for scoring.", above=0, below=1)
+    backbone: str | None = option(
+        None,
+        "For images: lenet, vgg16, resnet18, resnet50, se_resnet50 or timm:NAME.",
+        detail="A name of ``equipoise.models.BACKBONES``, or of timm's.",
+    )
+    weights: str | None = option(None, "Pretrained weights for the backbone (.pth, .safetensors).", metavar="<path>")
+    freeze: bool | None = option(
+        None,
+        "Use the backbone as it is, or train it too.",
+        detail="As it is, two layers are trained on its features; None does so for VGG16 with weights.",
+        flags=("--freeze/--fine-tune",),
+    )
+    size: int | None = option(None, "Side of the square that images are brought to.", least=8, whole=True)
+    augment: bool = option(
+        True, "Vary images at random while training.", detail="Crop and colour, and a flip of colour images."
+    )
+    seed: int = option(0, "The split and every other random choice.", least=0, most=2**32 - 1, whole=True)
 
     def __post_init__(self) -> None:
-        """What would only be found after the data are read, or never."""
-        if not 0 < self.test_share < 1:
-            raise InvalidInputError(f"--test-share must lie between 0 and 1, got {self.test_share}.")
-        for name, least in (("epochs", 1), ("batch_size", 1), ("size", 8)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InvalidInputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}.")
-        if self.method not in loss_names():
-            raise InvalidInputError(f"--method must be one of {', '.join(loss_names())}, got {self.method!r}.")
+        """Refuse what would only be found after the data are read, or never."""
+        check_options(self, called=lambda name: f"--{name.replace('_', '-')}")
         if self.backbone is not None and not self.backbone.startswith(TIMM) and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
             raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
-        if self.precision not in get_args(Precision):
-            raise InvalidInputError(f"--precision must be {', '.join(get_args(Precision))}, got {self.precision!r}.")
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
-        if not 0 <= self.seed <= LARGEST_SEED:
-            raise InvalidInputError(f"--seed must lie between 0 and {LARGEST_SEED}, got {self.seed}.")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for ``run.json``."""
@@ -116,6 +91,10 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> dict[str, Any]:
+    from equipoise.app.run_folder import LARGEST_RECORD  # these bring numpy, which --help need not wait for
+    from equipoise.storage.files import read_plain
+    from equipoise.storage.limits import parse_json
+
     try:
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -150,6 +129,7 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
     if value is None and types.NoneType in allowed:
         return None
     wanted = next(one for one in allowed if one is not types.NoneType)
+    wanted = str if get_origin(wanted) is Literal else wanted
     if isinstance(value, int) and abs(value) >= MOST:  # past what a float holds, and what Python prints
         raise InvalidInputError(f"{where} is a number of more than 300 digits; write a smaller one.")
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):

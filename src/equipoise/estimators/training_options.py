@@ -1,0 +1,153 @@
+"""Training options, each declared once: argument of the estimator, flag of the command, key of its file, and check."""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Collection
+from dataclasses import Field, dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, TypeVar, get_args
+
+from equipoise.errors import InvalidInputError
+from equipoise.names import Precision, loss_names
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What an option says of itself beside its name, type and default.
+
+    Args:
+        help: one sentence, for the command line and the reference.
+        detail: further sentences for the reference.
+        least, most: bounds that are allowed themselves; ``above``, ``below``: bounds that are not.
+        whole: whether a number must be a whole one.
+        choices: returns the names to choose from.
+        flags: on the command line, where it is not the name with dashes.
+        metavar: what stands for a value there.
+    """
+
+    help: str = ""
+    detail: str = ""
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    whole: bool = False
+    choices: Callable[[], Collection[str]] | None = None
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is not allowed, in a sentence that calls the option by this ``name``."""
+        if self.choices is not None and not callable(value) and value not in self.choices():
+            raise InvalidInputError(f"{name} must be one of {', '.join(self.choices())}, got {value!r}.")
+        bounds = (self.least, self.most, self.above, self.below)
+        if any(bound is not None for bound in bounds) and not self._allows(value):
+            raise InvalidInputError(f"{name} must {self._range()}, got {value!r}.")
+
+    def _allows(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
+            return False
+        number: Any = value
+        inside = (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+        return inside and (self.above is None or number > self.above) and (self.below is None or number < self.below)
+
+    def _range(self) -> str:
+        if self.most is None and self.below is None:
+            return f"be a whole number of at least {self.least}" if self.whole else "be a number that is not negative"
+        if self.least is not None and self.below is not None:
+            return f"lie in [{self.least}, {self.below})"
+        low, high = (self.least, self.most) if self.above is None else (self.above, self.below)
+        return f"lie between {low} and {high}"
+
+
+def option(default: Any, help: str = "", **rules: Any) -> Any:
+    """Declare a field of options; ``rules`` are further arguments of :class:`Option`."""
+    return field(default=default, metadata={"option": Option(help, **rules)})
+
+
+def declared(found: Field[Any]) -> Option:
+    """Return what a field of options declares."""
+    rules: Option = found.metadata.get("option", Option())
+    return rules
+
+
+def check_options(options: Any, *names: str, called: Callable[[str], str] = str) -> None:
+    """Refuse options with a value that its field does not allow; None is left to the data where it is the default.
+
+    Args:
+        options: an instance of a class whose fields are declared by :func:`option`.
+        names: of the fields to check; none checks all.
+        called: from a field's name to what an error calls it.
+    """
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if (not names or each.name in names) and (value is not None or each.default is not None):
+            declared(each).check(called(each.name), value)
+
+
+def documented(cls: Class) -> Class:
+    """Put the help of options into the ``Args`` of the class's docstring, before those that it describes itself."""
+    head, args, rest = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")
+    entries = [(each.name, declared(each)) for each in fields(cls) if declared(each).help]
+    texts = [f"{name}: {rules.help} {rules.detail}".rstrip() for name, rules in entries]
+    lines = [textwrap.fill(text, 116, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in texts]
+    cls.__doc__ = f"{head}Args:\n" + "\n".join(lines) + f"\n{rest if args else ''}"
+    return cls
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TrainingOptions:
+    """Options of every training, by the estimator and by ``equipoise train`` alike.
+
+    A further one is a field here, and a line where the estimator uses it.
+    """
+
+    method: str = option(
+        "uncertainty_margin",
+        "A loss by name; 'cross_entropy' for comparison.",
+        detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise.",
+        choices=loss_names,
+    )
+    epochs: int | None = option(
+        None,
+        "Visits of all samples; default: by their number.",
+        detail="None takes enough optimiser steps for small data and not too many for large data, in 30 epochs, of "
+        "which each is several visits or a part of the samples; a few visits of large data are divided into epochs as "
+        "well. A warning says where the class stage gets too few steps.",
+        least=1,
+        whole=True,
+    )
+    batch_size: int | None = option(
+        None,
+        "Default: from the number of samples.",
+        detail='``history_["chosen"]`` says what was chosen.',
+        least=1,
+        whole=True,
+    )
+    learning_rate: float = option(1e-3, "At the start; it decays to 0.", detail="Along a cosine, by AdamW.", least=0)
+    dropout: float = option(
+        0.5,
+        "Share dropped; the uncertainty comes from it.",
+        detail="Between the hidden layers and before the class vectors.",
+        least=0,
+        below=1,
+    )
+    precision: Precision = option(
+        "no",
+        "no, or bf16 or fp16 for mixed precision on a GPU.",
+        detail="The head stays in float32.",
+        choices=lambda: get_args(Precision),
+    )
+
+
+def training_values(options: TrainingOptions) -> dict[str, Any]:
+    """Return the values of the options that every training has, by name."""
+    return {each.name: getattr(options, each.name) for each in fields(TrainingOptions)}
+
+
+def positional(name: str) -> Any:
+    """Return a field of :class:`TrainingOptions` for a subclass that takes it without its name."""
+    inherited = next(each for each in fields(TrainingOptions) if each.name == name)
+    return field(default=inherited.default, metadata=inherited.metadata, kw_only=False)
