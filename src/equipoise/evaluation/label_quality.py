@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from equipoise.errors import InvalidInputError
 
@@ -52,6 +51,8 @@ class LabelDoubt:
     @property
     def score(self) -> Floats:
         """F̂, from 0 to 1, above ½ where another class fits better. Far off, where it is 1, the error still differs."""
+        from scipy.special import ndtr  # slow to import, and not needed to read what was kept
+
         return np.asarray(ndtr(self.error.astype(np.float64)))
 
     @property

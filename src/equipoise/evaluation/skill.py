@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, wilson
 from equipoise.evaluation.scores import ranking
@@ -93,6 +92,7 @@ def skill_of_counts(
     Args:
         order: AUC and average precision of each class; None without probabilities.
     """
+    from scipy.special import ndtr
     from scipy.stats import hypergeom
 
     own, rest = support.astype(np.float64), (samples - support).astype(np.float64)
