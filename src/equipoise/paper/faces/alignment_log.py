@@ -13,18 +13,16 @@ from pathlib import Path
 
 from equipoise.app.output import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
-from equipoise.storage.files import lock, raise_if_full, write_atomically
+from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically, written_beside
 
 SETTINGS, LOG, TO_CHECK, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
-ALIGNED, SEVERAL, NONE, UNREADABLE = "aligned", "several", "no face", "unreadable"
-STATUSES = (ALIGNED, SEVERAL, NONE, UNREADABLE)
+ALIGNED, SEVERAL, NONE, UNREADABLE = STATUSES = ("aligned", "several", "no face", "unreadable")
 POINTS = ("left_eye", "right_eye", "nose", "left_mouth", "right_mouth")
 COLUMNS = (
     *("image", "status", "faces", "attempt", "probability", "residual", "left", "top", "right", "bottom"),
     *(f"{point}_{axis}" for point in POINTS for axis in "xy"),
     *("note", "bytes", "modified", "written"),
 )
-ENCODING, ESCAPE = "utf-8", "surrogateescape"  # a name may be any bytes
 WHOLE = re.compile(r"-?\d{1,20}")
 
 
@@ -49,19 +47,19 @@ class Outcome:
     place: tuple[float, ...] = ()
     note: str = ""
 
-    def cells(self) -> list[str]:
+    def row(self) -> list[str]:
         """Return the row of the CSV."""
-        numbers = [f"{number:.2f}" for number in self.place] or [""] * 14
         sure = "" if self.probability is None else f"{self.probability:.4f}"
         off = "" if self.residual is None else f"{self.residual:.2f}"
-        counts = [str(self.faces), str(self.attempt) if self.attempt else ""]
+        numbers = [f"{number:.2f}" for number in self.place] or [""] * 14
         stamps = [str(stamp) for stamp in (self.size, self.modified, self.written)]
-        return [_written(self.image), self.status, *counts, sure, off, *numbers, defused(self.note), *stamps]
+        start = [_written(self.image), self.status, str(self.faces), str(self.attempt or ""), sure, off]
+        return [*start, *numbers, defused(self.note), *stamps]
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedImage:
-    """What is recorded of an image, and in which row."""
+    """What is recorded of an image, and in which row; a log may have millions."""
 
     status: str
     faces: str
@@ -69,7 +67,13 @@ class LoggedImage:
     size: int
     modified: int
     written: int
-    row: int
+    number: int
+
+    @classmethod
+    def of(cls, row: list[str], number: int) -> "LoggedImage":
+        """Read a sound row."""
+        note, size, modified, written = row[-4:]
+        return cls(sys.intern(row[1]), row[2], note, int(size), int(modified), int(written), number)
 
 
 class AlignmentLog:
@@ -79,12 +83,13 @@ class AlignmentLog:
         self.folder, self.path = folder, folder / LOG
         self.known: dict[str, LoggedImage] = {}
         self._replaced = False
+        remove_abandoned(folder)
         self._read()
 
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Add rows, which are on disk when this returns."""
-        new = list(outcomes)
-        content = _table(outcome.cells() for outcome in new)
+        rows = {outcome.image: outcome.row() for outcome in outcomes}
+        content = _table(rows.values())
         try:
             with self.path.open("ab") as file:
                 file.write(content)
@@ -93,8 +98,8 @@ class AlignmentLog:
         except OSError as error:
             raise_if_full(error, self.path, len(content))
             raise
-        self._replaced = self._replaced or any(one.image in self.known for one in new)
-        self.known |= {one.image: _known(one.cells(), -1) for one in new}  # rows are counted when they are read
+        self._replaced = self._replaced or any(image in self.known for image in rows)
+        self.known |= {image: LoggedImage.of(row, -1) for image, row in rows.items()}  # numbered when they are read
 
     def finish(self) -> Path:
         """Write the list of images a person should look at: without a face, with several, or unreadable."""
@@ -110,51 +115,44 @@ class AlignmentLog:
         return path
 
     def _read(self) -> None:
-        """Take over the sound rows; where one is torn or was replaced by a later one, the file is written anew.
-
-        Row by row, for a log may have millions.
-        """
-        self.known = {}
+        """Take over the sound rows; where one is torn or was replaced by a later one, the file is written anew."""
+        self.known, self._replaced = {}, False
         rows = 0
-        for number, cells in _rows(self.path):
+        for number, row in _rows(self.path):
             rows = number + 1
-            if len(cells) == len(COLUMNS) and cells[1] in STATUSES and all(map(WHOLE.fullmatch, cells[-3:])):
-                self.known[_name(cells)] = _known(cells, number)
+            if len(row) == len(COLUMNS) and row[1] in STATUSES and all(map(WHOLE.fullmatch, row[-3:])):
+                self.known[row[0].removeprefix("./")] = LoggedImage.of(row, number)
         if rows != len(self.known) + 1 or not _ends_with_line(self.path):  # one row is the heading
             self._write_anew()
-        self._replaced = False
 
     def _write_anew(self) -> None:
-        part = self.path.with_name(f".{self.path.name}.part")
+        kept = {one.number for one in self.known.values()}
         try:
-            with part.open("wb") as file:
+            with written_beside(self.path) as file:
                 file.write(_table([list(COLUMNS)]))
-                for number, cells in _rows(self.path):
-                    known = self.known.get(_name(cells)) if cells else None
-                    if known is not None and known.row == number:
-                        file.write(_table([cells]))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
+                for number, row in _rows(self.path):
+                    if number in kept:
+                        file.write(_table([row]))
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise_if_full(error, self.path, self.path.stat().st_size)
             raise
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV with their numbers, as far as it is one."""
-    with suppress(FileNotFoundError, csv.Error), path.open(encoding=ENCODING, errors=ESCAPE, newline="") as file:
-        yield from enumerate(csv.reader(line.replace("\0", "") for line in file))
+    """Rows of a CSV with their numbers, as far as it is one; a name may be any bytes."""
+    with suppress(FileNotFoundError, csv.Error), path.open(encoding="utf-8", errors="surrogateescape", newline="") as f:
+        yield from enumerate(csv.reader(line.replace("\0", "") for line in f))
+
+
+def _table(rows: Iterable[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", errors="surrogateescape")
 
 
 def _written(image: str) -> str:
     """An image's path for a spreadsheet: ``./`` makes the same path of what would be a formula."""
     return f"./{image}" if is_formula(image) else image
-
-
-def _name(cells: list[str]) -> str:
-    return cells[0].removeprefix("./")
 
 
 def _ends_with_line(path: Path) -> bool:
@@ -164,18 +162,6 @@ def _ends_with_line(path: Path) -> bool:
             return file.read() == b"\n"
     except OSError:  # not there, or empty
         return False
-
-
-def _known(cells: list[str], row: int) -> LoggedImage:
-    named = dict(zip(COLUMNS, cells, strict=True))
-    size, modified, written = (int(named[name]) for name in ("bytes", "modified", "written"))
-    return LoggedImage(sys.intern(named["status"]), named["faces"], named["note"], size, modified, written, row)
-
-
-def _table(rows: Iterable[list[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode(ENCODING, errors=ESCAPE)
 
 
 def check_empty_or_ours(folder: Path) -> None:
