@@ -23,7 +23,9 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
     seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    tune: Annotated[bool, typer.Option("--tune", help="Let rivals choose their knob on validation rows.")] = False,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Let other methods choose their hyperparameter on validation rows.")
+    ] = False,
     methods: Annotated[str | None, typer.Option(help="Only these rows, names with commas between.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the illustration.")] = 0,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,

@@ -1,0 +1,320 @@
+"""A finished table as Markdown: the paper's figure, the one measured, who is tied for first, and what is claimed."""
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.app.compare import METHODS, rank
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
+from equipoise.paper.tables.cases import FOLDS, Case
+from equipoise.paper.tables.printed import Figures
+from equipoise.paper.tables.run import TableResult
+from equipoise.wording import EQUIPOISE, counted, duration
+
+OURS = "uncertainty_margin"
+BETTER_THAN = (
+    (OURS, "cross_entropy"),
+    ("uncertainty_class_level", "cross_entropy"),
+    (OURS, "uncertainty_class_level"),
+    (OURS, "uncertainty_uncorrected"),
+    *((f"{head}_uncertainty", head) for head in ("am_softmax", "arcface", "l_softmax", "sphereface")),
+)
+"""What is claimed: Equipoise over softmax, each of its levels over the one before, each margin head with uncertainty
+over its fixed margin."""
+SCORES = {
+    **{"accuracy": "accuracy", "precision": "precision", "recall": "recall"},
+    **{"f1": "F1", "g_mean": "G-mean", "iba": "IBA"},
+}
+ATTRIBUTE_SCORES = {"bca": "BCA", "accuracy": "accuracy", "f1": "F1"}
+EQUAL_CLASSES = {
+    "balanced_accuracy": "balanced accuracy",
+    "g_mean": "G-mean",
+    "recall_product": "geometric mean of recalls",
+}
+"""Scores that count every class alike; the third is 0 as soon as one class is never found."""
+EQUAL_ATTRIBUTES = {"bca": "BCA"}
+ABOVE = {name: SCORES[name] for name in ("accuracy", "f1", "g_mean", "iba")}
+BELOW = {
+    f"{name}.deviation": f"deviation of {SCORES[name]} over the classes"
+    for name in ("precision", "recall", "f1", "g_mean", "iba")
+}
+HEADINGS = {
+    "cifar10": "CIFAR-10 made imbalanced",
+    "mnist": "MNIST made imbalanced",
+    "margins": "Margin losses, with a fixed margin and with uncertainty's",
+    "skin": "Skin lesions",
+    "attributes": "Attributes, several labels a sample",
+    "expressions": "Expressions of faces",
+}
+EXCEPTIONS = {
+    "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
+    "mini-batch k-means",
+    "svm": "support vector machines are no networks",
+    "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
+}
+"""By a family of methods: what is not alike."""
+FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
+SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
+HELD_BACK = (
+    f"{EQUIPOISE} has nothing to choose; in its first two stages it holds back a tenth of its training rows, by whose "
+    "labels it corrects its predictions, and in the third it trains on all of them."
+)
+
+Records = Sequence[dict[str, Any]]
+
+
+def table_page(result: TableResult) -> str:
+    """Return the whole page."""
+    command = f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}"
+    families = {METHODS[method].family for case in result.cases.values() for method in case.methods}
+    exceptions = "; ".join(text for family, text in EXCEPTIONS.items() if family in families)
+    features = any(case.material.features for case in result.cases.values())
+    versions = ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
+    lines = [
+        f"# {HEADINGS[result.name]}",
+        "",
+        f"Percent, {_repeats(result)}, of the last epoch, on test samples by which no "
+        "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far "
+        f"the classes lie apart, the standard deviation over them, as the paper gives it. **{METHODS[OURS].label}** is "
+        "the method as it comes; [words and scores](../../words.md) are explained. Repeat it with",
+        "",
+        "```text",
+        command + " --tune" * result.tune + " --smoke" * result.smoke,
+        "```",
+        *(["", SMOKE] if result.smoke else []),
+        "",
+        f"Every method has the same network, epochs, batches and rows{', but: ' * bool(exceptions)}{exceptions}. "
+        f"{_tuning(result, families)} {HELD_BACK}",
+        "",
+        f"It took {duration(3600 * result.hours)} of one core{', once the features were extracted' * features}. "
+        f"Versions: {versions}.",
+    ]
+    varied = {key: case for key, case in result.cases.items() if len(case.methods) == 1}
+    for key, case in result.cases.items():
+        if key not in varied:
+            lines += ["", f"## {case.title}", "", *_section(case, _of(result, key))]
+    if varied:
+        lines += ["", "## One setting changed", "", *_variations(varied, result)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _repeats(result: TableResult) -> str:
+    grouped = any(case.protocol == "grouped" for case in result.cases.values())
+    if result.seeds == 1 and not grouped:
+        return "one seed"
+    return "mean ± standard deviation over " + counted(result.seeds, "seed") + f" and {FOLDS} folds" * grouped
+
+
+def _tuning(result: TableResult, families: Collection[str]) -> str:
+    if result.tune:
+        return "A method with a hyperparameter chose among 4 settings on a fifth of the training rows."
+    settings = "the paper prints" if "margin" in families else "its authors published"
+    return f"No method was tuned: each has the settings which {settings}."
+
+
+def _of(result: TableResult, key: str) -> Records:
+    return [record for record in result.records if record["case"] == key]
+
+
+def _section(case: Case, records: Records) -> list[str]:
+    several = case.samples.multilabel
+    lines = [_network(case), "", *_scores_table(case, records)]
+    if not completed(records):
+        return lines
+    few = len({(record["seed"], record["fold"]) for record in records}) < FEWEST_PAIRS
+    equal = EQUAL_ATTRIBUTES if several else EQUAL_CLASSES
+    lines += ["", *([FEW] if few else _first(case, records, equal))]
+    claimed = [] if few else orders(records, equal, test_to_train=case.test_to_train)
+    chance = "Each interval covers 95 % by itself; of twenty, one leaves 0 out by chance."
+    sections = {
+        "What is claimed, in points with 95 % intervals of the paired differences:": [
+            *claimed,
+            *(["", chance] if claimed else []),
+        ],
+        f"{EQUIPOISE} beside resampling and support vector machines:": (
+            [] if several or few else against_resampling(records)
+        ),
+        "BCA of each attribute, the most imbalanced first:": _each_attribute(case, records) if several else [],
+        "The paper's figure, the one measured and the difference:": _beside_the_paper(case, records),
+    }
+    for heading, found in sections.items():
+        lines += ["", heading, "", *found] if found else []
+    return lines
+
+
+def _network(case: Case) -> str:
+    """What every method of a case is trained on."""
+    train, test = case.split(0, 0)
+    options = case.options
+    settings = options.settings(len(train), 0)
+    layers = "two layers of " + f"{options.width_for(len(train))} units" if options.backbone is None else "a LeNet"
+    return (
+        f"{len(train):,} training and {len(test):,} test samples; {case.material.what}, {layers}, dropout "
+        f"{options.dropout}, {settings.epochs} epochs in batches of {settings.batch_size} by AdamW."
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table, short rows filled up; none without rows."""
+    lines = [f"| {' | '.join(row)} |" + " |" * (len(head) - len(row)) for row in rows]
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
+
+
+def _scores_table(case: Case, records: Records) -> list[str]:
+    shown = ATTRIBUTE_SCORES if case.samples.multilabel else SCORES
+    rows = []
+    for method in case.methods:
+        own = [record for record in records if record["method"] == method]
+        if method in completed(records):
+            rows.append(_scores_row(METHODS[method].label, method, own, shown, case.paper))
+        else:
+            why = next((str(record["cannot_run"]) for record in own if "cannot_run" in record), "not run")
+            rows.append([METHODS[method].label, why])
+    return _table(_scores_head("method", shown, case.paper), rows)
+
+
+def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
+    """Cases of a single method, a row each."""
+    rows = []
+    for key, case in cases.items():
+        (method,), own = case.methods, _of(result, key)
+        ran = own and completed(own)
+        rows.append(_scores_row(case.title, method, own, SCORES, case.paper) if ran else [case.title, "not run"])
+    return _table(_scores_head("setting", SCORES, next(iter(cases.values())).paper), rows)
+
+
+def _scores_head(first: str, shown: Mapping[str, str], paper: Figures) -> list[str]:
+    return [first, *shown.values(), *(["paper", "difference"] if paper else [])]
+
+
+def _scores_row(name: str, method: str, records: Records, shown: Mapping[str, str], paper: Figures) -> list[str]:
+    row = [name, *(_score(records, method, score) for score in shown)]
+    if paper:
+        first = next(iter(shown))
+        printed, mean = paper.get(method, {}).get(first), percent(records, method, first)
+        row += ["–", "–"] if printed is None else [f"{printed:.1f}", f"{mean - printed:+.1f}"]
+    return row
+
+
+def _score(records: Records, method: str, name: str) -> str:
+    values = [100 * score_of(record, name) for record in records]
+    text = f"{percent(records, method, name):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
+    return text if name == "accuracy" else f"{text} ({percent(records, method, f'{name}.deviation'):.1f})"
+
+
+def _beside_the_paper(case: Case, records: Records) -> list[str]:
+    """Every score of the rows of which the paper prints more than the first, each with its deviation in brackets."""
+    rows, there = [], completed(records)
+    for method in case.methods:
+        printed = case.paper.get(method, {})
+        if method not in there or len(printed) < 2:
+            continue
+        row = [METHODS[method].label]
+        for name in SCORES:
+            mean, spread = percent(records, method, name), printed.get(f"{name}.deviation")
+            theirs, own = f"{printed[name]:.1f}", f"{mean:.1f}"
+            if spread is not None:
+                theirs += f" ({spread:.1f})"
+                own += f" ({percent(records, method, f'{name}.deviation'):.1f})"
+            row.append(f"{theirs}, {own}, {mean - printed[name]:+.1f}")
+        rows.append(row)
+    return _table(["method", *SCORES.values()], rows)
+
+
+def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str]:
+    """Who is first, or not significantly different from the first, by the scores that count every class alike."""
+    lines = []
+    there = completed(records)
+    whole = [record for record in records if record["method"] in there]
+    paired = "over seeds and folds" if case.protocol == "grouped" else "over seeds"
+    for metric, title in metrics.items():
+        places = rank(whole, metric=metric, test_to_train=case.test_to_train).places
+        if 2 * sum(place.mean > 0 for place in places) < len(places):
+            lines.append(
+                f"- By {title} nothing can be told: it is 0 where a class is never found, and that is so here."
+            )
+            continue
+        names = "; ".join(
+            f"{METHODS[place.method].label} {100 * place.mean:.1f} ± {100 * place.deviation:.1f}"
+            for place in places
+            if place.tied
+        )
+        lines.append(f"- First or tied for first (95 %, paired {paired}) by {title}: {names}.")
+    return lines
+
+
+def _each_attribute(case: Case, records: Records) -> list[str]:
+    """The mean BCA of every attribute; the paper's, where it has one, in the last column."""
+    there = completed(records)
+    each = {
+        method: np.array([r["scores"]["bca"]["each"] for r in records if r["method"] == method], dtype=np.float64)
+        for method in case.methods
+        if method in there
+    }
+    share = case.samples.y[case.split(0, 0)[0]].mean(0)
+    rows = []
+    for place in np.argsort(np.minimum(share, 1 - share), kind="stable"):
+        attribute = case.samples.attributes[place]
+        known = [values[~np.isnan(values)] for values in (found[:, place] for found in each.values())]
+        row = [attribute, f"{100 * share[place]:.1f} %"]
+        row += [f"{100 * values.mean():.1f}" if len(values) else "–" for values in known]
+        rows.append(row + ([str(case.paper_bca.get(attribute, "–"))] if case.paper_bca else []))
+    names = [*(METHODS[method].label for method in each), *(["the paper"] if case.paper_bca else [])]
+    return _table(["attribute", "positive", *names], rows)
+
+
+def completed(records: Records) -> set[str]:
+    """Return methods with a score for every seed and fold: a mean over those that worked would be another test."""
+    runs = {(record["seed"], record["fold"]) for record in records}
+    scored: dict[str, set[tuple[int, int]]] = {}
+    for record in records:
+        if "scores" in record:
+            scored.setdefault(record["method"], set()).add((record["seed"], record["fold"]))
+    return {method for method, own in scored.items() if own == runs}
+
+
+def percent(records: Records, method: str, metric: str) -> float:
+    """Return a method's mean score, in percent."""
+    return 100 * statistics.fmean(score_of(record, metric) for record in records if record["method"] == method)
+
+
+def orders(records: Records, metrics: Mapping[str, str] = EQUAL_CLASSES, *, test_to_train: float = 0.0) -> list[str]:
+    """Return a table of the claims that the records can judge: paired differences with 95 % intervals, in points."""
+    there, rows = completed(records), []
+    for better, worse in BETTER_THAN:
+        if {better, worse} <= there:
+            found = [_difference(records, better, worse, metric, test_to_train) for metric in metrics]
+            rows.append([f"{METHODS[better].label} against {METHODS[worse].label}", *found])
+    return _table(["claimed", *metrics.values()], rows)
+
+
+def against_resampling(records: Records) -> list[str]:
+    """Return a table of Equipoise beside the best of all resamplers and support vector machines, score by score."""
+    there = completed(records)
+    names = [name for name in METHODS if name in there and METHODS[name].family in ("resampling", "svm")]
+    if not names or OURS not in there:
+        return []
+    rows = []
+    for metric, title in (ABOVE | BELOW).items():
+        each = {name: percent(records, name, metric) for name in names}
+        best = (min if metric in BELOW else max)(each, key=lambda name: each[name])
+        theirs = f"{each[best]:.1f} ({METHODS[best].label})"
+        ours, apart = f"{percent(records, OURS, metric):.1f}", _difference(records, OURS, best, metric, 0.0)
+        rows.append([title, ours, theirs, apart])
+    return _table(
+        ["score", METHODS[OURS].label, f"the best of {len(names)}, picked afterwards", "difference"],
+        rows,
+    )
+
+
+def _difference(records: Records, one: str, other: str, metric: str, test_to_train: float) -> str:
+    pair = [record for record in records if record["method"] in (one, other)]
+    ranking = rank(pair, metric=metric, baseline=other, test_to_train=test_to_train)
+    found = next(place.to_baseline for place in ranking.places if place.method == one)
+    if found is None or found.low is None or found.high is None:
+        return f"too few pairs ({0 if found is None else found.pairs}) for an interval"
+    wanted = -1 if metric in BELOW else 1
+    verdict = "not significantly different" if found.contains_zero else "better" if wanted * found.mean > 0 else "worse"
+    return f"{100 * found.mean:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f}), {verdict}"
