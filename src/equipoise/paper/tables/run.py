@@ -92,7 +92,7 @@ def run_table(
         data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
         seeds: each draws its own imbalance, split and first weights.
         jobs: processes.
-        tune: choose the hyperparameters of methods that have one on a fifth of the training rows, at most 4 settings each.
+        tune: choose hyperparameters on a fifth of the training rows, at most 4 settings each.
         smoke: a few samples and epochs, to see that it runs.
         methods: run only these rows; None is all of them.
         reading: told how many images of how many have been through the backbone.
