@@ -293,7 +293,7 @@ def test_nothing_left_is_an_error_that_says_why():
 def test_arrays_have_numbered_columns():
     x = np.array([[1.0, 7.0], [2.0, 9.0], [4.0, 8.0]])
     encoder = TableEncoder().fit(x)
-    assert encoder.column_names_ == ["x1", "x2"]
+    assert encoder.column_names_ == ["column 1", "column 2"]
     assert np.array_equal(encoder.transform(x), x)
     with pytest.raises(InvalidInputError, match=r"a table has rows and columns, got an array of shape \(3,\)"):
         encoder.transform(x[:, 0])

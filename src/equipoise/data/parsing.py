@@ -1,4 +1,4 @@
-"""The values of a table's column as numbers, days since 1970 or words, whatever form people wrote them in."""
+"""The values of a table's column as numbers, days since 1970 or words, in whatever form people wrote them."""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+Kind = Literal["number", "date", "category"]
 PLAIN = ""
 THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
 EXPONENT = r"(?:[eE][+-]?\d+)?"
@@ -23,9 +24,14 @@ DATES = {
     DAY_FIRST: re.compile(r"(?P<day>\d{1,2})[/-](?P<month>\d{1,2})[/-](?P<year>\d{4})" + TIME),
     MONTH_FIRST: re.compile(r"(?P<month>\d{1,2})[/-](?P<day>\d{1,2})[/-](?P<year>\d{4})" + TIME),
 }
+PATTERNS = NUMBERS | DATES
 FORMS = {"number": (PLAIN, *NUMBERS), "date": (PLAIN, *DATES), "category": (PLAIN,)}
 """By the kind of the column."""
-
+TRIED: tuple[tuple[Kind, str], ...] = (
+    ("date", PLAIN),
+    *(("number", form) for form in NUMBERS),
+    *(("date", form) for form in DATES),
+)
 SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
@@ -34,66 +40,56 @@ LONGEST_FORM = 60
 """Letters of a number or date that a person has written; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\b(?:{MONTHS})[a-z]*\b.*\d{{2}}.*")
-
-
-def plain(value: Any, form: str) -> Any:
-    """A number or date that is text of the form, as plain text; other text is None, and what is no text stays."""
-    if form == PLAIN or not isinstance(value, str):
-        return value
-    text = value.strip()
-    if len(text) > LONGEST_FORM:
-        return None
-    if form in DATES:
-        found = DATES[form].fullmatch(text)
-        return None if found is None else _iso(found)
-    if not NUMBERS[form].fullmatch(text):
-        return None
-    return text.replace(",", "") if form == THOUSANDS_COMMA else text.replace(".", "").replace(",", ".")
-
-
-def _iso(found: re.Match[str]) -> str:
-    day = f"{found['year']}-{found['month']:0>2}-{found['day']:0>2}"
-    return day if found["hour"] is None else f"{day}T{found['hour']:0>2}{found['rest']}"
-
-
-def may_be_a_form(word: str) -> bool:
-    """Whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
-    return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
-
-
+ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
+ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # so many, and of them so many must be numbers, for the rest to be mistakes
+LOOKED_AT = 1000
 SECONDS_A_DAY = 86_400
 SMALLEST_FLOAT32 = 2.0**-100
 """Smaller values come near to the end of float32's range, where it has fewer digits."""
-FARTHEST = 256
-"""Distance from zero, in spreads of a column, up to which float32 keeps 16 bits of the spread."""
-SAMPLED = 4096
+FARTHEST, SAMPLED = 256, 4096
+"""Distance from zero, in spreads of a column, up to which float32 keeps 16 bits of the spread; values that tell it."""
 
 Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and which values could not be read
 
 
-def as_numbers(values: Any, form: str = PLAIN) -> Read:
-    """Numbers with NaN for what is missing, infinite or no number; and what is no number."""
-    kind = values.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
-    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_complex_dtype(kind):
-        return np.full(len(values), np.nan), values.notna().to_numpy()
-    unread = np.zeros(len(values), dtype=bool)
-    if pd.api.types.is_timedelta64_dtype(kind):
-        values = values.dt.total_seconds() / SECONDS_A_DAY
-    elif not pd.api.types.is_numeric_dtype(kind):  # text or objects
-        present = values.notna().to_numpy()
-        known = values[present]
-        found = pd.to_numeric(_plain(known, form), errors="coerce")
-        lost = found.isna().to_numpy()
-        if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
-            found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
-            lost = found.isna().to_numpy()
-        unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
-        values = found.reindex(values.index)
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    infinite = np.isinf(numbers)
-    return (np.where(infinite, np.nan, numbers) if infinite.any() else numbers), unread
+@dataclass(frozen=True)
+class Parsed:
+    """A column as numbers or dates."""
+
+    kind: Kind
+    form: str
+    numbers: NDArray[np.float64]  # (rows,), NaN where there is none
+    unread: NDArray[np.bool_]  # (rows,), values that are none
+
+
+def parse(values: Any) -> Parsed | None:
+    """Find the kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
+
+    A date is read only where day and month cannot be taken for one another in the whole column. Where numbers begin
+    with a zero, as 007, a word among them says that they are names.
+    """
+    first = _parsed(values, "number", PLAIN)
+    if not first.unread.any():
+        return first
+    known = values[values.notna()]
+    sample = known.iloc[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
+    likely = [tried for tried in TRIED if _parsed(sample, *tried).unread.mean() <= 0.5]
+    found = [first, *(_parsed(values, *tried) for tried in likely)]
+    left = {parsed.form: int(parsed.unread.sum()) for parsed in found if parsed.form}
+    best = min(found, key=lambda parsed: int(parsed.unread.sum()))
+    if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
+        return None
+    return best if _tolerable(best, values) else None
+
+
+def parse_as(values: Any, kind: Kind, form: str) -> Read:
+    """Numbers, or days since 1970, and which values could not be read."""
+    return _as_days(values, form) if kind == "date" else _as_numbers(values, form)
+
+
+def is_some_form(word: str) -> bool:
+    """Whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
+    return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
 
 
 def fits_float32(numbers: NDArray[np.float64]) -> bool:
@@ -115,23 +111,6 @@ def fits_float32(numbers: NDArray[np.float64]) -> bool:
         return True
     centre = np.median(some)
     return bool(np.abs(centre) <= FARTHEST * np.median(np.abs(some - centre)))
-
-
-def as_days(values: Any, form: str = PLAIN) -> Read:
-    """Days since 1970-01-01, in UTC, with NaN for what is missing or no date; and what is no date."""
-    dates = values
-    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        words = _plain(as_words(values), form)
-        dates = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
-    if dates.dt.tz is not None:
-        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
-    moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
-    days = np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
-    return days, np.isnan(days) & values.notna().to_numpy()
-
-
-def _plain(values: Any, form: str) -> Any:
-    return values if form == PLAIN else values.astype(object).map(lambda value: plain(value, form)).astype(object)
 
 
 def relabelled(frame: Any, names: list[str]) -> Any:
@@ -166,65 +145,74 @@ def _word(value: Any) -> str:
     return str(value).strip()
 
 
-Kind = Literal["number", "date", "category"]
-ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # so many, and of them so many must be numbers, for the rest to be mistakes
-ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
-LOOKED_AT = 1000
-READINGS: tuple[tuple[Kind, str], ...] = (
-    ("date", PLAIN),
-    *(("number", form) for form in NUMBERS),
-    *(("date", form) for form in DATES),
-)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A column read as numbers or as dates."""
-
-    kind: Kind
-    form: str
-    numbers: NDArray[np.float64]  # (rows,), NaN where there is none
-    unread: NDArray[np.bool_]  # (rows,), values that are none
-
-
-def read_values(values: Any, kind: Kind, form: str) -> Read:
-    """Numbers, or days, and which values could not be read."""
-    return as_days(values, form) if kind == "date" else as_numbers(values, form)
-
-
-def find_reading(values: Any) -> Reading | None:
-    """The kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
-
-    A date is read only where day and month cannot be taken for one another in the whole column. Where numbers begin
-    with a zero, as 007, a word among them says that they are names.
-    """
-    first = _read(values, "number", PLAIN)
-    if not first.unread.any():
-        return first
-    known = values[values.notna()]
-    sample = known.iloc[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
-    likely = [reading for reading in READINGS if _read(sample, *reading).unread.mean() <= 0.5]
-    tried = [first, *(_read(values, *reading) for reading in likely)]
-    left = {reading.form: int(reading.unread.sum()) for reading in tried if reading.form}
-    best = min(tried, key=lambda reading: int(reading.unread.sum()))
-    if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
-        return None
-    return best if _tolerable(best, values) else None
-
-
-def _read(values: Any, kind: Kind, form: str) -> Reading:
-    numbers, unread = read_values(values, kind, form)
+def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
+    numbers, unread = parse_as(values, kind, form)
     if kind == "date" and form == PLAIN and not pd.api.types.is_datetime64_any_dtype(values.dtype):
         shaped = as_words(values).astype("str").str.fullmatch(ISO_DATE).to_numpy(dtype=bool)  # 2020 alone is a number
         unread = (unread | ~shaped) & values.notna().to_numpy()
         numbers = np.where(unread, np.nan, numbers)
-    return Reading(kind, form, numbers, unread)
+    return Parsed(kind, form, numbers, unread)
 
 
-def _tolerable(reading: Reading, values: Any) -> bool:
-    if not reading.unread.any():
+def _tolerable(parsed: Parsed, values: Any) -> bool:
+    if not parsed.unread.any():
         return True
     present = values.notna().to_numpy()
-    if present.sum() < ENOUGH_VALUES or reading.unread.sum() > (1 - ENOUGH_SHARE) * present.sum() + 1e-9:
+    if present.sum() < ENOUGH_VALUES or parsed.unread.sum() > (1 - ENOUGH_SHARE) * present.sum() + 1e-9:
         return False
-    return not as_words(values[present & ~reading.unread]).str.fullmatch(r"[+-]?0\d+").any()
+    return not as_words(values[present & ~parsed.unread]).str.fullmatch(r"[+-]?0\d+").any()
+
+
+def _as_numbers(values: Any, form: str) -> Read:
+    """Numbers with NaN for what is missing, infinite or no number; and what is no number."""
+    kind = values.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
+    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_complex_dtype(kind):
+        return np.full(len(values), np.nan), values.notna().to_numpy()
+    unread = np.zeros(len(values), dtype=bool)
+    if pd.api.types.is_timedelta64_dtype(kind):
+        values = values.dt.total_seconds() / SECONDS_A_DAY
+    elif not pd.api.types.is_numeric_dtype(kind):  # text or objects
+        present = values.notna().to_numpy()
+        known = values[present]
+        found = pd.to_numeric(_all_plain(known, form), errors="coerce")
+        lost = found.isna().to_numpy()
+        if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
+            found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
+            lost = found.isna().to_numpy()
+        unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
+        values = found.reindex(values.index)
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    infinite = np.isinf(numbers)
+    return (np.where(infinite, np.nan, numbers) if infinite.any() else numbers), unread
+
+
+def _as_days(values: Any, form: str) -> Read:
+    """Days since 1970-01-01, in UTC, with NaN for what is missing or no date; and what is no date."""
+    dates = values
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        dates = pd.to_datetime(_all_plain(as_words(values), form), format="ISO8601", errors="coerce", utc=True)
+    if dates.dt.tz is not None:
+        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+    moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
+    days = np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
+    return days, np.isnan(days) & values.notna().to_numpy()
+
+
+def _all_plain(values: Any, form: str) -> Any:
+    return values if form == PLAIN else values.astype(object).map(lambda value: plain(value, form)).astype(object)
+
+
+def plain(value: Any, form: str) -> Any:
+    """A number or date that is text of the form, as plain text; other text is None, and what is no text stays."""
+    if form == PLAIN or not isinstance(value, str):
+        return value
+    text = value.strip()
+    found = None if len(text) > LONGEST_FORM else PATTERNS[form].fullmatch(text)
+    if found is None:
+        return None
+    if form in NUMBERS:
+        return text.replace(",", "") if form == THOUSANDS_COMMA else text.replace(".", "").replace(",", ".")
+    day = f"{found['year']}-{found['month']:0>2}-{found['day']:0>2}"
+    return day if found["hour"] is None else f"{day}T{found['hour']:0>2}{found['rest']}"

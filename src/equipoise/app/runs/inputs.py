@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import pandas as pd
 import safetensors
 import safetensors.torch
 import torch
@@ -56,7 +55,7 @@ class TableInput:
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:
         """The encoded columns."""
-        return self.encoder.transform(as_frame(x))
+        return self.encoder.transform(x)
 
     def save(self, folder: Path) -> dict[str, Any]:  # noqa: ARG002
         """All of it is plain."""
@@ -107,20 +106,13 @@ class FeaturesInput:
         return {"kind": "features", "backbone": self.described}
 
 
-def as_frame(x: Any) -> pd.DataFrame:
-    """Arrays get numbered columns."""
-    if isinstance(x, pd.DataFrame):
-        return x
-    return pd.DataFrame(x, columns=[f"column {number}" for number in range(1, x.shape[1] + 1)])
-
-
 def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = None) -> RunInput:
     """What suits the training rows x: a data frame or a matrix, or images."""
     if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")
-        return TableInput(TableEncoder().fit(as_frame(x)))
+        return TableInput(TableEncoder().fit(x))
     channels, height, width = x.shape[1:]
     small = channels == 1 and max(height, width) <= SMALL_IMAGE and options.weights is None
     name = options.backbone or ("lenet" if small else "resnet18")

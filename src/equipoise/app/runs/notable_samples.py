@@ -14,10 +14,11 @@ from PIL import Image
 from equipoise.app.output import encodable
 from equipoise.app.run_folder import JudgedLabels
 from equipoise.app.runs.held_out import HeldOut, network_before
-from equipoise.app.runs.inputs import TableInput, as_frame
+from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.split import Division, Targets
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
 from equipoise.data import Samples
+from equipoise.data.encoder import as_table
 from equipoise.data.samples import rows_of
 from equipoise.evaluation.label_quality import LabelJudge, class_sizes
 from equipoise.tensors import new_tensor
@@ -78,7 +79,7 @@ def _named(place: Any, model: RunModel) -> str:
 
 
 def _table_shower(model: RunModel, x: Any) -> Callable[[int], dict[str, Any]]:
-    frame = as_frame(x)
+    frame = as_table(x)
     names = key_columns(model)
 
     def show(place: int) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import encodable
-from equipoise.app.runs.inputs import TableInput, as_frame
+from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.trained import Mix, RunModel, mix_of
+from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.sources import NAMED_SETS, open_data
@@ -122,7 +123,7 @@ def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
     step = ROWS_AT_ONCE if table else IMAGES_AT_ONCE
     for start in range(0, len(x), step):
         part = x[start : start + step]
-        yield Part(range(start, start + len(part)), as_frame(part) if table else part)
+        yield Part(range(start, start + len(part)), as_table(part) if table else part)
 
 
 def check_images(model: RunModel, x: Any, where: str) -> None:
