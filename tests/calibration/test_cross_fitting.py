@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from equipoise.app.run_folder import CalibrationRecord
 from equipoise.calibration import cross_fitting
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.cross_fitting import FEWEST, calibrate_held_out
 from equipoise.calibration.scaling import Scaling
 from equipoise.decisions.prediction import PredictionModule
-from equipoise.storage.schema import RUN, check
+from equipoise.storage.records import as_record
 from tests.decisions.test_prediction import features, network
 
 PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
@@ -43,7 +44,7 @@ def test_the_model_is_calibrated_on_all_and_each_sample_on_the_others():
     torch.testing.assert_close(found.model.scaling.scale, whole.scaling.scale)
     told = {"source": "held_out", "samples": 400, "folds": 5, "level": 0.9, "never_ruled_out": []}
     assert found.as_dict(("a", "b", "c")) == told
-    check({"options": {}, "calibration": told}, RUN, "run.json", remedy="train again")
+    assert as_record(told, CalibrationRecord, "run.json", remedy="train again").folds == 5
     assert found.note is None
     flattering = whole.probabilities(logits).float().numpy()
     assert np.abs(found.probabilities - flattering).max() > 1e-4

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from torch import nn
 
-from equipoise.app.run_folder import read_record
+from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs.train_options import read_config
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
@@ -31,7 +31,7 @@ def read(path: Path) -> None:
     elif kind == "weights":
         load_weights(nn.Linear(2, 2), path)
     elif kind == "run":
-        read_record(path.parent)
+        read_run_record(path.parent)
     elif kind == "parts":
         for _ in iterate_table(path, rows=20_000):
             pass

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from equipoise.app.report.record import read_record
-from equipoise.app.run_folder import read_record as read_run
+from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.train_options import read_config
+from equipoise.app.stored_run import read_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine
@@ -385,13 +385,11 @@ READERS: dict[str, Reader] = {
     "split": Reader(_splits, _of_file("split.json", lambda path: load_split(path, samples=30)), ("json",)),
     "toml options": Reader(_configs, _of_file("options.toml", _read_options), tokens=TOML),
     "json options": Reader(_run_file("run.json"), _of_file("options.json", _read_options), ("json",)),
-    "run.json": Reader(_run_file("run.json"), _of_run("run.json", read_run, read_record, RunModel.load), ("json",)),
+    "run.json": Reader(_run_file("run.json"), _of_run("run.json", read_run_record, read_run, RunModel.load), ("json",)),
     "model.json": Reader(_run_file("model.json"), _of_run("model.json", RunModel.load), ("json",)),
-    "scores.json": Reader(_run_file("scores.json"), _of_run("scores.json", read_record), ("json",)),
-    "metrics.jsonl": Reader(_run_file("metrics.jsonl"), _of_run("metrics.jsonl", read_record), ("json",)),
-    "held_out.npz": Reader(
-        _run_file("held_out.npz"), _of_run("held_out.npz", _threshold, read_record), ("zip",), HEADER
-    ),
+    "scores.json": Reader(_run_file("scores.json"), _of_run("scores.json", read_run), ("json",)),
+    "metrics.jsonl": Reader(_run_file("metrics.jsonl"), _of_run("metrics.jsonl", read_run), ("json",)),
+    "held_out.npz": Reader(_run_file("held_out.npz"), _of_run("held_out.npz", _threshold, read_run), ("zip",), HEADER),
     "model.safetensors": Reader(
         _run_file("model.safetensors"), _of_run("model.safetensors", RunModel.load), ("safetensors",)
     ),

@@ -44,6 +44,12 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(sign if sign.isprintable() else UNKNOWN for sign in text)
 
 
+def one_line(text: Any, longest: int = 200) -> str:
+    """Return text fit for a page: one line, no control or direction-changing characters, not endless."""
+    plain = "".join(letter if letter.isprintable() else " " if letter.isspace() else UNKNOWN for letter in str(text))
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
 def encodable(name: str) -> str:
     """A file's name as text that can be written; bytes that are no UTF-8 become marks."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

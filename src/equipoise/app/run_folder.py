@@ -1,32 +1,132 @@
-"""A run's folder: which files it has, whether it can be begun or gone on with, and how its record is read."""
+"""A run's folder: the table of its files, the record of each, how it is begun, written and read.
 
-import io
+Anyone may have written a folder that is read: files are data only, nothing in them is executed, and what does not fit
+is refused in one sentence.
+"""
+
+import functools
 import itertools
 import json
 import os
 import platform
-from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.evaluation import LabelDoubt
-from equipoise.storage.files import DiskFullError, load_arrays, read_plain, remove_abandoned, write_atomically
-from equipoise.storage.limits import parse_json
-from equipoise.storage.schema import RUN, check
+from equipoise.storage.files import (
+    DiskFullError,
+    remove_abandoned,
+    write_atomically,
+)
+from equipoise.storage.records import (
+    AtLeastOne,
+    Count,
+    Counts,
+    MaybeNumbers,
+    Name,
+    Names,
+    Text,
+    read_json,
+)
 
 RECORD, SPLIT, MODEL, SOFTMAX = "run.json", "split.json", "model.safetensors", "softmax.safetensors"
 FINISHED = "model.json"
 """Written last of all: a folder with it is a finished run."""
+EXTRACTOR = "extractor.safetensors"
 SCORES, BEFORE_SCORES, HELD_OUT, GALLERY = "scores.json", "before_scores.json", "held_out.npz", "gallery.json"
-REPORT, LABELS = "report.html", "labels.npz"
+METRICS, LABELS, REPORT = "metrics.jsonl", "labels.npz", "report.html"
 REMEDY = "train again"
-LARGEST_RECORD = 2**26
-"""Bytes of a ``run.json`` that are read at most; a foreign file must not fill the memory."""
+LARGEST_RECORD, LARGEST_FILE = 2**26, 2**28
+"""Bytes of a ``run.json`` and of any other JSON that are read at most; a foreign file must not fill the memory."""
+
+
+class BackboneRecord(Struct, frozen=True):
+    """Of ``run.json``: the network that images go through."""
+
+    name: Name
+    channels: Literal[1, 3]
+    size: tuple[Annotated[int, Meta(ge=1, le=4096)], Annotated[int, Meta(ge=1, le=4096)]]
+    frozen: bool = False
+
+
+class InputRecord(Struct, frozen=True, omit_defaults=True):
+    """Of ``run.json``: how samples become what the network takes."""
+
+    kind: Literal["table", "images", "features"]
+    encoder: dict[str, Any] | None = None
+    backbone: BackboneRecord | None = None
+
+
+class CalibrationRecord(Struct, frozen=True):
+    """Of ``run.json``: what the probabilities were calibrated on."""
+
+    source: Literal["held_out", "held_back", "nothing"]
+    samples: AtLeastOne
+    folds: Count
+    level: Annotated[float, Meta(ge=0.001, le=0.999)] | None = None
+    never_ruled_out: Names = []
+
+
+class RunRecord(Struct, frozen=True, kw_only=True):
+    """``run.json``: everything needed to repeat a run; of an unfinished one only the options need be there.
+
+    Args:
+        options: what the command was told; :class:`~equipoise.app.runs.TrainOptions` checks them.
+        training: what makes two trainings the same, written by the training itself.
+        class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+    """
+
+    options: dict[str, Any]
+    versions: dict[str, Any] = {}
+    command: Text = ""
+    training: dict[str, Any] | UnsetType = UNSET
+    classes: Names = []
+    attributes: Names = []
+    train_counts: Counts = []
+    class_uncertainty: MaybeNumbers | None = None
+    margins: MaybeNumbers | None = None
+    notes: list[Text] = []
+    seconds: Annotated[float, Meta(ge=0)] | None = None
+    calibration: CalibrationRecord | None = None
+    input: InputRecord | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the training, as far as it was begun."""
+        found = self.training.get("settings") if isinstance(self.training, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def target(self) -> str | None:
+        """The column that the run was told to predict."""
+        target = self.options.get("target")
+        return target if isinstance(target, str) else None
+
+
+class GalleryItem(Struct, frozen=True, omit_defaults=True):
+    """Of ``gallery.json``: a sample that a person wants to see."""
+
+    row: int
+    name: Text
+    true: Text
+    predicted: Text
+    probability: float
+    uncertainty: float
+    thumbnail: str = ""  # base64 of a JPEG
+    columns: dict[str, Text] = {}
+
+
+class Gallery(Struct, frozen=True):
+    """``gallery.json``: the most uncertain samples, and the confidently wrong ones."""
+
+    kind: Literal["table", "images"] = "table"
+    uncertain: list[GalleryItem] = []
+    wrong: list[GalleryItem] = []
 
 
 def new_folder(data: str) -> Path:
@@ -43,16 +143,16 @@ def new_folder(data: str) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def open_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> dict[str, Any]:
-    """The start of ``run.json``: of a new run, or of the one to go on with."""
+def open_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunRecord:
+    """Return the start of ``run.json``: of a new run, or of the one to go on with."""
     if folder.is_dir():
         remove_abandoned(folder)  # of an attempt that was killed while it wrote
     known = check_folder(folder, options, resume=resume)
-    return {"options": options, "versions": versions()} if known is None else known
+    return RunRecord(options=options, versions=versions()) if known is None else known
 
 
-def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> dict[str, Any] | None:
-    """The record of the run to go on with, None for a new one; a folder that can be neither is refused."""
+def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunRecord | None:
+    """Return the record of the run to go on with, None for a new one; refuse a folder that can be neither."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
     if not (folder / RECORD).is_file():
@@ -64,8 +164,8 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> dict
         raise InvalidInputError(f"{folder} holds a finished run; {rest}.")
     if not resume:
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to go on, or another --out.")
-    known = read_record(folder)
-    before = known["options"]
+    known = read_run_record(folder)
+    before = known.options
     for name, value in options.items():
         if before.get(name) != value:
             raise InvalidStateError(
@@ -75,27 +175,16 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> dict
     return known
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """``run.json``, whoever wrote it: a JSON object with ``options``."""
-    path = folder / RECORD
-    if not path.is_file():
+def read_run_record(folder: Path) -> RunRecord:
+    """Read ``run.json``."""
+    if not (folder / RECORD).is_file():
         raise InvalidInputError(f"{folder} holds no run; give a folder that `equipoise train` has written.")
-    try:
-        record = parse_json(read_plain(path, most_bytes=LARGEST_RECORD))
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read ({error.strerror}); check the folder.") from error
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidStateError(f"{path} is damaged ({reason}); train again into another folder.") from error
-    if not isinstance(record, dict) or not isinstance(record.get("options"), dict):
-        raise InvalidStateError(f"{path} is damaged (it holds no options); train again into another folder.")
-    check(record, RUN, path, remedy="train again into another folder")
-    return record
+    return read_json(folder / RECORD, RunRecord, remedy="train again into another folder", most_bytes=LARGEST_RECORD)
 
 
-def finished_record(folder: Path) -> dict[str, Any]:
-    """``run.json`` of a run that has its model."""
-    record = read_record(folder)
+def finished_record(folder: Path) -> RunRecord:
+    """Read ``run.json`` of a run that has its model."""
+    record = read_run_record(folder)
     if not (folder / FINISHED).is_file():
         raise InvalidInputError(
             f"the run in {folder} is not finished; go on by `equipoise train --resume --out {folder}`."
@@ -104,112 +193,28 @@ def finished_record(folder: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Plain values into the run's folder, which is made where it is missing; whole or not at all."""
+    """Write a record or plain values into the run's folder, which is made where it is missing; whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode())
+        write_atomically(path, json.dumps(msgspec.to_builtins(content), indent=1, allow_nan=False).encode())
     except DiskFullError:
         raise
     except OSError as error:
         raise InvalidInputError(f"{path.parent} cannot hold a run ({error}); choose a folder to write in.") from error
 
 
+@functools.cache
 def versions() -> dict[str, str]:
-    """Of what the figures depend on."""
-    import numpy as np
-    import sklearn
-    import torch
-
-    return {
-        "equipoise": __version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-
-
-@dataclass(frozen=True)
-class JudgedLabels:
-    """One entry a sample, training samples first.
-
-    Args:
-        rows: of the user's data; of a test set of its own, of that.
-        test: whether it was held out.
-        labels: as they were given, by their place in the classes, (samples,), or 0 and 1, (samples, attributes).
-        doubt: how likely each is wrong.
-        names: of image files; None for rows of a table or an array.
-    """
-
-    rows: NDArray[np.int64]
-    test: NDArray[np.bool_]
-    labels: NDArray[np.int64]
-    doubt: LabelDoubt
-    names: tuple[str, ...] | None = None
-
-    def save(self, folder: Path) -> None:
-        """Write the file, without any Python object in it: names are one text, with zeros between."""
-        arrays: dict[str, Any] = {"rows": self.rows, "test": self.test, "labels": self.labels}
-        arrays |= {"suggested": self.doubt.suggested, "error": self.doubt.error.astype(np.float32)}
-        if self.names is not None:
-            arrays["names"] = np.frombuffer("\0".join(self.names).encode("utf-8"), dtype=np.uint8)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
-        write_atomically(folder / LABELS, buffer.getvalue())
-
-
-def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels:
-    """Read a run's file, whoever wrote it."""
-    path = folder / LABELS
-    if not path.exists():
-        raise InvalidInputError(
-            f"{folder} keeps no judged labels: an earlier version wrote it, or its notes say why; train again by "
-            f"`equipoise train --config "
-            f"{folder / 'run.json'} --out NEW`."
-        )
-    stored = load_arrays(path, remedy=REMEDY)
-    missing = {"rows", "test", "labels", "suggested", "error"} - set(stored)
-    if missing:
-        raise InvalidInputError(f"{path} lacks {', '.join(sorted(missing))}; {REMEDY}.")
-    found = JudgedLabels(
-        rows=stored["rows"],
-        test=stored["test"],
-        labels=stored["labels"],
-        doubt=LabelDoubt(stored["error"], stored["suggested"]),
-        names=_names(stored.get("names"), path),
-    )
-    _check(found, classes, multilabel, path)
-    return found
-
-
-def _names(stored: NDArray[Any] | None, path: Path) -> tuple[str, ...] | None:
-    if stored is None:
-        return None
-    if stored.dtype != np.uint8 or stored.ndim != 1:
-        raise InvalidInputError(f"the names in {path} are no text; {REMEDY}.")
-    return tuple(stored.tobytes().decode("utf-8", errors="replace").split("\0"))
-
-
-def _check(found: JudgedLabels, classes: int, multilabel: bool, path: Path) -> None:
-    samples = len(found.rows) if found.rows.ndim == 1 else -1
-    shape = (samples, classes) if multilabel else (samples,)
-    highest = 1 if multilabel else classes - 1
-    error = found.doubt.error
-    fits = found.rows.dtype == np.int64 and found.test.dtype == np.bool_ and error.dtype == np.float32
-    fits &= samples > 0 and found.test.shape == (samples,) and error.shape == shape
-    fits &= found.names is None or len(found.names) == samples
-    for places in (found.labels, found.doubt.suggested):
-        fits = fits and places.dtype == np.int64 and places.shape == shape
-        fits = fits and bool(((places >= 0) & (places <= highest)).all())
-    if not fits:
-        raise InvalidInputError(f"the arrays of {path} do not fit each other or the {classes} classes; {REMEDY}.")
+    """Return the versions of what figures depend on."""
+    names = ("torch", "numpy", "scikit-learn", "imbalanced-learn")
+    return {"equipoise": __version__, "python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def is_main() -> bool:
-    """Whether this process writes the run's folder and speaks for all of them; one that is alone does."""
+    """Whether this process writes the run's folder and speaks for all that train it together; a single one does."""
     return not are_several() or os.environ.get("RANK", "0") == "0"
 
 
 def are_several() -> bool:
-    """A variable alone may be another program's; both launchers set these two."""
+    """Whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
     return "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"

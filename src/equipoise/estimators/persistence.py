@@ -5,12 +5,14 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,15 +20,16 @@ from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
-from equipoise.storage.files import DiskFullError, read_plain, write_atomically
-from equipoise.storage.limits import load_tensors, parse_json
-from equipoise.storage.schema import MODEL, check
+from equipoise.storage.files import DiskFullError, write_atomically
+from equipoise.storage.limits import load_tensors
+from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
 from equipoise.tensors import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
 from equipoise.training.module import Recipe
 from equipoise.training.settings import is_whole
 
 FORMAT = 1
+REMEDY = "save the model again"
 TENSORS, RECORD = "model.safetensors", "model.json"
 OWN = ("prior", "uncertainty")
 KINDS = (torch.float32, torch.float64, torch.int64)
@@ -35,6 +38,29 @@ LARGEST_RECORD = 2**28
 """Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
 MOST_UNAIMED_CLASSES = 2_000
 """Classes of a model saved without the prior its loss aims at; finding it takes memory for each pair of classes."""
+
+
+class _Chosen(Struct):
+    seed: Count
+
+
+class _History(Struct):
+    chosen: _Chosen
+
+
+class ModelRecord(Struct):
+    """``model.json``; the recipe has a class of its own that checks it."""
+
+    format: int
+    parameters: dict[str, Any]
+    custom_backbone: bool
+    classes: Annotated[list[Any], Meta(max_length=MOST_CLASSES)]
+    class_type: Annotated[str, Meta(max_length=20)]
+    recipe: dict[str, Any]
+    features: AtLeastOne
+    columns: AtLeastOne
+    column_names: list[Name] | None
+    history: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,23 +91,23 @@ def save_model(folder: Path, model: SavedModel) -> None:
     if model.uncertainty is not None:
         tensors["uncertainty"] = model.uncertainty
     classes, class_type = labels_to_json(model.classes)
-    record = {
-        "format": FORMAT,
-        "parameters": model.parameters,
-        "custom_backbone": model.custom_backbone,
-        "classes": classes,
-        "class_type": class_type,
-        "recipe": dataclasses.asdict(model.recipe),
-        "features": model.features,
-        "columns": model.columns,
-        "column_names": model.column_names,
-        "history": model.history,
-    }
+    record = ModelRecord(
+        FORMAT,
+        model.parameters,
+        model.custom_backbone,
+        classes,
+        class_type,
+        dataclasses.asdict(model.recipe),
+        model.features,
+        model.columns,
+        model.column_names,
+        model.history,
+    )
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / TENSORS, safetensors.torch.save(plain))
-        write_atomically(folder / RECORD, json.dumps(record, indent=1).encode())
+        write_atomically(folder / RECORD, json.dumps(msgspec.structs.asdict(record), indent=1).encode())
     except DiskFullError:
         raise
     except OSError as error:
@@ -91,23 +117,25 @@ def save_model(folder: Path, model: SavedModel) -> None:
 def load_model(folder: Path) -> SavedModel:
     """Read both files, checked field by field."""
     path = folder / RECORD
+    missing = [name for name in (RECORD, TENSORS) if not (folder / name).exists()]
+    if missing:
+        raise InvalidInputError(f"{folder} holds no saved model: there is no {missing[0]}.")
+    record = read_json(path, ModelRecord, remedy=REMEDY, most_bytes=LARGEST_RECORD)
+    as_record(record.history, _History, f"the history in {path}", remedy=REMEDY)
+    if record.format != FORMAT:
+        raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
     try:
-        record = parse_json(read_plain(path, most_bytes=LARGEST_RECORD))
         tensors = load_tensors(folder / TENSORS)
-    except OSError as error:
-        raise InvalidInputError(f"{folder} holds no saved model: {error}.") from error
-    except (ValueError, RecursionError, safetensors.SafetensorError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"{folder} holds a damaged model ({reason}); save it again.") from error
-    _check_record(path, record)
-    told = record["recipe"].get("classes")
-    if is_whole(told) and told != len(record["classes"]):  # before a recipe builds anything with so many
+    except (OSError, safetensors.SafetensorError) as error:
+        raise InvalidInputError(f"{folder / TENSORS} cannot be read ({error}); {REMEDY}.") from error
+    told = record.recipe.get("classes")
+    if is_whole(told) and told != len(record.classes):  # before a recipe builds anything with so many
         raise _wrong_labels(folder)
     try:
-        recipe = Recipe(**record["recipe"])
+        recipe = Recipe(**record.recipe)
     except (TypeError, EquipoiseError) as error:
         raise InvalidInputError(f"{path} has no valid recipe ({error}); it was not written by this version.") from error
-    classes = labels_from_json(record["classes"], record["class_type"])
+    classes = labels_from_json(record.classes, record.class_type)
     if classes.shape != (recipe.classes,):
         raise _wrong_labels(folder)
     try:
@@ -119,14 +147,14 @@ def load_model(folder: Path) -> SavedModel:
     if wrong is not None:
         raise InvalidInputError(f"{folder / TENSORS} holds NaN or infinity in {wrong!r}; train the model again.")
     return SavedModel(
-        parameters=record["parameters"],
-        custom_backbone=record["custom_backbone"],
+        parameters=record.parameters,
+        custom_backbone=record.custom_backbone,
         classes=classes,
         recipe=recipe,
-        features=record["features"],
-        columns=record["columns"],
-        column_names=record["column_names"],
-        history=record["history"],
+        features=record.features,
+        columns=record.columns,
+        column_names=record.column_names,
+        history=record.history,
         network=of_prefix("network", tensors),
         calibrated=calibrated,
         uncertainty=tensors.get("uncertainty"),
@@ -165,16 +193,16 @@ def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
     return head
 
 
-def _check_sizes(folder: Path, record: dict[str, Any], recipe: Recipe, network: dict[str, Tensor]) -> None:
+def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dict[str, Tensor]) -> None:
     """The sizes a network would be built with are those of its tensors: a wrong number must not fill the memory."""
-    wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record["features"])}
-    if not record["custom_backbone"]:
+    wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record.features)}
+    if not record.custom_backbone:
         wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
     for name, shape in wanted.items():
         if name not in network or tuple(network[name].shape) != shape:
             raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
     for name in ("backbone", "run_dir"):  # the one could be anything, the other any folder to write to
-        if name in record["parameters"]:
+        if name in record.parameters:
             raise InvalidInputError(f"{folder / RECORD} names a {name} among its parameters; it was not written so.")
 
 
@@ -199,11 +227,3 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
         return np.array(values, dtype=kind)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{RECORD} names labels of a type that is not read: {error}.") from error
-
-
-def _check_record(path: Path, record: Any) -> None:
-    if not isinstance(record, dict):
-        raise InvalidInputError(f"{path} must hold an object in braces; save the model again.")
-    check(record, MODEL, path, remedy="it was not written by equipoise")
-    if record["format"] != FORMAT:
-        raise InvalidInputError(f"{path} has format {record['format']}, this version reads {FORMAT}; update equipoise.")

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from equipoise.app.report.record import read_record
-from equipoise.app.run_folder import LABELS, JudgedLabels
+from equipoise.app.run_folder import LABELS
 from equipoise.app.runs import TrainOptions, train_run
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
 from equipoise.app.runs.split import GivenSamples
+from equipoise.app.stored_run import JudgedLabels, read_run
 from equipoise.data import Samples
 from equipoise.evaluation import label_doubt
 from tests.app.report.runs import write_run
@@ -80,7 +80,7 @@ def test_no_class_that_is_missed_or_named_wrongly_is_called_good(tmp_path):
     folder = write_run(tmp_path, probabilities=one_hot(predicted, 4), labels=labels, **options)
     doubt = label_doubt(one_hot(predicted, 4), labels)
     judged = JudgedLabels(np.arange(170), np.ones(170, dtype=bool), labels, doubt)
-    found = {entry.name: entry for entry in _advice(read_record(folder), judged)}
+    found = {entry.name: entry for entry in _advice(read_run(folder), judged)}
     assert {name: entry.advice for name, entry in found.items()} == {
         "a": "better than the mean class, not good",
         "b": "look at labels and features",

@@ -121,7 +121,7 @@ def test_resuming_what_is_not_there(equipoise, tmp_path):
     (tmp_path / "gone" / "run.json").write_text("{}")
     done = equipoise("train", "--resume", "--out", "gone")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert "run.json is damaged (it holds no options); train again into another folder" in done.err
+    assert "run.json has no valid field 'options': it is missing; train again into another folder" in done.err
 
 
 HELD = """

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from equipoise.app.compare import Fit, ResultStore
-from equipoise.app.compare.results import versions
+from equipoise.app.run_folder import versions
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 FIRST, SECOND = Fit("digits", "smote", 0), Fit("digits", "smote", 0, 1)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.record import read_record
 from equipoise.app.report.sections.human_review import set_rows, set_sentence
 from equipoise.app.report.sections.reliability_diagrams import (
     calibrated_how,
@@ -16,18 +15,19 @@ from equipoise.app.report.sections.reliability_diagrams import (
     calibrations,
     few_sentence,
 )
+from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import made_up, made_up_attributes
 
 
 @pytest.fixture(scope="module")
 def seven_record(seven):
-    return read_record(seven)
+    return read_run(seven)
 
 
 @pytest.fixture(scope="module")
 def several(attributes):
-    return read_record(attributes)
+    return read_run(attributes)
 
 
 def moved(row, old, new):
@@ -130,7 +130,7 @@ def test_a_class_abstained_away_is_named(tmp_path):
     sets[:, 6] = True  # never ruled out, and so nothing is settled but where it is the only one
     sets[rng.permutation(900)[:850], 6] = False
     np.savez(folder / "held_out.npz", **(stored | {"sets": sets}))
-    record = read_record(folder)
+    record = read_run(folder)
     sentence = set_sentence(record, set_rows(record))
     assert "Too few" not in sentence
     assert "Left unanswered far more often than the rest: class 005 (100%)" in sentence
@@ -143,7 +143,7 @@ def test_a_class_that_is_never_ruled_out_is_named(tmp_path):
         stored = dict(file)
     stored["sets"][:, 5] = True  # by thresholds from a part of the samples, which are not the saved model's
     np.savez(folder / "held_out.npz", **stored)
-    record = read_record(folder)
+    record = read_run(folder)
     rows = {row["name"]: row["always"] for row in set_rows(record)}
     assert [name for name, always in rows.items() if always] == ["class 004"]
     told = "Too few samples to be ruled out, and so possible for every sample: class 004."
@@ -163,7 +163,7 @@ def test_sentences_tell_of_classes_that_are_not_listed(tmp_path):
     np.savez(folder / "held_out.npz", **(stored | {"sets": sets}))
     about = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(about | {"calibration": told}))
-    record = read_record(folder)
+    record = read_run(folder)
     sentence = set_sentence(record, set_rows(record))
     assert "class 000, class 001, class 002" in sentence
     assert "class 007 and 122 more." in sentence
@@ -179,9 +179,12 @@ def test_how_it_was_calibrated_is_said(seven_record, tmp_path):
     assert "cut into 5 parts" in calibrated_how(seven_record)
     for source, words in (("held_back", "calibrated on training samples"), ("nothing", "are as they are")):
         told = {"source": source, "samples": 900, "folds": 5}
-        assert words in calibrated_how(read_record(made_up(tmp_path / source, 3, calibration=told)))
-    for damaged in (None, [], {"source": "held_out", "folds": "<b>"}):
-        assert "are as they are" in calibrated_how(read_record(made_up(tmp_path / "damaged", 3, calibration=damaged)))
+        assert words in calibrated_how(read_run(made_up(tmp_path / source, 3, calibration=told)))
+    assert "are as they are" in calibrated_how(read_run(made_up(tmp_path / "none", 3, calibration=None)))
+    with pytest.raises(
+        InvalidInputError, match=r"no valid field 'calibration\.folds': expected a whole number, got text"
+    ):
+        read_run(made_up(tmp_path / "damaged", 3, calibration={"source": "held_out", "folds": "<b>"}))
 
 
 def test_few_samples_are_pointed_out(seven_record, tmp_path):
@@ -189,7 +192,7 @@ def test_few_samples_are_pointed_out(seven_record, tmp_path):
     name = seven_record.classes[int(seven_record.support.argmin())]
     assert few_sentence(seven_record).startswith(f"At a balanced mix {name} counts as much as the largest class")
     assert f"has {least} held-out sample" in few_sentence(seven_record)
-    assert few_sentence(read_record(made_up(tmp_path / "many", 2, samples=5000))) == ""
+    assert few_sentence(read_run(made_up(tmp_path / "many", 2, samples=5000))) == ""
 
 
 def test_the_page_shows_these_numbers(seven, seven_record):
@@ -209,8 +212,8 @@ def test_a_run_without_calibration_has_a_page_all_the_same(tmp_path):
     page = write_report(folder).read_text(encoding="utf-8")
     assert 'id="calibration"' not in page
     assert 'id="sets"' not in page
-    assert calibrations(read_record(folder)) == {}
-    assert set_rows(read_record(folder)) == []
+    assert calibrations(read_run(folder)) == {}
+    assert set_rows(read_run(folder)) == []
 
 
 @pytest.mark.parametrize("name", ["uncalibrated", "sets", "prior"])
@@ -223,5 +226,5 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, name, several_labels):
     wrong[name] = wrong.get(name, stored[name][:-1])
     np.savez(folder / "held_out.npz", **(stored | {name: wrong[name]}))
     with pytest.raises(InvalidInputError, match="do not fit each other"):
-        read_record(folder)
+        read_run(folder)
     assert json.loads((folder / "run.json").read_text())["classes"]

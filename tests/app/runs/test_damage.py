@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equipoise.app.report import page, write_report
-from equipoise.app.report.record import read_record
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.train_options import read_config
+from equipoise.app.stored_run import read_run
 from equipoise.errors import EquipoiseError, InvalidInputError
 
 PYTHON = re.compile(
@@ -80,7 +80,7 @@ def test_any_value_in_any_place_is_read_or_refused(spoilt, table_run, name, data
     content = json.loads((table_run / name).read_text())
     (spoilt / name).write_text(json.dumps(replaced(data.draw, content)))
     if name != "model.json":
-        assert read_or_refused(lambda: read_record(spoilt))
+        assert read_or_refused(lambda: read_run(spoilt))
     if name in ("run.json", "model.json"):
         assert read_or_refused(lambda: RunModel.load(spoilt))
         assert read_or_refused(lambda: read_config(spoilt / "run.json"))
@@ -93,7 +93,7 @@ def test_any_value_in_any_place_is_read_or_refused(spoilt, table_run, name, data
 def test_any_bytes_are_read_or_refused(spoilt, table_run, content, name):
     shutil.copy(table_run / name, spoilt / name)
     (spoilt / name).write_bytes(content)
-    assert read_or_refused(lambda: read_record(spoilt))
+    assert read_or_refused(lambda: read_run(spoilt))
     assert read_or_refused(lambda: human_threshold(spoilt, 0.1))
     assert read_or_refused(lambda: RunModel.load(spoilt))
     shutil.copy(table_run / name, spoilt / name)
@@ -105,14 +105,14 @@ def test_one_changed_byte_in_the_answers(spoilt, table_run, place, byte):
     content = bytearray((table_run / "held_out.npz").read_bytes())
     content[int(place * (len(content) - 1))] = byte
     (spoilt / "held_out.npz").write_bytes(content)
-    assert read_or_refused(lambda: read_record(spoilt))
+    assert read_or_refused(lambda: read_run(spoilt))
     assert read_or_refused(lambda: human_threshold(spoilt, 0.1))
 
 
 @pytest.mark.parametrize("name", ["run.json", "model.json", "scores.json", "gallery.json"])
 def test_json_nested_without_end_is_refused(spoilt, name):
     (spoilt / name).write_text(DEEP)
-    call = (lambda: read_record(spoilt)) if name != "model.json" else (lambda: RunModel.load(spoilt))
+    call = (lambda: read_run(spoilt)) if name != "model.json" else (lambda: RunModel.load(spoilt))
     assert "nested too deeply" in refused(call)
     if name == "run.json":
         assert "nested too deeply" in refused(lambda: RunModel.load(spoilt))
@@ -135,15 +135,15 @@ def test_answers_of_another_number_of_samples(spoilt):
     with pytest.raises(
         InvalidInputError, match=rf"npz holds {number} samples, and scores\.json is of {number + 1}; train"
     ):
-        read_record(spoilt)
+        read_run(spoilt)
 
 
 def test_nothing_of_an_epoch_in_the_metrics(spoilt):
     (spoilt / "metrics.jsonl").write_bytes(b"\xff\xfe rubbish\n[]\n" + DEEP.encode())
     with pytest.raises(InvalidInputError, match=r"no line of .*metrics\.jsonl is of an epoch; delete it for a report"):
-        read_record(spoilt)
+        read_run(spoilt)
     (spoilt / "metrics.jsonl").unlink()
-    assert read_record(spoilt).epochs == []
+    assert read_run(spoilt).epochs == []
 
 
 def test_words_are_no_probabilities(spoilt):
@@ -151,13 +151,13 @@ def test_words_are_no_probabilities(spoilt):
         arrays = dict(file)
     np.savez(spoilt / "held_out.npz", **(arrays | {"probabilities": arrays["probabilities"].astype("U9")}))
     with pytest.raises(InvalidInputError, match="do not fit each other or the 10 classes"):
-        read_record(spoilt)
+        read_run(spoilt)
 
 
 def test_what_only_the_page_meets_is_one_sentence_too(spoilt, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "SECTIONS", (lambda record: record.scores["nothing"][0],))
     sentence = refused(lambda: write_report(spoilt, tmp_path / "page.html"))
-    assert sentence == f"{spoilt} is damaged, or its parts contradict each other; train anew."
+    assert sentence == f"{spoilt} is damaged, or its parts contradict each other; train again."
     assert not (tmp_path / "page.html").exists()
 
 

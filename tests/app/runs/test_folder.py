@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.run_folder import finished_record, read_record
+from equipoise.app.run_folder import finished_record, read_run_record
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.notable_samples import key_columns, thumbnail
 from equipoise.data.images.decode import decode_image
-from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 from tests.app.runs.made import EPOCHS
 
@@ -183,8 +183,10 @@ def test_a_thumbnail_is_small_and_keeps_its_shape():
 @pytest.mark.parametrize("content", ["", "[1]", '{"options": 3}', "{}", "\x00"])
 def test_a_damaged_record_is_one_sentence(tmp_path, content):
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(InvalidStateError, match=r"run\.json is damaged \(.*\); train again into another folder"):
-        read_record(tmp_path)
+    with pytest.raises(
+        InvalidInputError, match=r"run\.json (cannot be read|is not as|has no).*; train again into another f"
+    ):
+        read_run_record(tmp_path)
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):

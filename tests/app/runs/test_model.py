@@ -127,17 +127,30 @@ def put(place, value):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (["input"], None, r"run\.json has no valid field 'input': an object in braces is expected, got nothing; train"),
+        (["input"], None, r"run\.json describes no backbone and image size; train again"),
+        (
+            ["input"],
+            [],
+            r"run\.json has no valid field 'input': expected an object in braces or nothing, got a list; train",
+        ),
         (["input", "kind"], "table", "this is no table encoding of format 1"),
-        (["input", "kind"], "pickle", r"run\.json has no valid field 'input\.kind': one of table, images, features is"),
+        (
+            ["input", "kind"],
+            "pickle",
+            r"run\.json has no valid field 'input\.kind': it is none of the values known; train",
+        ),
         (["input", "kind"], "features", r"extractor\.safetensors cannot be read"),
         (["input", "backbone"], None, r"run\.json describes no backbone and image size; train again"),
-        (["input", "backbone", "size"], [10**9, 10**9], "describes no backbone and image size"),
-        (["input", "backbone", "size"], [32], "describes no backbone and image size"),
-        (["input", "backbone", "channels"], 4, "describes no backbone and image size"),
+        (
+            ["input", "backbone", "size"],
+            [10**9, 10**9],
+            r"'input\.backbone\.size\[0\]': expected a whole number <= 4096",
+        ),
+        (["input", "backbone", "size"], [32], r"'input\.backbone\.size': expected a list of length 2"),
+        (["input", "backbone", "channels"], 4, r"'input\.backbone\.channels': it is none of the values known"),
         (["input", "backbone", "name"], "resnet50", "are not those of resnet50: network/backbone.body"),
         (["input", "backbone", "name"], "../../etc/passwd", "backbone must be one of lenet"),
-        (["input", "backbone", "name"], ["lenet"], "describes no backbone and image size"),
+        (["input", "backbone", "name"], ["lenet"], r"'input\.backbone\.name': expected text, got a list"),
     ],
 )
 def test_a_strangers_folder_is_checked_before_memory_is_taken(image_run, tmp_path, place, value, sentence):
@@ -166,12 +179,11 @@ def test_paths_in_the_options_are_never_opened(table_run, tmp_path):
 
 
 def test_fields_of_the_wrong_kind_are_refused_and_of_another_length_not_shown(table_run, tmp_path):
-    with pytest.raises(InvalidInputError, match=r"'margins\.0': a number or nothing is expected, got text; train"):
+    with pytest.raises(InvalidInputError, match=r"'margins\[0\]': expected a number or nothing, got text; train"):
         RunModel.load(changed(table_run, tmp_path / "words", put(["margins"], ["[link=x]"] * 10)))
     model = RunModel.load(changed(table_run, tmp_path, put(["margins"], [1.0] * 9)))
     assert model.learnt("margins") is None
-    assert model.learnt("train_counts") == model.record["train_counts"]
-    assert model.learnt("notes") is None
+    assert model.learnt("train_counts") == model.record.train_counts
 
 
 def test_no_weights_of_another_run(table_run, image_run, tmp_path):

@@ -236,11 +236,11 @@ def test_a_file_larger_than_any_record_is_not_read(original, tmp_path, equipoise
 
 @pytest.fixture
 def equipoise_error():
-    from equipoise.app.report.record import read_record
     from equipoise.app.runs import RunModel
+    from equipoise.app.stored_run import read_run
 
     def error(folder, name):
-        call = RunModel.load if name == "model.json" else read_record
+        call = RunModel.load if name == "model.json" else read_run
         with pytest.raises(InvalidInputError) as caught:
             call(folder)
         return str(caught.value)

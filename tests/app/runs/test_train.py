@@ -10,7 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.run_folder import read_record
+from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs import RunModel, TrainOptions, new_folder, train_run
 from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
@@ -151,7 +151,7 @@ def test_labels_that_cannot_be_judged_cost_no_trained_model(tmp_path, monkeypatc
     x = np.random.default_rng(0).normal(size=120)
     pd.DataFrame({"x": x, "high": (x > 0).astype(int)}).to_csv(tmp_path / "t.csv", index=False)
     run = train_run(TrainOptions(str(tmp_path / "t.csv"), target="high", epochs=1), tmp_path / "run").folder
-    assert f"the labels could not be judged {said}; `equipoise inspect`" in read_record(run)["notes"][-1]
+    assert f"the labels could not be judged {said}; `equipoise inspect`" in read_run_record(run).notes[-1]
     assert not (run / "labels.npz").exists()
     assert RunModel.load(run).classes == ("0", "1")
 

@@ -1,7 +1,7 @@
 """``equipoise evaluate``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ from equipoise.app.cli.printing import (
 
 if TYPE_CHECKING:
     from equipoise.app.report.worth import Worth
+    from equipoise.app.run_folder import RunRecord
     from equipoise.app.runs import RunModel
     from equipoise.app.runs.evaluate import Evaluation
 
@@ -73,15 +74,15 @@ def evaluate(
     print_verdict(Console(), judged.headline, judged.sentences)
 
 
-def _check_source(record: dict[str, Any], data: str, target: str | None, labels: Path | None) -> None:
+def _check_source(record: "RunRecord", data: str, target: str | None, labels: Path | None) -> None:
     """Refuse data that are not there, and a table without the column that the run, or the user, names."""
     from equipoise.data.sources import check_source
     from equipoise.storage.archives import is_archive
 
     if not Path(data).exists():
         check_source(data)
-    elif record.get("input", {}).get("kind") == "table" and Path(data).is_file() and not is_archive(data):
-        check_source(data, target=target or record["options"].get("target"), labels=labels)
+    elif record.input is not None and record.input.kind == "table" and Path(data).is_file() and not is_archive(data):
+        check_source(data, target=target or record.target, labels=labels)
 
 
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":

@@ -103,13 +103,13 @@ def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple[TrainOptions, str | None]:
     """What was typed, then what the file says, then the defaults; and the folder that the file names."""
-    from equipoise.app.run_folder import RECORD, read_record
+    from equipoise.app.run_folder import RECORD, read_run_record
 
     told: dict[str, Any] = {}
     if config is not None:
         told = read_config(config)
     elif resumed is not None and values["data"] is None:
-        read_record(resumed)
+        read_run_record(resumed)
         told = read_config(resumed / RECORD)
     folder = told.pop(OUT, None)
     sources = {name: context.get_parameter_source(name) for name in values}
@@ -122,10 +122,10 @@ def _options(
 
 def verdict_of(result: "RunResult") -> "Verdict":
     """The report's verdict on a finished run."""
-    from equipoise.app.report.record import read_record
     from equipoise.app.report.sections.verdict import verdict
+    from equipoise.app.stored_run import read_run
 
-    return verdict(read_record(result.folder))
+    return verdict(read_run(result.folder))
 
 
 def summary_of(result: "RunResult") -> dict[str, Any]:

@@ -4,13 +4,13 @@ import functools
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from equipoise.app.run_folder import versions
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically
 
@@ -51,15 +51,6 @@ def code_checksum() -> str:
     for path in sorted(root.rglob("*.py")):
         found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """Of whatever takes part in a fit."""
-    from importlib.metadata import version
-
-    names = ("equipoise", "torch", "numpy", "scikit-learn", "imbalanced-learn")
-    return {name: version(name) for name in names} | {"python": platform.python_version()}
 
 
 class ResultStore:

@@ -144,13 +144,11 @@ def _known(value: float) -> float | None:
 
 
 def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: RunWatcher) -> Samples:
-    options = model.record.get("options", {})
     table = isinstance(model.input, TableInput)
     _check_kind(Path(source), table)
     arrays = Path(source).suffix.lower() == ".npz"  # they have their labels under a name of their own
     if target is None and not arrays and (table or labels is not None):
-        known = options.get("target")
-        target = known if isinstance(known, str) else None
+        target = model.record.target
     shape: dict[str, Any] = {}
     if not table and not arrays:
         channels, height, width = image_shape(model)

@@ -1,7 +1,6 @@
 """What a run keeps of the samples it was scored on: every answer, before and after the margins."""
 
 import copy
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,52 +11,14 @@ import safetensors
 import safetensors.torch
 from numpy.typing import NDArray
 
-from equipoise.app.run_folder import HELD_OUT
 from equipoise.app.runs.trained import RunModel
+from equipoise.app.stored_run import HeldOut, Trust
 from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores, scores
-from equipoise.storage.files import write_atomically
 from equipoise.storage.limits import load_tensors
 from equipoise.tensors import check_finite
 from equipoise.training import Network
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """One entry a sample, in the order of ``rows``.
-
-    Args:
-        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
-            samples than the one they are of, as are predictions and uncertainty.
-        labels: true classes by their place, (samples,), or 0 and 1, (samples, attributes).
-        predicted: likewise.
-        uncertainty: see :mod:`equipoise.decisions.prediction`.
-        before: what the network of the softmax stage predicted; None where there was no such stage.
-        rows: of the user's data.
-        uncalibrated: probabilities without a scaling, at the same class mix; None, as the sets, where all are one
-            group, and cannot be divided into some to calibrate on and others to score.
-        sets: which classes cannot be ruled out at 90 %, (samples, classes) or (samples, attributes, 2), likewise from
-            other samples.
-        prior: the class mix of the probabilities, (classes,) or (attributes, 2).
-    """
-
-    probabilities: NDArray[np.float32]
-    labels: NDArray[np.int64]
-    predicted: NDArray[np.int64]
-    uncertainty: NDArray[np.float32]
-    before: NDArray[np.int64] | None
-    rows: NDArray[np.int64]
-    uncalibrated: NDArray[np.float32] | None
-    sets: NDArray[np.bool_] | None
-    prior: NDArray[np.float64]
-
-    def save(self, folder: Path) -> None:
-        """Write ``held_out.npz``, without any Python object in it."""
-        arrays = {name: values for name, values in vars(self).items() if values is not None}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
-        write_atomically(folder / HELD_OUT, buffer.getvalue())
 
 
 @dataclass(frozen=True)
@@ -99,16 +60,17 @@ def answer_held_out(
     earlier = None
     if softmax.is_file():
         earlier = model.with_network(network_before(model.network, softmax)).answer_inputs(inputs)
+    trust = None
+    if found.uncalibrated is not None and found.sets is not None:
+        trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
     held = HeldOut(
         found.probabilities,
         labels,
         found.predicted,
         _uncertainty(model, inputs, found) if found.source == "held_out" else answered.uncertainty,
-        None if earlier is None else earlier.predicted,
         np.asarray(rows, dtype=np.int64),
-        found.uncalibrated,
-        found.sets,
-        model.calibrated.prior.numpy(),
+        None if earlier is None else earlier.predicted,
+        trust,
     )
     earlier_found = None if earlier is None else earlier.probabilities
     return Tested(held, replace(model, calibrated=found.model), found, earlier_found)

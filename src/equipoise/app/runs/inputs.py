@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
-from equipoise.app.run_folder import MODEL
+from equipoise.app.run_folder import EXTRACTOR, MODEL, BackboneRecord, InputRecord
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
@@ -19,8 +19,6 @@ from equipoise.storage.files import write_atomically
 from equipoise.storage.limits import load_tensors, open_tensors
 from equipoise.tensors import not_finite
 
-EXTRACTOR = "extractor.safetensors"
-LARGEST_SIDE = 4096
 SMALL_IMAGE = 32
 """Pixels a side up to which the network of the MNIST experiment is the default for grey images."""
 
@@ -39,7 +37,7 @@ class RunInput(Protocol):
         """Rows for the classifier."""
         ...
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Path) -> InputRecord:
         """Write what is needed to do the same again; the plain part is returned for ``run.json``."""
         ...
 
@@ -57,15 +55,15 @@ class TableInput:
         """The encoded columns."""
         return self.encoder.transform(x)
 
-    def save(self, folder: Path) -> dict[str, Any]:  # noqa: ARG002
+    def save(self, folder: Path) -> InputRecord:  # noqa: ARG002
         """All of it is plain."""
-        return {"kind": "table", "encoder": self.encoder.to_json()}
+        return InputRecord("table", encoder=self.encoder.to_json())
 
 
 class ImagesInput:
     """Images as they are, for a backbone that is trained with the head."""
 
-    def __init__(self, backbone: ImageBackbone, described: dict[str, Any], progress: Progress | None) -> None:
+    def __init__(self, backbone: ImageBackbone, described: BackboneRecord, progress: Progress | None) -> None:
         self.backbone = backbone
         self.described, self.progress = described, progress
         self.notes: tuple[str, ...] = ()
@@ -74,9 +72,9 @@ class ImagesInput:
         """The images themselves, decoded once where memory allows."""
         return rows_of(x).cached(progress=self.progress)
 
-    def save(self, folder: Path) -> dict[str, Any]:  # noqa: ARG002
+    def save(self, folder: Path) -> InputRecord:  # noqa: ARG002
         """The backbone's weights are in the model."""
-        return {"kind": "images", "backbone": self.described}
+        return InputRecord("images", backbone=self.described)
 
 
 class FeaturesInput:
@@ -87,7 +85,7 @@ class FeaturesInput:
     def __init__(
         self,
         extractor: ImageBackbone,
-        described: dict[str, Any],
+        described: BackboneRecord,
         progress: Progress | None,
         *,
         cache: Literal[False] | None = None,
@@ -99,11 +97,11 @@ class FeaturesInput:
         """One row of features an image."""
         return extract_features(x, self.extractor, cache=self.cache, progress=self.progress)
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Path) -> InputRecord:
         """The extractor's weights get a file of their own."""
         tensors = {name: tensor.contiguous() for name, tensor in self.extractor.state_dict().items()}
         write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
-        return {"kind": "features", "backbone": self.described}
+        return InputRecord("features", backbone=self.described)
 
 
 def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = None) -> RunInput:
@@ -119,7 +117,7 @@ def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = Non
     freeze = options.freeze if options.freeze is not None else name == "vgg16" and options.weights is not None
     if freeze and options.weights is None:
         raise InvalidInputError("--freeze uses a backbone as it was trained before; pass its --weights.")
-    described = {"name": name, "channels": channels, "size": [height, width], "frozen": freeze}
+    described = BackboneRecord(name, channels, (height, width), freeze)
     module = image_backbone(
         name,
         weights=options.weights,
@@ -132,15 +130,12 @@ def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = Non
     return kind(module, described, progress)
 
 
-def load_backbone(
-    described: Any, folder: Path, *, frozen: bool, dropout: float = 0.5
-) -> tuple[ImageBackbone, dict[str, Any]]:
-    """The backbone that a run's record describes, and the checked description.
+def load_backbone(known: BackboneRecord, folder: Path, *, frozen: bool = False, dropout: float = 0.5) -> ImageBackbone:
+    """Build the backbone that a run's record describes.
 
     A frozen one has its weights; one that was trained with the head gets them with the model. The sizes of the file's
     tensors are compared with those of the network before it is built: a wrong name must not fill the memory.
     """
-    known = _checked_description(described, folder)
     path, prefix = (folder / EXTRACTOR, "") if frozen else (folder / MODEL, "network/backbone.")
     try:
         with open_tensors(path) as file:
@@ -148,34 +143,19 @@ def load_backbone(
     except (OSError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
     with torch.device("meta"):
-        body = build_backbone(known["name"])
+        body = build_backbone(known.name)
     wanted = {f"{prefix}body.{name}": tuple(tensor.shape) for name, tensor in body.state_dict().items()}
     wrong = [name for name, shape in wanted.items() if shapes.get(name) != shape]
     if wrong:
-        raise InvalidInputError(f"the weights in {path} are not those of {known['name']}: {wrong[0]} does not fit.")
-    backbone = image_backbone(known["name"], dropout=dropout, frozen=frozen)
+        raise InvalidInputError(f"the weights in {path} are not those of {known.name}: {wrong[0]} does not fit.")
+    backbone = image_backbone(known.name, dropout=dropout, frozen=frozen)
     if frozen:
         try:
             weights = load_tensors(path)
             backbone.load_state_dict(weights)
         except (RuntimeError, safetensors.SafetensorError) as error:
-            raise InvalidInputError(f"the weights in {path} do not fit {known['name']}: {error}.") from error
+            raise InvalidInputError(f"the weights in {path} do not fit {known.name}: {error}.") from error
         damaged = not_finite(weights)
         if damaged is not None:
             raise InvalidInputError(f"{path} holds NaN or infinity in {damaged!r}; train again.")
-    return backbone.eval(), known
-
-
-def _checked_description(described: Any, folder: Path) -> dict[str, Any]:
-    record = described if isinstance(described, dict) else {}
-    name, channels, size = (record.get(field) for field in ("name", "channels", "size"))
-    right = (
-        isinstance(name, str)
-        and channels in (1, 3)
-        and isinstance(size, list)
-        and len(size) == 2
-        and all(isinstance(side, int) and 1 <= side <= LARGEST_SIDE for side in size)
-    )
-    if not right:
-        raise InvalidInputError(f"{folder / 'run.json'} describes no backbone and image size; train again.")
-    return {"name": name, "channels": channels, "size": size, "frozen": bool(record.get("frozen"))}
+    return backbone.eval()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.app.run_folder import JudgedLabels, finished_record, read_labels
+from equipoise.app.run_folder import finished_record
+from equipoise.app.stored_run import JudgedLabels, StoredRun, read_labels, read_run
 
 if TYPE_CHECKING:
     from equipoise.app.report.sections.hardness import Kind
@@ -83,18 +84,14 @@ class Inspection:
 
 def inspect_run(folder: str | Path) -> Inspection:
     """Read a finished run; nothing but the files of its folder is opened."""
-    from equipoise.app.report.record import (
-        read_record,  # the report draws; whoever only trains should not wait for that
-    )
-
     folder = Path(folder)
     finished_record(folder)
-    record = read_record(folder)
+    record = read_run(folder)
     judged = read_labels(folder, len(record.classes), multilabel=record.multilabel)
     return Inspection(_advice(record, judged), ranking(judged, record.classes), judged.labels.size, record.multilabel)
 
 
-def _advice(record: Any, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
+def _advice(record: StoredRun, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
     from equipoise.app.report.sections.hardness import hardness
 
     found, right = hardness(record), record.each("precision")

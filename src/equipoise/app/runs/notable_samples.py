@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.app.output import encodable
-from equipoise.app.run_folder import JudgedLabels
-from equipoise.app.runs.held_out import HeldOut, network_before
+from equipoise.app.run_folder import Gallery, GalleryItem
+from equipoise.app.runs.held_out import network_before
 from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.split import Division, Targets
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
+from equipoise.app.stored_run import HeldOut, JudgedLabels
 from equipoise.data import Samples
 from equipoise.data.encoder import as_table
 from equipoise.data.samples import rows_of
@@ -28,8 +29,8 @@ MOST_ITEMS, MOST_COLUMNS, THUMBNAIL = 12, 8, 128
 LONGEST_VALUE = 80
 
 
-def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> dict[str, Any]:
-    """Plain values for ``gallery.json``.
+def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:
+    """Choose the samples of ``gallery.json``.
 
     Args:
         x: the held-out samples as they were read.
@@ -45,23 +46,23 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
 
     names = rows_of(x).names
 
-    def item(place: int) -> dict[str, Any]:
+    def item(place: int) -> GalleryItem:
         row = int(held.rows[place])
-        return {
-            "row": row,
-            "name": f"row {row}" if names is None else encodable(names[place]),
-            "true": _named(held.labels[place], model),
-            "predicted": _named(held.predicted[place], model),
-            "probability": float(sure[place]),
-            "uncertainty": float(held.uncertainty[place]),
+        return GalleryItem(
+            row=row,
+            name=f"row {row}" if names is None else encodable(names[place]),
+            true=_named(held.labels[place], model),
+            predicted=_named(held.predicted[place], model),
+            probability=float(sure[place]),
+            uncertainty=float(held.uncertainty[place]),
             **show(place),
-        }
+        )
 
-    return {
-        "kind": "table" if is_table else "images",
-        "uncertain": [item(int(place)) for place in by_uncertainty],
-        "wrong": [item(int(place)) for place in by_sureness],
-    }
+    return Gallery(
+        "table" if is_table else "images",
+        [item(int(place)) for place in by_uncertainty],
+        [item(int(place)) for place in by_sureness],
+    )
 
 
 def _sureness(held: HeldOut, multilabel: bool) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from equipoise.app.output import RunWatcher
@@ -20,19 +21,20 @@ from equipoise.app.run_folder import (
     SCORES,
     SOFTMAX,
     SPLIT,
-    JudgedLabels,
+    CalibrationRecord,
     are_several,
     is_main,
     open_folder,
-    read_record,
+    read_run_record,
     write_json,
 )
-from equipoise.app.runs.held_out import HeldOut, Tested, answer_held_out, score
+from equipoise.app.runs.held_out import Tested, answer_held_out, score
 from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.split import Division, GivenSamples, Targets, divide
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.app.runs.trained import RunModel
+from equipoise.app.stored_run import HeldOut, JudgedLabels
 from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
@@ -101,7 +103,7 @@ def train_run(
     for sentence in prepared.notes:
         told.note(sentence)
     if is_main():
-        write_json(folder / RECORD, record | {"command": record.get("command") or command})
+        write_json(folder / RECORD, structs.replace(record, command=record.command or command))
         save_split(division.split, folder / SPLIT, samples=division.total)
     rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
     begun = time.perf_counter()
@@ -116,7 +118,7 @@ def train_run(
     if answered.calibration.note is not None:
         told.note(answered.calibration.note)
     learnt = _learnt(model, estimator, train.attributes, counts) | {
-        "calibration": answered.calibration.as_dict(model.classes)
+        "calibration": CalibrationRecord(**answered.calibration.as_dict(model.classes))
     }
     seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
     if is_main():
@@ -270,7 +272,8 @@ def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
 def _keep(
     folder: Path, learnt: dict[str, Any], prepared: RunInput, found: Scores, before: Scores | None, held: HeldOut
 ) -> None:
-    write_json(folder / RECORD, read_record(folder) | learnt | {"input": prepared.save(folder)})
+    known = read_run_record(folder)  # with what the training has written
+    write_json(folder / RECORD, structs.replace(known, **learnt, input=prepared.save(folder)))
     write_json(folder / SCORES, found.as_dict())
     if before is not None:
         write_json(folder / BEFORE_SCORES, before.as_dict())

@@ -4,14 +4,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from equipoise.app.run_folder import RECORD, finished_record
+from equipoise.app.run_folder import RECORD, InputRecord, RunRecord, finished_record
 from equipoise.app.runs.inputs import FeaturesInput, ImagesInput, RunInput, TableInput, load_backbone
 from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated import Calibrated
@@ -64,7 +64,7 @@ class RunModel:
     network: Network
     classes: tuple[str, ...]
     multilabel: bool
-    record: dict[str, Any]
+    record: RunRecord
     calibrated: Calibrated
 
     @classmethod
@@ -73,10 +73,10 @@ class RunModel:
         folder = Path(folder)
         record = finished_record(folder)
         with foreign_files(folder, "train again"):
-            prepared = _load_input(record.get("input"), folder, load_model(folder).recipe)
+            prepared = _load_input(record.input, folder, load_model(folder).recipe)
             model = UncertaintyBalancedClassifier.load(folder, backbone=prepared.backbone)
-            found = cls.of(prepared, model, tuple(map(str, record.get("attributes") or ())), record)
-            if record.get("classes") != list(found.classes):
+            found = cls.of(prepared, model, tuple(record.attributes), record)
+            if record.classes != list(found.classes):
                 raise InvalidInputError(f"{folder / RECORD} names other classes than the model has; train again.")
         return found
 
@@ -86,26 +86,24 @@ class RunModel:
         prepared: RunInput,
         model: UncertaintyBalancedClassifier,
         attributes: tuple[str, ...] = (),
-        record: dict[str, Any] | None = None,
+        record: RunRecord | None = None,
     ) -> "RunModel":
         """Of a fitted estimator and its input."""
         multilabel = model.network_.head.multilabel
         names = tuple(str(label) for label in (attributes if multilabel and attributes else model.classes_))
         if len(names) != len(model.classes_):
             raise InvalidInputError(f"the run names {len(names)} attributes and its model has {len(model.classes_)}.")
-        return cls(prepared, model.network_, names, multilabel, record or {}, model.calibrated_)
+        return cls(prepared, model.network_, names, multilabel, record or RunRecord(options={}), model.calibrated_)
 
     def with_network(self, network: Network) -> "RunModel":
         """The same run with the weights of its softmax stage, whose logits have the training samples' class mix."""
         calibrated = Calibrated.of_plain_softmax(self.calibrated.prior)
         return replace(self, network=network, calibrated=calibrated)
 
-    def learnt(self, field: str) -> list[float] | None:
-        """A field of the record with a number for each class, or None where it holds anything else."""
-        values: Any = self.record.get(field)
-        if not isinstance(values, list) or len(values) != len(self.classes):
-            return None
-        return values if all(type(value) in (int, float) for value in values) else None
+    def learnt(self, field: Literal["train_counts", "class_uncertainty", "margins"]) -> list[Any] | None:
+        """Return a field of the record with a number for each class, or None where it has none."""
+        values: list[Any] | None = getattr(self.record, field)
+        return values if values is not None and len(values) == len(self.classes) else None
 
     def predict_proba(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
         """Calibrated probabilities (rows, classes), or of each attribute being 1, of a data frame or of images.
@@ -166,23 +164,21 @@ class RunModel:
         return own.float().numpy(), self.calibrated.decided(logits, prior).numpy()
 
 
-def _load_input(described: Any, folder: Path, recipe: Recipe) -> RunInput:
+def _load_input(known: InputRecord | None, folder: Path, recipe: Recipe) -> RunInput:
     """What a run's record says of its input, checked against the network that takes it."""
-    fields = described if isinstance(described, dict) else {}
-    if fields.get("kind") == "table":
-        encoder = TableEncoder.from_json(fields.get("encoder"))
+    if known is not None and known.kind == "table":
+        encoder = TableEncoder.from_json(known.encoder)
         if len(encoder.column_names_) != recipe.columns:
             raise InvalidInputError(f"{folder} holds a table encoding of another network; train again.")
         return TableInput(encoder)
-    if fields.get("kind") == "images":
-        backbone, known = load_backbone(fields.get("backbone"), folder, frozen=False, dropout=recipe.dropout)
-        return ImagesInput(backbone, known, None)
-    if fields.get("kind") != "features":
-        raise InvalidInputError(f"{folder / RECORD} has no valid field 'input'; train again.")
-    extractor, known = load_backbone(fields.get("backbone"), folder, frozen=True)
+    if known is None or known.backbone is None:
+        raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")
+    if known.kind == "images":
+        return ImagesInput(load_backbone(known.backbone, folder, dropout=recipe.dropout), known.backbone, None)
+    extractor = load_backbone(known.backbone, folder, frozen=True)
     if extractor.out_features != recipe.columns:
         raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
-    return FeaturesInput(extractor, known, None, cache=False)
+    return FeaturesInput(extractor, known.backbone, None, cache=False)
 
 
 def class_mix(text: str, model: RunModel) -> Mix:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import encodable
+from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.trained import Mix, RunModel, mix_of
 from equipoise.data.encoder import as_table
@@ -139,9 +140,8 @@ def check_images(model: RunModel, x: Any, where: str) -> None:
 
 def image_shape(model: RunModel) -> tuple[int, int, int]:
     """Channels, height and width of the images that a run takes."""
-    described: dict[str, Any] = model.input.described  # type: ignore[attr-defined]
-    height, width = described["size"]
-    return int(described["channels"]), int(height), int(width)
+    described: BackboneRecord = model.input.described  # type: ignore[attr-defined]
+    return described.channels, *described.size
 
 
 def _images(model: RunModel, path: Path) -> Iterator[Part]:

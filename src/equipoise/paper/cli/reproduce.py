@@ -81,7 +81,7 @@ def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
     """Four pictures, their numbers as JSON, and the page; no data are needed."""
     import json
 
-    from equipoise.app.compare.results import versions
+    from equipoise.app.run_folder import versions
     from equipoise.paper.tables import draw_pictures, illustrate, illustration_page
     from equipoise.storage.files import write_atomically
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Record, shown
+from equipoise.app.run_folder import GalleryItem
 
 MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
 KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
@@ -66,30 +67,27 @@ def gallery(record: Record) -> list[dict[str, Any]]:
     """Return the two lists, those that are not empty."""
     found = []
     for key, (title, text) in TITLES.items():
-        entries = record.gallery.get(key)
-        items = [_item(entry) for entry in (entries if isinstance(entries, list) else []) if isinstance(entry, dict)]
+        items = [_item(entry) for entry in getattr(record.gallery, key)]
         if items:
             found.append({"title": title, "text": text, "items": items[:MOST_ITEMS]})
     return found
 
 
-def _item(entry: dict[str, Any]) -> Item:
-    columns = entry.get("columns")
-    pairs = list(columns.items())[:MOST_COLUMNS] if isinstance(columns, dict) else []
+def _item(entry: GalleryItem) -> Item:
     return Item(
-        name=shown(entry.get("name", f"row {entry.get('row', '?')}"), 80),
-        true=shown(entry.get("true", "?"), 80),
-        predicted=shown(entry.get("predicted", "?"), 80),
-        probability=_number(entry.get("probability")),
-        uncertainty=_number(entry.get("uncertainty")),
-        image=_image(entry.get("thumbnail")),
-        columns={shown(name, 40): shown(value, 40) for name, value in pairs},
+        name=shown(entry.name, 80),
+        true=shown(entry.true, 80),
+        predicted=shown(entry.predicted, 80),
+        probability=entry.probability,
+        uncertainty=entry.uncertainty,
+        image=_image(entry.thumbnail),
+        columns={shown(name, 40): shown(value, 40) for name, value in list(entry.columns.items())[:MOST_COLUMNS]},
     )
 
 
-def _image(encoded: Any) -> str:
+def _image(encoded: str) -> str:
     """A data address of what is truly a JPEG or PNG; anything else is not shown."""
-    if not isinstance(encoded, str) or len(encoded) > MOST_BYTES:
+    if len(encoded) > MOST_BYTES:
         return ""
     try:
         content = base64.b64decode(encoded, validate=True)
@@ -97,7 +95,3 @@ def _image(encoded: Any) -> str:
         return ""
     kind = next((kind for start, kind in KINDS.items() if content.startswith(start)), None)
     return f"data:{kind};base64,{encoded}" if kind else ""
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")

@@ -12,7 +12,6 @@ from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.record import Floats, HeldOut, Record
-from equipoise.app.report.sections.reliability_diagrams import calibration_record
 from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
 from equipoise.data.summary import GROUPS
 from equipoise.decisions.abstention import (
@@ -157,7 +156,7 @@ def section(record: Record) -> Section:
     if found is None:
         return Section(menu, title, fill(TEMPLATE, found=None), {"steps": [], "places": []})
     figure, places = abstention_figure(found.steps)
-    rows, sets = sent_rows(record, found), set_rows(record)
+    rows, sets, told = sent_rows(record, found), set_rows(record), record.record.calibration
     body = fill(
         TEMPLATE,
         record=record,
@@ -171,7 +170,7 @@ def section(record: Record) -> Section:
         class_figure=class_coverage_figure(record, found),
         sets=sets,
         sets_sentence=set_sentence(record, sets),
-        level=float(calibration_record(record).get("level", LEVEL)),
+        level=LEVEL if told is None or told.level is None else told.level,
     )
     steps = [{name: _json(value) for name, value in step._asdict().items()} for step in found.steps]
     return Section(menu, title, body, {"steps": steps, "places": places})
@@ -268,8 +267,8 @@ def set_rows(record: Record) -> list[dict[str, Any]]:
 
 def never_ruled_out(record: Record) -> list[str]:
     """Return the classes that the saved model was calibrated on too few samples of to rule them out."""
-    known = set(calibration_record(record).get("never_ruled_out", ()))
-    return [name for name in record.classes if name in known]
+    told = record.record.calibration
+    return [] if told is None else [name for name in record.classes if name in set(told.never_ruled_out)]
 
 
 def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:

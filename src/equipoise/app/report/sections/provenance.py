@@ -29,33 +29,27 @@ def section(record: Record) -> Section:
 
 def origin(record: Record) -> dict[str, Any]:
     """Return command, versions, options that were set, and what the run noted on the way; all as text."""
-    about = record.about
-    options = _mapping(about.get("options"))
-    settings = _mapping(_mapping(about.get("training")).get("settings"))
+    about = record.record
+    options, settings = about.options, about.settings
     told = {name: options[name] for name in OPTIONS if options.get(name) is not None}
     told |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
-    notes = about.get("notes")
     return {
-        "command": shown(about.get("command") or "", 2000),
-        "seconds": _duration(about.get("seconds")),
-        "versions": {shown(name): shown(value) for name, value in _mapping(about.get("versions")).items()},
+        "command": shown(about.command, 2000),
+        "seconds": _duration(about.seconds),
+        "versions": {shown(name): shown(value) for name, value in about.versions.items()},
         "options": {shown(name).replace("_", " "): shown(value) for name, value in told.items()},
-        "notes": [shown(note, 600) for note in notes] if isinstance(notes, list) else [],
+        "notes": [shown(note, 600) for note in about.notes],
         "method": method_name(shown(options.get("method", ""))),
         "data": shown(options.get("data", "")),
     }
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _duration(seconds: Any) -> str:
+def _duration(seconds: float | None) -> str:
     """
     >>> _duration(42.31), _duration(4230), _duration(None)
     ('42 s', '1 h 10 min', '')
     """
-    if not isinstance(seconds, int | float):
+    if seconds is None:
         return ""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -1,7 +1,6 @@
 """Reliability: how often the model is right when it says how sure it is, before and after calibration."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -19,7 +18,6 @@ from equipoise.calibration.reliability import (
 )
 from equipoise.data.summary import Group
 from equipoise.evaluation.intervals import wilson
-from equipoise.storage.schema import CALIBRATION, fits
 from equipoise.wording import plural
 
 FIGURES = {
@@ -156,25 +154,19 @@ def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[
 
 def calibrated_how(record: Record) -> str:
     """Say which samples the probabilities are calibrated on, as the run's record says."""
-    told = calibration_record(record)
-    if told.get("source") == "held_out":
+    told = record.record.calibration
+    if told is not None and told.source == "held_out":
         return (
             f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
-            f"into {told['folds']} parts, and each was answered with a calibration on the others: no sample flatters "
+            f"into {told.folds} parts, and each was answered with a calibration on the others: no sample flatters "
             "itself."
         )
-    if told.get("source") == "held_back":
+    if told is not None and told.source == "held_back":
         return (
             "There are too few held-out samples to calibrate on; the model's probabilities are calibrated on training "
             "samples which the first two stages have left out."
         )
     return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
-
-
-def calibration_record(record: Record) -> dict[str, Any]:
-    """Return what the run's record says about its calibration; nothing where it is damaged."""
-    told = record.about.get("calibration")
-    return told if isinstance(told, dict) and fits(told, CALIBRATION) else {}
 
 
 def few_sentence(record: Record) -> str:

@@ -1,0 +1,359 @@
+"""What a run's folder holds, as the report and ``inspect`` read it; it needs no torch."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from equipoise.app.output import one_line
+from equipoise.app.run_folder import (
+    BEFORE_SCORES,
+    GALLERY,
+    HELD_OUT,
+    LABELS,
+    LARGEST_FILE,
+    METRICS,
+    RECORD,
+    REMEDY,
+    SCORES,
+    Gallery,
+    RunRecord,
+    read_run_record,
+)
+from equipoise.data.summary import Group, class_groups
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import LabelDoubt
+from equipoise.storage.files import foreign_files, load_arrays, read_plain, write_atomically
+from equipoise.storage.limits import parse_json
+from equipoise.storage.records import AtLeastOne, Counts, MaybeNumbers, Name, as_record, read_json
+
+Floats = NDArray[np.float64]
+
+
+class _Mean(Struct):
+    mean: float | None
+    each: MaybeNumbers
+
+
+class _Ece(Struct):
+    ece: float | None
+
+
+class _Scores(Struct):
+    """``scores.json``, as far as pages rely on it without looking again; null is a score that is not defined."""
+
+    multilabel: bool
+    samples: AtLeastOne
+    support: Annotated[Counts, Meta(min_length=1)]
+    accuracy: float | None
+    balanced_accuracy: float | None
+    recall: _Mean
+    precision: _Mean
+    f1: _Mean
+    g_mean: _Mean
+    confusion: list[Any] | None = None
+    calibration: _Ece | None = None
+
+
+class _Epoch(Struct):
+    """A line of ``metrics.jsonl``."""
+
+    epoch: Annotated[int, Meta(ge=0, lt=10**6)]
+    stage: Name
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What tells how far predictions can be believed; each sample's own comes from a calibration without it.
+
+    Args:
+        uncalibrated: probabilities without a scaling, shaped as those with it, at the same class prior.
+        sets: which classes remain possible at 90 %, (samples, classes) or (samples, attributes, 2).
+        prior: the class prior of the probabilities, (classes,) or (attributes, 2).
+    """
+
+    uncalibrated: NDArray[np.floating[Any]]
+    sets: NDArray[np.bool_]
+    prior: Floats
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """``held_out.npz``: the predictions for the samples that training has not seen, one entry a sample.
+
+    Args:
+        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
+            samples than the one they are of, as are predictions and uncertainty.
+        labels, predicted: places in the classes, (samples,), or 0 and 1, (samples, attributes).
+        uncertainty: see :mod:`equipoise.decisions.prediction`.
+        rows: of the user's data.
+        before: what the softmax stage's network predicted; None where there was no such stage.
+        trust: None for a run of an earlier version, and where all samples are one group: they cannot be divided into
+            some to calibrate on and others to score.
+    """
+
+    probabilities: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    uncertainty: NDArray[np.floating[Any]]
+    rows: NDArray[np.int64]
+    before: NDArray[np.int64] | None = None
+    trust: Trust | None = None
+
+    def save(self, folder: Path) -> None:
+        """Write ``held_out.npz``, without any Python object in it."""
+        own = {name: values for name, values in vars(self).items() if name != "trust" and values is not None}
+        write_arrays(folder / HELD_OUT, own | ({} if self.trust is None else vars(self.trust)))
+
+
+@dataclass(frozen=True)
+class JudgedLabels:
+    """``labels.npz``: every label that a run was trained and scored with, and how likely each is wrong.
+
+    One entry a sample, training samples first.
+
+    Args:
+        rows: of the user's data; of a test set of its own, of that.
+        test: whether it was held out.
+        labels: as they were given, by their place in the classes, (samples,), or 0 and 1, (samples, attributes).
+        doubt: how likely each is wrong.
+        names: of image files; None for rows of a table or an array.
+    """
+
+    rows: NDArray[np.int64]
+    test: NDArray[np.bool_]
+    labels: NDArray[np.int64]
+    doubt: LabelDoubt
+    names: tuple[str, ...] | None = None
+
+    def save(self, folder: Path) -> None:
+        """Write the file, without any Python object in it: names are one text, with zeros between."""
+        arrays: dict[str, Any] = {"rows": self.rows, "test": self.test, "labels": self.labels}
+        arrays |= {"suggested": self.doubt.suggested, "error": self.doubt.error.astype(np.float32)}
+        if self.names is not None:
+            arrays["names"] = np.frombuffer("\0".join(self.names).encode("utf-8"), dtype=np.uint8)
+        write_arrays(folder / LABELS, arrays)
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A finished run as its folder tells it.
+
+    Every array a class is in the order of ``classes``, NaN where a value is not defined.
+    """
+
+    folder: Path
+    record: RunRecord
+    classes: tuple[str, ...]
+    multilabel: bool
+    counts: NDArray[np.int64]  # training samples
+    groups: tuple[Group, ...]
+    support: NDArray[np.int64]  # held-out samples
+    scores: dict[str, Any]
+    before: dict[str, Any] | None
+    uncertainty: Floats | None
+    margins: Floats | None
+    held_out: HeldOut | None
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    gallery: Gallery = field(default_factory=Gallery)
+
+    @property
+    def name(self) -> str:
+        """The folder's."""
+        return one_line(self.folder.resolve().name)
+
+    @property
+    def noun(self) -> str:
+        """What an entry of ``classes`` is."""
+        return "attribute" if self.multilabel else "class"
+
+    @property
+    def nouns(self) -> str:
+        """Several of them."""
+        return "attributes" if self.multilabel else "classes"
+
+    def each(self, metric: str, *, before: bool = False) -> Floats:
+        """Return a metric of every class, of the final or of the softmax stage's network."""
+        source = self.before if before else self.scores
+        if source is None:
+            return np.full(len(self.classes), np.nan)
+        return _floats(source[metric]["each"])
+
+    def in_group(self, *groups: Group) -> NDArray[np.bool_]:
+        """Which classes belong to one of the groups."""
+        return np.isin(np.array(self.groups), groups)
+
+
+def read_run(folder: str | Path) -> StoredRun:
+    """Read a finished run's folder; what it may lack is None or empty."""
+    folder = Path(folder)
+    if not (folder / RECORD).is_file() or not (folder / SCORES).is_file():
+        raise InvalidInputError(
+            f"{folder} must be the folder of a finished run, with {RECORD} and {SCORES}; make one with "
+            "'equipoise train'."
+        )
+    with foreign_files(folder, REMEDY):
+        record, scores = read_run_record(folder), _read_scores(folder / SCORES)
+        multilabel, size = scores["multilabel"], len(scores["support"])
+        names = (record.attributes if multilabel else None) or record.classes
+        if len(names) != size:
+            raise InvalidInputError(f"{folder} names {len(names)} classes and scores {size}; {REMEDY}.")
+        for what in ("train_counts", "class_uncertainty", "margins"):
+            values = getattr(record, what)
+            if values is not None and len(values) != size:
+                raise InvalidInputError(
+                    f"{what} in {folder} must hold one number for each of {size} classes; {REMEDY}."
+                )
+        counts, gallery = np.array(record.train_counts, dtype=np.int64), folder / GALLERY
+        return StoredRun(
+            folder=folder,
+            record=record,
+            classes=tuple(one_line(name) for name in names),
+            multilabel=multilabel,
+            counts=counts,
+            groups=class_groups(counts),
+            support=np.array(scores["support"], dtype=np.int64),
+            scores=scores,
+            before=_read_scores(folder / BEFORE_SCORES, size) if (folder / BEFORE_SCORES).is_file() else None,
+            uncertainty=None if record.class_uncertainty is None else _floats(record.class_uncertainty),
+            margins=None if record.margins is None else _floats(record.margins),
+            held_out=_read_held_out(folder / HELD_OUT, size, multilabel, scores["samples"]),
+            epochs=_read_epochs(folder / METRICS),
+            gallery=read_json(gallery, Gallery, remedy=REMEDY) if gallery.is_file() else Gallery(),
+        )
+
+
+def _floats(values: Any) -> Floats:
+    """JSON's null stands for what is not defined."""
+    found = np.array(values, dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _read_scores(path: Path, size: int | None = None) -> dict[str, Any]:
+    plain: dict[str, Any] = read_json(path, dict[str, Any], remedy=REMEDY)
+    found = as_record(plain, _Scores, path, remedy=REMEDY)
+    classes = len(found.support)
+    parts = [len(getattr(found, name).each) for name in ("recall", "precision", "f1")]
+    fits = classes == (size or classes) and set(parts) == {classes}
+    if found.confusion is not None:
+        table = np.asarray(found.confusion, np.int64)
+        fits &= table.shape == ((classes, 2, 2) if found.multilabel else (classes, classes))
+    if not fits:
+        raise InvalidInputError(f"the scores in {path} do not fit each other or the classes; {REMEDY}.")
+    return plain
+
+
+def _read_epochs(path: Path) -> list[dict[str, Any]]:
+    """Read one record an epoch; lines that were cut off are left out, but one at least must be whole."""
+    found = []
+    try:
+        content = read_plain(path, most_bytes=LARGEST_FILE) if path.is_file() else b""
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
+    lines = content.decode(errors="replace").splitlines()
+    for line in lines:
+        try:
+            record = parse_json(line)
+            msgspec.convert(record, _Epoch)
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            continue
+        found.append(record)
+    if any(map(str.strip, lines)) and not found:
+        raise InvalidInputError(f"no line of {path} is of an epoch; delete it for a report without training curves.")
+    return found
+
+
+def _read_held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldOut | None:
+    if not path.is_file():
+        return None
+    stored = load_arrays(path, remedy=REMEDY)
+    before = stored.get("before")
+    found = HeldOut(
+        probabilities=stored["probabilities"],
+        labels=stored["labels"].astype(np.int64),
+        predicted=stored["predicted"].astype(np.int64),
+        uncertainty=stored["uncertainty"].astype(np.float64),
+        rows=stored["rows"].astype(np.int64),
+        before=None if before is None else before.astype(np.int64),
+        trust=_trust(stored),
+    )
+    samples = len(found.labels)
+    labels = [found.labels, found.predicted, *([] if found.before is None else [found.before])]
+    fits = found.probabilities.dtype.kind == "f" and found.probabilities.shape == (samples, size) and samples > 0
+    fits &= found.uncertainty.shape == (samples,) == found.rows.shape
+    fits &= all(_are_places(part, samples, size, multilabel) for part in labels)
+    if fits and samples != scored:
+        raise InvalidInputError(f"{path} holds {samples} samples, and {SCORES} is of {scored}; {REMEDY}.")
+    if not fits or not _trust_fits(found.trust, found.probabilities.shape, multilabel):
+        raise _unfit(path, size)
+    return found
+
+
+def _trust(stored: Mapping[str, NDArray[Any]]) -> Trust | None:
+    if not {"uncalibrated", "sets", "prior"} <= set(stored):
+        return None
+    return Trust(stored["uncalibrated"], stored["sets"], stored["prior"].astype(np.float64))
+
+
+def _trust_fits(trust: Trust | None, shape: tuple[int, ...], multilabel: bool) -> bool:
+    if trust is None:
+        return True
+    prior, sets = trust.prior, trust.sets
+    fits = trust.uncalibrated.shape == shape and trust.uncalibrated.dtype.kind == "f" and sets.dtype == np.bool_
+    fits &= sets.shape == ((*shape, 2) if multilabel else shape) and prior.shape == sets.shape[1:]
+    return fits and bool((np.isfinite(prior) & (prior >= 0)).all()) and bool((prior.sum(-1) > 0).all())
+
+
+def _are_places(values: NDArray[Any], samples: int, size: int, multilabel: bool) -> bool:
+    """Whether values are classes by their place, (samples,), or 0 and 1, (samples, attributes)."""
+    shape, highest = ((samples, size), 1) if multilabel else ((samples,), size - 1)
+    return values.shape == shape and values.dtype == np.int64 and bool(((values >= 0) & (values <= highest)).all())
+
+
+def _unfit(path: Path, size: int) -> InvalidInputError:
+    return InvalidInputError(f"the arrays of {path} do not fit each other or the {size} classes; {REMEDY}.")
+
+
+def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels:
+    """Read ``labels.npz``."""
+    path = folder / LABELS
+    if not path.exists():
+        raise InvalidInputError(
+            f"{folder} keeps no judged labels: an earlier version wrote it, or its notes say why; train again by "
+            f"`equipoise train --config {folder / RECORD} --out NEW`."
+        )
+    stored = load_arrays(path, remedy=REMEDY)
+    missing = {"rows", "test", "labels", "suggested", "error"} - set(stored)
+    if missing:
+        raise InvalidInputError(f"{path} lacks {', '.join(sorted(missing))}; {REMEDY}.")
+    names = stored.get("names", np.zeros(0, np.uint8))
+    if names.dtype != np.uint8 or names.ndim != 1:
+        raise InvalidInputError(f"the names in {path} are no text; {REMEDY}.")
+    found = JudgedLabels(
+        rows=stored["rows"],
+        test=stored["test"],
+        labels=stored["labels"],
+        doubt=LabelDoubt(stored["error"], stored["suggested"]),
+        names=tuple(names.tobytes().decode("utf-8", errors="replace").split("\0")) if "names" in stored else None,
+    )
+    rows, error, samples = found.rows, found.doubt.error, len(found.rows) if found.rows.ndim == 1 else 0
+    fits = rows.dtype == np.int64 and found.test.dtype == np.bool_ and error.dtype == np.float32
+    fits &= samples > 0 and found.test.shape == (samples,) and error.shape == found.labels.shape
+    fits &= found.names is None or len(found.names) == samples
+    places = (found.labels, found.doubt.suggested)
+    if not fits or not all(_are_places(part, samples, classes, multilabel) for part in places):
+        raise _unfit(path, classes)
+    return found
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a ``.npz`` file, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type, unused-ignore]
+    write_atomically(path, buffer.getvalue())

@@ -1,0 +1,93 @@
+"""Typed records: JSON that anyone may have written, decoded into a declared type; one sentence where it does not fit.
+
+A record is a :class:`msgspec.Struct`. Fields that it does not declare are ignored: a later version may have written
+them, and nothing reads them here.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from equipoise.errors import InvalidInputError
+from equipoise.storage.files import read_plain
+from equipoise.storage.limits import parse_json
+
+LARGEST = 2**53
+"""Up to here JSON's numbers are exact in every program."""
+MOST_CLASSES = 10**6
+
+Name = Annotated[str, Meta(max_length=10**4)]
+Text = Annotated[str, Meta(max_length=10**6)]
+Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST)]
+Names = Annotated[list[Name], Meta(max_length=MOST_CLASSES)]
+Counts = Annotated[list[Count], Meta(max_length=MOST_CLASSES)]
+MaybeNumbers = Annotated[list[float | None], Meta(max_length=MOST_CLASSES)]
+"""One number a class, None where it is not defined."""
+
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object in braces",
+    "null": "nothing",
+}
+"""msgspec's names of JSON's types, and what a person calls them."""
+
+T = TypeVar("T")
+
+
+def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28) -> T:
+    """Read a JSON file as a record.
+
+    Args:
+        path: a plain file; a pipe, or one that is larger than ``most_bytes``, is refused unread.
+        kind: what it must hold.
+        remedy: what to do about a file that cannot be read, the end of the error's sentence.
+    """
+    try:
+        value = parse_json(read_plain(path, most_bytes=most_bytes))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        reason = getattr(error, "strerror", None) or reason
+        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
+    return as_record(value, kind, path, remedy=remedy)
+
+
+def as_record(value: Any, kind: type[T], where: object, *, remedy: str) -> T:
+    """Convert plain values strictly into a record; the error names the first wrong place.
+
+    >>> as_record({"seed": "7"}, dict[str, int], "run.json", remedy="train again")
+    Traceback (most recent call last):
+    equipoise.errors.InvalidInputError: run.json has no valid field '[...]': expected a whole number, got text; train \
+again.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"{where} {_sentence(str(error))}; {remedy}.") from error
+
+
+def _sentence(said: str) -> str:
+    """What msgspec says, in a person's words: no type of Python's, and no text of the file's."""
+    reason, _, place = said.partition(" - at `$")
+    place = place.rstrip("`")
+    missing = re.fullmatch(r"Object missing required field `(.*)`", reason)
+    if missing:
+        place, reason = f"{place}.{missing[1]}", "it is missing"
+    elif reason.startswith("Invalid enum value"):
+        reason = "it is none of the values known"
+    else:
+        reason = re.sub(r"`([^`]*)`", lambda kinds: " or ".join(map(_worded, kinds[1].split(" | "))), reason)
+        reason = reason[0].lower() + reason[1:]
+    place = place.lstrip(".")
+    return f"has no valid field {place!r}: {reason}" if place else f"is not as it should be: {reason}"
+
+
+def _worded(kind: str) -> str:
+    return WORDS.get(kind, kind)
