@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.app.report.record import read_record
+from equipoise.app.report.sections.before_after import group_changes, sign_test
 from equipoise.app.report.sections.class_table import class_rows, group_note
 from equipoise.app.report.sections.confusion import matrix, rivals, worst_pairs
 from equipoise.app.report.sections.hardness import hardness
 from equipoise.app.report.sections.human_review import sending, sent_rows, sent_sentence
 from equipoise.app.report.sections.reliability_diagrams import reliability
-from equipoise.app.report.sections.verdict import group_changes, sign_test
 from equipoise.calibration.reliability import BINS
 from equipoise.evaluation.intervals import wilson
 from tests.app.report.runs import made_up, made_up_attributes, write_run

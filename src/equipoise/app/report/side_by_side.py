@@ -1,13 +1,11 @@
 """Several runs side by side, on one page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import percent, points, render
@@ -24,8 +22,7 @@ DRAWS = 2000
 SCORES = ("balanced_accuracy", "accuracy", "macro F1", "G-mean")
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Balanced accuracy of one run minus that of another, with the 95 % interval over the held-out samples."""
 
     value: float
@@ -57,37 +54,27 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
 
 
 def difference(one: Record, other: Record, *, seed: int = 0) -> Difference | None:
-    """How much better ``one`` is, from samples drawn anew within each class; None unless both saw the same samples."""
-    a, b = one.held_out, other.held_out
-    if a is None or b is None or not _same_samples(one, other):
-        return None
-    better, worse, number = _changed(one, other)
-    rng = np.random.default_rng(seed)
-    part = np.stack([better, worse, number - better - worse], axis=1) / number[:, None]
-    drawn = np.zeros(DRAWS)
-    for count, share in zip(number.tolist(), part, strict=True):
-        found = rng.multinomial(count, share, size=DRAWS)
-        drawn += (found[:, 0] - found[:, 1]) / count
-    low, high = np.quantile(drawn / len(number), [0.025, 0.975])
-    return Difference(float(((better - worse) / number).mean()), float(low), float(high))
-
-
-def _changed(one: Record, other: Record) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Samples that only the one, and only the other answers rightly, and all, for each class that has any.
+    """Return how much better ``one`` is, from samples drawn anew within each class; None unless both saw the same.
 
     With attributes the ones and the zeros of each are classes: the mean of their recalls is balanced accuracy too.
     """
     a, b = one.held_out, other.held_out
-    assert a is not None
-    assert b is not None
+    if a is None or b is None or not _same_samples(one, other):
+        return None
     size = len(one.classes)
-    place = a.labels if not one.multilabel else a.labels * size + np.arange(size)
+    place = a.labels * size + np.arange(size) if one.multilabel else a.labels
     right, right_too = (held.predicted == held.labels for held in (a, b))
-    counts = [
-        np.bincount(place[mask], minlength=2 * size) for mask in (right & ~right_too, right_too & ~right, place >= 0)
-    ]
-    known = counts[2] > 0
-    return counts[0][known], counts[1][known], counts[2][known]
+    masks = (right & ~right_too, right_too & ~right, right == right_too)
+    counts = np.stack([np.bincount(place[mask], minlength=2 * size) for mask in masks], axis=1)
+    counts = counts[counts.sum(1) > 0]  # (classes, 3): only the one right, only the other, both or neither
+    total = counts.sum(1)
+    rng = np.random.default_rng(seed)
+    drawn = np.zeros(DRAWS)
+    for number, part in zip(total.tolist(), counts / total[:, None], strict=True):
+        found = rng.multinomial(number, part, size=DRAWS)
+        drawn += (found[:, 0] - found[:, 1]) / number
+    low, high = np.quantile(drawn / len(total), [0.025, 0.975])
+    return Difference(float(((counts[:, 0] - counts[:, 1]) / total).mean()), float(low), float(high))
 
 
 def _same_samples(one: Record, other: Record) -> bool:
@@ -100,14 +87,13 @@ def _same_samples(one: Record, other: Record) -> bool:
 def _content(records: list[Record]) -> dict[str, Any]:
     names = _names(records)
     best = max(range(len(records)), key=lambda place: _score(records[place], "balanced_accuracy"))
-    same = all(_same_samples(records[0], record) for record in records[1:])
     groups = [group for group in GROUPS if any(group in record.groups for record in records)]
     rows = [_run_row(record, name, groups) for record, name in zip(records, names, strict=True)]
     for row, record in zip(rows, records, strict=True):
         row["difference"] = None if record is records[best] else difference(records[best], record)
     return {
         "headline": _headline(names, best, rows),
-        "sentences": [f"{names[best]}: {verdict(records[best]).headline}", *_sentences(records, same)],
+        "sentences": [f"{names[best]}: {verdict(records[best]).headline}", _basis(records)],
         "noun": records[0].noun,
         "nouns": records[0].nouns,
         "groups": groups,
@@ -124,11 +110,10 @@ def _content(records: list[Record]) -> dict[str, Any]:
 
 
 def _names(records: list[Record]) -> list[str]:
-    """The folders' names; where two are alike, with their parents."""
+    """Return the folders' names; where two are alike, with their parents."""
     names = [record.name for record in records]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{record.folder.resolve().parent.name}/{name}" for record, name in zip(records, names, strict=True)]
+    alike = len(set(names)) < len(names)
+    return [f"{record.folder.resolve().parent.name}/{record.name}" for record in records] if alike else names
 
 
 def _score(record: Record, name: str) -> float:
@@ -159,56 +144,49 @@ def _run_row(record: Record, name: str, groups: list[Group]) -> dict[str, Any]:
 
 def _headline(names: list[str], best: int, rows: list[dict[str, Any]]) -> str:
     said = f"{names[best]} has the highest balanced accuracy, {percent(rows[best]['values']['balanced_accuracy'])}"
-    gaps = [(row["name"], row["difference"]) for row in rows if row["difference"] is not None]
-    level = [name for name, gap in gaps if not gap.clear]
-    if not gaps:
-        return said + "."
+    gaps = {row["name"]: row["difference"] for row in rows if row["difference"] is not None}
+    level = [name for name, gap in gaps.items() if not gap.clear]
     if level:
         verb = "is" if len(level) == 1 else "are"
         return f"{said}, but {', '.join(level)} {verb} not clearly worse: the difference may be chance."
-    return f"{said}, and its lead is more than these samples would give by chance."
+    return f"{said}, and its lead is more than these samples would give by chance." if gaps else said + "."
 
 
-def _sentences(records: list[Record], same: bool) -> list[str]:
-    samples = int(records[0].scores["samples"])
-    if same:
-        return [
-            f"All runs were scored on the same {samples:,} held-out samples. Intervals are from drawing these anew; "
-            "they do not cover what another seed of training would give."
-        ]
-    return [
+def _basis(records: list[Record]) -> str:
+    if all(_same_samples(records[0], record) for record in records[1:]):
+        return (
+            f"All runs were scored on the same {int(records[0].scores['samples']):,} held-out samples. Intervals are "
+            "from drawing these anew; they do not cover what another seed of training would give."
+        )
+    return (
         "The runs were not all scored on the same samples, so a difference may come from the samples as well as from "
         "the method; train with the same data, --test-share and --seed for a fair comparison."
-    ]
+    )
 
 
 def _best(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The best value of each column; of the calibration error the smallest."""
-    found = {}
-    for key in rows[0]["values"]:
-        values = [row["values"][key] for row in rows if not np.isnan(row["values"][key])]
-        if values:
-            found[key] = min(values) if key == "ECE" else max(values)
-    return found
+    """Return the best value of each column; of the calibration error the smallest."""
+    columns = {key: [row["values"][key] for row in rows] for key in rows[0]["values"]}
+    known = {key: [value for value in values if not np.isnan(value)] for key, values in columns.items()}
+    return {key: min(values) if key == "ECE" else max(values) for key, values in known.items() if values}
 
 
 def _over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and standard deviation of runs that differ in nothing but their seed."""
+    """Return mean and standard deviation of runs that differ in nothing but their seed."""
     alike: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         alike.setdefault(repr(sorted(row["same_but_seed"].items())), []).append(row)
     found = []
     for members in alike.values():
-        if len(members) < 2 or len({row["seed"] for row in members}) < len(members):
-            continue
-        values = {key: np.array([row["values"][key] for row in members]) for key in members[0]["values"]}
-        shown = {key: f"{percent(each.mean())} ± {100 * each.std(ddof=1):.1f}" for key, each in values.items()}
-        found.append({"method": members[0]["method"], "runs": len(members), "values": shown})
+        if len(members) > 1 and len({row["seed"] for row in members}) == len(members):
+            values = {key: np.array([row["values"][key] for row in members]) for key in members[0]["values"]}
+            shown = {key: f"{percent(each.mean())} ± {100 * each.std(ddof=1):.1f}" for key, each in values.items()}
+            found.append({"method": members[0]["method"], "runs": len(members), "values": shown})
     return found
 
 
 def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
-    """Recall of each class of the first run in every run; unknown to one, it has none there."""
+    """Return the recall of each class of the first run in every run; unknown to one, it has none there."""
     first = records[0]
     recalls = [dict(zip(record.classes, record.each("recall").tolist(), strict=True)) for record in records]
     rows = []
