@@ -13,8 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from equipoise.app.report import page as page_module
 from equipoise.app.report import write_report
 from equipoise.app.report.drawing import label_points
+from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.page import write_page
 from equipoise.app.report.record import read_record
 from equipoise.app.report.sections.gallery import gallery
@@ -73,6 +75,20 @@ def page(seven):
 
 def test_the_sections_stand_in_their_order(page):
     assert page.texts["h2"] == SECTIONS
+
+
+def test_a_new_section_is_a_function_and_a_line(seven, tmp_path, monkeypatch):
+    def section(record):
+        body = fill("<p>{{ record.nouns }} of {{ name }}</p>", record=record, name=HOSTILE)
+        return Section("Mine", "My own", body, {"mine": [1]})
+
+    monkeypatch.setattr(page_module, "SECTIONS", (*page_module.SECTIONS, section))
+    page = parsed(write_report(seven, tmp_path / "page.html"))
+    assert page.texts["h2"] == [*SECTIONS, "My own"]
+    assert "Mine" in page.texts["a"]
+    assert f"classes of {HOSTILE}" in page.texts["p"]
+    assert json.loads(page.texts["script"][0])["mine"] == [1]
+    assert ("section", {"id": "s12", "aria-labelledby": "h12"}) in page.elements
 
 
 def test_ids_are_unique_and_every_reference_leads_somewhere(page):

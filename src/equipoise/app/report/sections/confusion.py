@@ -92,10 +92,8 @@ def section(record: Record) -> Section:
     found, table = matrix(record), record.scores.get("confusion")
     attributes = list(zip(record.classes, table, strict=True)) if record.multilabel and table is not None else []
     body = fill(TEMPLATE, matrix=found, pairs=worst_pairs(record), attributes=attributes)
-    shown = None
-    if found is not None:
-        shown = {"heads": found.heads, "counts": found.counts.tolist(), "blocks": found.blocks}
-    return Section("Confusion", "Confusion", body, {"confusion": shown})
+    data = found and {"heads": found.heads, "counts": found.counts.tolist(), "blocks": found.blocks}
+    return Section("Confusion", "Confusion", body, {"confusion": data})
 
 
 def matrix(record: Record) -> Matrix | None:

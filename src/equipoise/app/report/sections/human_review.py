@@ -1,7 +1,6 @@
 """Sending the uncertain to a human: what it is worth, which classes are sent most, and which remain possible."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,8 +133,7 @@ class Abstention(NamedTuple):
     wrong: int
 
 
-@dataclass(frozen=True)
-class Sending:
+class Sending(NamedTuple):
     """What :func:`sending` found.
 
     Args:
@@ -211,17 +209,20 @@ def _steps(
 def sent_rows(record: Record, found: Sending) -> list[dict[str, Any]]:
     """Return one row a class that has held-out samples, those sent most first."""
     error = _own_class(found.curve.class_error)
+    return _class_rows(record, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
+
+
+def _class_rows(record: Record, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
     rows = [
         {
             "name": record.classes[place],
             "group": record.groups[place],
             "support": count,
-            "sent": found.shares.each[place],
-            "error": float(error[STEPS, place]),
-            "left": float(error[STEPS - SHOWN_STEP, place]),
-            "verdict": found.shares.verdicts[place],
+            "sent": shares.each[place],
+            "verdict": shares.verdicts[place],
+            **{name: values[place] for name, values in columns.items()},
         }
-        for place, count in enumerate(found.shares.samples)
+        for place, count in enumerate(shares.samples)
         if count
     ]
     return sorted(rows, key=lambda row: -row["sent"])
@@ -247,22 +248,8 @@ def set_rows(record: Record) -> list[dict[str, Any]]:
         return []
     coverage, sizes = class_coverage(held.trust.sets, held.labels)
     shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(record.classes))
-    always = never_ruled_out(record)
-    rows = [
-        {
-            "name": record.classes[place],
-            "group": record.groups[place],
-            "support": count,
-            "coverage": float(coverage[place]),
-            "sent": shares.each[place],
-            "size": float(sizes[place]),
-            "verdict": shares.verdicts[place],
-            "always": record.classes[place] in always,
-        }
-        for place, count in enumerate(shares.samples)
-        if count
-    ]
-    return sorted(rows, key=lambda row: -row["sent"])
+    never = never_ruled_out(record)
+    return _class_rows(record, shares, coverage=coverage, size=sizes, always=[name in never for name in record.classes])
 
 
 def never_ruled_out(record: Record) -> list[str]:
