@@ -1,12 +1,15 @@
 """Pickles of plain data, read without running them.
 
-The opcodes of a pickle are walked through here: lists, dictionaries, bytes, text, numbers and truth values are built; a
-call of anything is only recorded, and of these calls a few are understood, those by which numpy and Python write bytes.
-Nothing is imported, called or unpickled, so a hostile file can do no more than be refused.
+Lists, dictionaries, bytes, text, numbers and truth values are built; a call of anything is only recorded, and of these
+calls a few are understood, those by which numpy and Python write bytes. Nothing that a file names is imported or
+called, so a hostile file can do no more than be refused.
 """
 
+import io
 import math
+import pickle
 import pickletools
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +19,24 @@ from equipoise.errors import InvalidInputError
 from equipoise.storage.files import read_plain
 
 Decoded = TypeVar("Decoded")
-
 MOST_OPCODES = 2**24
 """Of the published files none has more than 2**18."""
+OPCODES = {
+    *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    *("EMPTY_LIST", "LIST", "APPEND", "APPENDS", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+    *("GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
+}
+"""Any other is refused."""
 ARRAY = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")
 BUFFER = ("numpy.core.numeric _frombuffer", "numpy._core.numeric _frombuffer")
 SCALAR = ("numpy.core.multiarray scalar", "numpy._core.multiarray scalar")
 NO_BYTES = ("__builtin__ bytes", "builtins bytes")
-TYPE, ENCODE = "numpy dtype", "_codecs encode"
-KNOWN = {*ARRAY, *BUFFER, *SCALAR, *NO_BYTES, TYPE, ENCODE, "numpy ndarray"}
+KNOWN = {*ARRAY, *BUFFER, *SCALAR, *NO_BYTES, "numpy dtype", "_codecs encode", "numpy ndarray"}
 
 
 class RefusedPickleError(Exception):
@@ -39,13 +51,61 @@ class RecordedCall:
     arguments: tuple[Any, ...]
     state: Any = None
 
+    def __setstate__(self, state: Any) -> None:
+        """Record the state."""
+        self.state = state
+
 
 @dataclass(frozen=True)
 class _Global:
-    name: str  # module and name with a space between, as pickletools gives them
+    """Stands for what a pickle names; records a call of it."""
+
+    name: str
+
+    def __call__(self, *arguments: Any) -> RecordedCall:
+        return RecordedCall(self.name, arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise RefusedPickleError("sets the state of what is no array")
 
 
-_MARK = object()  # where a list, tuple or dictionary begins on the stack
+class _Steps(dict[int, Callable[[Any], None]]):
+    """What each opcode does; counts them, and refuses those that plain data do not need."""
+
+    count = 0
+
+    def __getitem__(self, code: int) -> Callable[[Any], None]:
+        self.count += 1
+        if self.count > MOST_OPCODES:
+            raise RefusedPickleError(f"has more than {MOST_OPCODES:,} steps")
+        return super().__getitem__(code)
+
+    def __missing__(self, code: int) -> Callable[[Any], None]:
+        opcode = pickletools.code2op[chr(code)]  # type: ignore[attr-defined]
+        raise RefusedPickleError(f"asks for {opcode.name}, which plain data do not need")
+
+
+class _PlainUnpickler(pickle._Unpickler):
+    """In Python, not in C: the C one sets aside as much memory as the file asks for (its memo's index)."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        allowed = {ord(opcode.code) for opcode in pickletools.opcodes if opcode.name in OPCODES}
+        own = {code: act for code, act in pickle._Unpickler.dispatch.items() if code in allowed}
+        self.dispatch = _Steps(own | {pickle.BYTEARRAY8[0]: _load_bytearray8})  # type: ignore[misc]
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Stand in for the few names that are known."""
+        if f"{module} {name}" not in KNOWN:
+            said = " ".join(f"{module}.{name}".split())  # in one line
+            raise RefusedPickleError(f"names {said!r}, which plain data do not need")
+        return _Global(f"{module} {name}")
+
+
+def _load_bytearray8(unpickler: Any) -> None:
+    """Push the bytes that are there; the original makes room for as many as the file claims."""
+    (length,) = struct.unpack("<Q", unpickler.read(8))
+    unpickler.append(unpickler.read(length))
 
 
 def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str, most_bytes: int) -> Decoded:
@@ -59,7 +119,7 @@ def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str
     """
     content = read_bounded(path, most_bytes=most_bytes)
     try:
-        return decode(_walk(content))
+        return decode(_PlainUnpickler(content).load())
     except InvalidInputError:
         raise
     except RefusedPickleError as error:
@@ -75,20 +135,6 @@ def read_bounded(path: Path, *, most_bytes: int) -> bytes:
         return read_plain(path, most_bytes=most_bytes)
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _walk(content: bytes) -> Any:
-    machine = _Machine()
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(content)):
-        if count > MOST_OPCODES:
-            raise RefusedPickleError(f"has more than {MOST_OPCODES:,} steps")
-        if opcode.name == "STOP":
-            return machine.stack.pop()
-        act = ACTIONS.get(opcode.name)
-        if act is None:
-            raise RefusedPickleError(f"asks for {opcode.name}, which plain data do not need")
-        act(machine, argument)
-    raise ValueError("the pickle has no end")
 
 
 def array_content(value: Any, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], bytes]:
@@ -133,114 +179,3 @@ def _is_type(value: Any, kinds: tuple[str, ...]) -> bool:
         case RecordedCall(name="numpy dtype", arguments=(bytes(kind), *_)):
             return kind.decode("latin-1") in kinds
     return False
-
-
-class _Machine:
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
-
-    def push(self, value: Any) -> None:
-        self.stack.append(value)
-
-    def marked(self) -> list[Any]:
-        """Pop what lies above the last mark, and the mark."""
-        for place in range(len(self.stack) - 1, -1, -1):
-            if self.stack[place] is _MARK:
-                inside = self.stack[place + 1 :]
-                del self.stack[place:]
-                return inside
-        raise ValueError("there is no mark")
-
-    def popped(self, count: int) -> tuple[Any, ...]:
-        if len(self.stack) < count:
-            raise ValueError("the stack is empty")
-        values = tuple(self.stack[len(self.stack) - count :])
-        del self.stack[len(self.stack) - count :]
-        return values
-
-    def extend(self, values: list[Any]) -> None:
-        if not isinstance(self.stack[-1], list):
-            raise TypeError("it appends to what is no list")
-        self.stack[-1].extend(values)
-
-    def update(self, values: list[Any]) -> None:
-        if not isinstance(self.stack[-1], dict):
-            raise TypeError("it sets an entry of what is no dictionary")
-        self.stack[-1].update(_paired(values))
-
-    def remember(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
-
-    def named(self, name: Any) -> None:
-        if name not in KNOWN:
-            said = " ".join(str(name).replace(" ", ".", 1).split())  # in one line
-            raise RefusedPickleError(f"names {said!r}, which plain data do not need")
-        self.push(_Global(name))
-
-    def stack_named(self) -> None:
-        module, name = self.popped(2)
-        self.named(f"{module} {name}")
-
-    def reduce(self) -> None:
-        called, arguments = self.popped(2)
-        if not isinstance(called, _Global) or not isinstance(arguments, tuple):
-            raise RefusedPickleError("calls what is no function of numpy's")
-        self.push(RecordedCall(called.name, arguments))
-
-    def build(self) -> None:
-        (state,) = self.popped(1)
-        if not isinstance(self.stack[-1], RecordedCall):
-            raise RefusedPickleError("sets the state of what is no array")
-        self.stack[-1].state = state
-
-
-def _paired(values: list[Any]) -> dict[Any, Any]:
-    return dict(zip(values[::2], values[1::2], strict=True))
-
-
-def _push(machine: _Machine, argument: Any) -> None:
-    machine.push(argument)
-
-
-def _push_text(machine: _Machine, argument: Any) -> None:
-    """Python 2 wrote bytes so; pickletools gives them as latin-1 text."""
-    machine.push(argument.encode("latin-1") if isinstance(argument, str) else argument)
-
-
-def _nothing(_: _Machine, __: Any) -> None:
-    """Frames and versions tell how the file is cut, not what it holds."""
-
-
-ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
-    **dict.fromkeys(("PROTO", "FRAME"), _nothing),
-    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), _push),
-    **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), _push_text),
-    **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _push),
-    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"), _push),
-    "NONE": lambda machine, _: machine.push(None),
-    "NEWTRUE": lambda machine, _: machine.push(True),
-    "NEWFALSE": lambda machine, _: machine.push(False),
-    "MARK": lambda machine, _: machine.push(_MARK),
-    "EMPTY_LIST": lambda machine, _: machine.push([]),
-    "LIST": lambda machine, _: machine.push(machine.marked()),
-    "APPEND": lambda machine, _: machine.extend(list(machine.popped(1))),
-    "APPENDS": lambda machine, _: machine.extend(machine.marked()),
-    "EMPTY_DICT": lambda machine, _: machine.push({}),
-    "DICT": lambda machine, _: machine.push(_paired(machine.marked())),
-    "SETITEM": lambda machine, _: machine.update(list(machine.popped(2))),
-    "SETITEMS": lambda machine, _: machine.update(machine.marked()),
-    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
-    "TUPLE": lambda machine, _: machine.push(tuple(machine.marked())),
-    "TUPLE1": lambda machine, _: machine.push(machine.popped(1)),
-    "TUPLE2": lambda machine, _: machine.push(machine.popped(2)),
-    "TUPLE3": lambda machine, _: machine.push(machine.popped(3)),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda machine, place: machine.remember(place)),
-    "MEMOIZE": lambda machine, _: machine.remember(len(machine.memo)),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda machine, place: machine.push(machine.memo[place])),
-    "GLOBAL": lambda machine, name: machine.named(name),
-    "STACK_GLOBAL": lambda machine, _: machine.stack_named(),
-    "REDUCE": lambda machine, _: machine.reduce(),
-    "BUILD": lambda machine, _: machine.build(),
-}
-"""What each opcode does here; one that is not here is refused."""
