@@ -112,21 +112,12 @@ def test_psi_passes_gradcheck():
     assert torch.autograd.gradcheck(lambda c: psi(c, margins), cosine)
 
 
-@pytest.mark.parametrize("function", [psi, shifted_cosine])
-def test_the_detached_gradient_is_that_of_the_cosine_under_the_same_value(function):
-    cosine = torch.linspace(-1, 1, 101, dtype=torch.float64)
-    exact, detached = function(cosine, 2.5), function(cosine, 2.5, gradient="detached")
-    torch.testing.assert_close(detached, exact, atol=1e-14, rtol=0)
-    assert torch.equal(gradient(function, cosine, 2.5, gradient="detached"), torch.ones_like(cosine))
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("margin", REAL_MARGINS)
-@pytest.mark.parametrize("way", ["exact", "detached"])
-def test_psi_and_its_gradient_are_finite_and_bounded_at_the_ends(dtype, margin, way):
+def test_psi_and_its_gradient_are_finite_and_bounded_at_the_ends(dtype, margin):
     cosine = torch.tensor(ENDS, dtype=torch.float64).to(dtype)
-    slope = gradient(psi, cosine, margin, gradient=way)
-    assert bool(psi(cosine, margin, gradient=way).isfinite().all())
+    slope = gradient(psi, cosine, margin)
+    assert bool(psi(cosine, margin).isfinite().all())
     assert bool(slope.isfinite().all())
     assert bool((slope >= 0).all())
     assert float(slope.max()) <= STEEPEST * margin * (1 + torch.finfo(dtype).eps)
@@ -142,19 +133,17 @@ def test_the_shifted_cosine_and_its_gradient_are_finite_and_bounded_at_the_ends(
     assert 0 <= float(slope.min()) <= float(slope.max()) <= STEEPEST
 
 
-@pytest.mark.parametrize("way", ["exact", "detached"])
 @pytest.mark.parametrize("past", [1.0000001, 1.5, 1e10])
 @pytest.mark.parametrize("margin", REAL_MARGINS)
-def test_a_cosine_past_one_counts_as_one(margin, past, way):
+def test_a_cosine_past_one_counts_as_one(margin, past):
     past, ends = torch.tensor([-past, past]), torch.tensor([-1.0, 1.0])
-    assert torch.equal(psi(past, margin, gradient=way), psi(ends, margin, gradient=way))
-    assert torch.equal(gradient(psi, past, margin, gradient=way), gradient(psi, ends, margin, gradient=way))
+    assert torch.equal(psi(past, margin), psi(ends, margin))
+    assert torch.equal(gradient(psi, past, margin), gradient(psi, ends, margin))
 
 
-@pytest.mark.parametrize("way", ["exact", "detached"])
-def test_the_gradient_of_margin_one_flows_at_the_ends_and_past_them(way):
+def test_the_gradient_of_margin_one_flows_at_the_ends_and_past_them():
     cosine = torch.tensor([-1.5, *ENDS, 1.5])
-    assert torch.equal(gradient(psi, cosine, 1.0, gradient=way), torch.ones_like(cosine))
+    assert torch.equal(gradient(psi, cosine, 1.0), torch.ones_like(cosine))
 
 
 def test_a_margin_may_be_a_list():
@@ -196,7 +185,6 @@ def test_the_shifted_cosine_passes_gradcheck():
         (lambda: psi(torch.zeros(2), float("inf")), "finite"),
         (lambda: psi(torch.zeros(2, dtype=torch.int64), 2.0), "floating-point"),
         (lambda: psi(torch.zeros(2, 3), torch.ones(4)), "does not broadcast"),
-        (lambda: psi(torch.zeros(2), 2.0, gradient="both"), "'exact' or 'detached'"),
         (lambda: psi([0.0, 0.5], 2.0), r"cosine must be a torch tensor, got list; wrap it in torch.as_tensor"),
         (lambda: psi(None, 2.0), "cosine must be a torch tensor, got NoneType"),
         (lambda: psi(torch.zeros(2), None), "margin must be numbers, got NoneType"),

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.losses.psi import angular_logits
 from equipoise.losses.uncertainty_margin import complement_weight, printed_weight
 from equipoise.uncertainty.samples import ErrorMoments, dropout_error_moments
 from tests.losses.cases import (
@@ -250,19 +249,6 @@ def test_gradcheck_with_the_moments_held(form, placement, normalize, sample_leve
     assert torch.autograd.gradcheck(value, inputs)
 
 
-def test_the_detached_gradient_is_that_of_softmax_at_the_margins_probabilities():
-    features, target = batch()
-    loss = head(form="angular", gradient="detached", strength=1.0)
-    features.requires_grad_()
-    with torch.no_grad():
-        bent = angular_logits(features, loss.class_vectors(torch.float64), loss.margins, loss.strength)
-    upstream = (bent.softmax(-1) - F.one_hot(target, CLASSES)).detach()
-    got = torch.autograd.grad(loss(features, target).sum(), loss.weight)[0]
-    # with cos α's own gradient, a class vector of unit length receives ‖f‖·dcos α = d(w·f)
-    expected = torch.autograd.grad((loss.logits(features) * upstream).sum(), loss.weight)[0]
-    torch.testing.assert_close(got, expected)
-
-
 @pytest.mark.parametrize("sample_level", ["expected", "complement", "printed"])
 def test_in_training_the_variance_is_that_of_the_whole_features_and_the_logits_are_dropped_ones(sample_level):
     features, target = batch()
@@ -299,7 +285,6 @@ def set_buffer(name, value):
         (lambda: UncertaintyMarginLoss(4, 3, form="round"), "form must be one of angular, additive, got 'round'"),
         (lambda: UncertaintyMarginLoss(4, 3, placement="some"), "placement must be one of target, all"),
         (lambda: UncertaintyMarginLoss(4, 3, sample_level="all"), "sample_level must be one of none, expected"),
-        (lambda: UncertaintyMarginLoss(4, 3, gradient="none"), "gradient must be one of exact, detached"),
         (lambda: UncertaintyMarginLoss(4, 3, kappa=-0.1), "kappa must be finite and not negative, got -0.1"),
         (lambda: UncertaintyMarginLoss(4, 3, kappa=float("nan")), "kappa must be finite and not negative, got nan"),
         (lambda: UncertaintyMarginLoss(4, 3, kappa=float("inf")), "kappa must be finite and not negative, got inf"),
@@ -389,12 +374,11 @@ def test_no_features_class_vectors_or_margins_give_a_non_finite_loss_or_gradient
         kind=st.sampled_from(list(itertools.product(FORMS, PLACEMENTS))),
         normalize=st.booleans(),
         sample_level=st.sampled_from(SAMPLE_LEVELS),
-        gradient=st.sampled_from(["exact", "detached"]),
         largest=st.sampled_from([1.0, 1.01, 2.0, 3.0, 10.0, 100.0]),
         strength=st.sampled_from([0.0, 1e-6, 0.1, 0.5, 1.0]),
         rate=st.sampled_from([0.01, 0.5, 0.99]),
     )
-    def check(*, seed, exponent, vector_exponent, kind, normalize, sample_level, gradient, largest, strength, rate):
+    def check(*, seed, exponent, vector_exponent, kind, normalize, sample_level, largest, strength, rate):
         nonlocal cases
         generator = seeded(seed)
         loss = UncertaintyMarginLoss(
@@ -404,7 +388,6 @@ def test_no_features_class_vectors_or_margins_give_a_non_finite_loss_or_gradient
             placement=kind[1],
             normalize=normalize,
             sample_level=sample_level,
-            gradient=gradient,
             strength=strength,
             dropout=rate,
             reduction="none",

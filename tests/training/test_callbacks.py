@@ -8,7 +8,7 @@ from rich.console import Console
 
 from equipoise.training import Bar
 from equipoise.training.callbacks import Silence, watched_by
-from equipoise.training.resume import MetricsFile
+from equipoise.training.resume import append_metrics, write_metrics
 from tests.training.digits_run import run
 
 RECORD = {"epoch": 1, "stage": "class", "loss": 0.1234, "recall_rare": 0.5, "recall_common": 0.875, "seconds": 1.0}
@@ -99,7 +99,7 @@ def test_silence_says_nothing(capsys):
 def test_metrics_begin_with_what_the_checkpoint_knew(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text(json.dumps({"epoch": 0}) + "\n" + json.dumps({"epoch": 1}) + '\n{"epo')  # of a killed run
-    metrics = MetricsFile(path, [{"epoch": 0, "loss": 0.1 + 0.2}])
-    metrics.epoch(RECORD)
+    write_metrics(path, [{"epoch": 0, "loss": 0.1 + 0.2}])
+    append_metrics(path, RECORD)
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"epoch": 0, "loss": 0.1 + 0.2}, RECORD]
     assert [child.name for child in tmp_path.iterdir()] == ["metrics.jsonl"]

@@ -25,7 +25,7 @@ from equipoise.training.checkpoints import (
     unpack_optimizer,
     with_prefix,
 )
-from equipoise.training.resume import MetricsFile
+from equipoise.training.resume import append_metrics, write_metrics
 from tests.training.digits_run import run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT
 
@@ -209,14 +209,15 @@ def test_a_full_disk_is_one_sentence_and_the_last_good_checkpoint_stays(small_di
 
 
 def test_a_full_disk_is_one_sentence_for_metrics_too(small_disk):
-    metrics = MetricsFile(small_disk / "metrics.jsonl", [])
-    metrics.epoch({"epoch": 0})
+    path = small_disk / "metrics.jsonl"
+    write_metrics(path, [])
+    append_metrics(path, {"epoch": 0})
     (small_disk / "ballast").write_bytes(bytes(150_000))
     with pytest.raises(DiskFullError, match=r"^no space left for .*metrics\.jsonl .*free some space and resume\.$"):
-        metrics.epoch({"epoch": 1, "much": "x" * 200_000})
+        append_metrics(path, {"epoch": 1, "much": "x" * 200_000})
     (small_disk / "ballast").unlink()
-    MetricsFile(small_disk / "metrics.jsonl", [{"epoch": 0}])
-    assert json.loads((small_disk / "metrics.jsonl").read_text()) == {"epoch": 0}
+    write_metrics(path, [{"epoch": 0}])
+    assert json.loads(path.read_text()) == {"epoch": 0}
 
 
 class Filler(Silence):

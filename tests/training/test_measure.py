@@ -12,9 +12,10 @@ from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.measure import (
-    Validation,
     class_recall,
     estimate_class_uncertainty,
+    gathered_features,
+    validation_scores,
 )
 from equipoise.uncertainty import ClassMoments, class_uncertainty, margins_from_uncertainty, mc_dropout
 from tests.training.digits_run import imbalanced_digits
@@ -34,10 +35,10 @@ def trained():
     return network
 
 
-def test_validation_calls_those_classes_rare_that_a_summary_does(accelerator):
-    data = ArrayData(torch.zeros(1, 1), torch.zeros(1, dtype=torch.long))
+def test_validation_calls_those_classes_rare_that_a_summary_does():
     counts = torch.tensor([1000, 101, 99, 10])  # their geometric mean is 100, and 99 is medium
-    assert Validation(accelerator, data, counts).rare.tolist() == [False, False, False, True]
+    scores = validation_scores(torch.eye(4)[[0, 0, 0, 3]], torch.arange(4), None, counts)
+    assert scores == pytest.approx({"balanced_accuracy": 0.5, "recall_rare": 1.0, "recall_common": 1 / 3})
 
 
 @pytest.mark.parametrize(
@@ -62,27 +63,23 @@ def test_class_recall_of_several_labels_is_that_of_each_attribute():
     assert present.tolist() == [[True, True], [True, False]]
 
 
-def test_scores_are_means_over_the_classes_present(accelerator):
-    data = ArrayData(torch.zeros(4, 2), torch.tensor([0, 0, 1, 2]))
-    split = Validation(accelerator, data, torch.tensor([100, 90, 10, 9]))
+def test_scores_are_means_over_the_classes_present():
     logits = torch.eye(4)[torch.tensor([0, 1, 1, 0])]
-    scores = split.scores(logits)
+    scores = validation_scores(logits, torch.tensor([0, 0, 1, 2]), None, torch.tensor([100, 90, 10, 9]))
     assert scores == pytest.approx({"balanced_accuracy": 0.5, "recall_rare": 0.0, "recall_common": 0.75})
 
 
-def test_scores_of_balanced_data_name_no_rare_classes(accelerator):
-    data = ArrayData(torch.zeros(2, 2), torch.tensor([0, 1]))
-    scores = Validation(accelerator, data, torch.tensor([5, 5])).scores(torch.eye(2))
+def test_scores_of_balanced_data_name_no_rare_classes():
+    scores = validation_scores(torch.eye(2), torch.arange(2), None, torch.tensor([5, 5]))
     assert scores == {"balanced_accuracy": 1.0}
 
 
 def test_validation_features_are_those_of_the_deterministic_pass(accelerator, trained):
     digits = imbalanced_digits()
     trained.train()
-    split = Validation(accelerator, digits.validation, torch.ones(10))
-    features = split.features(trained)
+    features = gathered_features(accelerator, trained, digits.validation)
     assert trained.training
-    again = split.features(trained)
+    again = gathered_features(accelerator, trained, digits.validation)
     assert torch.equal(features, again)
     x = digits.validation.__getitems__(torch.arange(len(digits.validation)))[0]
     trained.eval()
@@ -160,10 +157,10 @@ def test_several_labels_have_a_pair_of_uncertainties_each(accelerator):
 
 
 def test_more_rows_than_fit_at_once_are_joined(accelerator, trained, monkeypatch):
-    split = Validation(accelerator, imbalanced_digits().validation, torch.ones(10))
-    whole = split.features(trained)
+    data = imbalanced_digits().validation
+    whole = gathered_features(accelerator, trained, data)
     monkeypatch.setattr("equipoise.training.measure.rows_at_once", lambda _: 64)
-    parts = split.features(trained)
+    parts = gathered_features(accelerator, trained, data)
     torch.testing.assert_close(parts, whole)
     estimated = estimate_class_uncertainty(
         accelerator, trained, imbalanced_digits().train, passes=20, cap=10_000, seed=0, kind="relative"

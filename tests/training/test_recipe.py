@@ -10,7 +10,7 @@ from torch import nn
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.models import MLP, Standardize
-from equipoise.training import Recipe, feature_length
+from equipoise.training import Network, Recipe, feature_length
 
 RECIPE = Recipe(
     method="uncertainty_margin",
@@ -29,11 +29,11 @@ RECIPE = Recipe(
 def test_every_method_builds_a_network_that_comes_back_from_json(method, multilabel):
     recipe = dataclasses.replace(RECIPE, method=method, multilabel=multilabel)
     counts = torch.arange(1, 1 + torch.Size(recipe.class_shape).numel()).view(recipe.class_shape)
-    network = recipe.network(recipe.table_backbone(), counts, features=16).eval()
+    network = Network(recipe.table_backbone(), recipe.head(counts, features=16)).eval()
     assert network(torch.randn(7, 5)).shape == (7, *recipe.class_shape)
     again = Recipe(**json.loads(json.dumps(dataclasses.asdict(recipe))))
     assert again == recipe
-    other = again.network(again.table_backbone(), counts, features=16).eval()
+    other = Network(again.table_backbone(), again.head(counts, features=16)).eval()
     other.load_state_dict(network.state_dict())
     x = torch.randn(4, 5)
     assert torch.equal(other(x), network(x))

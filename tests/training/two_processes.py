@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
-from equipoise.training.measure import Validation, estimate_class_uncertainty
+from equipoise.training.measure import estimate_class_uncertainty, gathered_features
 from tests.training.digits_run import digits_network, imbalanced_digits, weights_sha256
 
 SIZES = (1, 2, 7, 199)
@@ -49,7 +49,7 @@ def rows_seen(accelerator: Accelerator, cap: int) -> list[int]:
 def features_of_split(accelerator: Accelerator, size: int) -> dict[str, Any]:
     data = imbalanced_digits().validation
     part = data.subset(torch.arange(size))
-    features = Validation(accelerator, part, torch.ones(10)).features(digits_network())
+    features = gathered_features(accelerator, digits_network(), part)
     return {"features": features.tolist()}
 
 

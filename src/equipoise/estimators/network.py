@@ -511,7 +511,7 @@ def restore(model: SavedModel, folder: str | Path, backbone: nn.Module | None = 
     found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, model.history
     found._seed = int(model.history["chosen"]["seed"])
     features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
-    network = model.recipe.network(features, model.calibrated.prior, features=model.features)
+    network = Network(features, model.recipe.head(model.calibrated.prior, features=model.features))
     try:
         network.load_state_dict(model.network)
     except RuntimeError as error:

@@ -5,11 +5,11 @@ Both margin functions here are one curve seen at two angles. The curve is
 .. math:: g(\theta) = (-1)^r \cos\theta - 2r, \qquad r = \lfloor \theta / \pi \rfloor,
 
 the cosine continued downwards: continuous and decreasing for every θ ≥ 0. The paper's multiplicative
-margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m).
+margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m). :func:`angular_logits` puts ψ into the loss.
 """
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,26 +19,24 @@ from torch.autograd.function import once_differentiable
 from equipoise.errors import InvalidInputError
 from equipoise.tensors import numeric_tensor, required_tensor
 
-Gradient = Literal["exact", "detached"]
-
-
 STEEPEST = 1e3
 """Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where ψ of a fractional margin has no finite slope."""
+SHORTEST = 1e-12
+"""Vectors shorter than this have no direction; their cosine counts as 0."""
 
 
-def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
-    r"""The paper's margin function ψ, given cos α, for any real margin m ≥ 1.
+def psi(cosine: Tensor, margin: Tensor | float) -> Tensor:
+    r"""Return the paper's margin function ψ, given cos α, for any real margin m ≥ 1.
 
     .. math:: \psi(\alpha) = (-1)^r \cos(m \alpha) - 2r, \qquad r = \lfloor m \alpha / \pi \rfloor
 
     Integer margins give the Chebyshev polynomial T_m(cos α) on the first segment, and m = 1 the cosine itself.
-    Cosines past ±1, by rounding or otherwise, count as ±1.
+    Cosines past ±1, by rounding or otherwise, count as ±1. The gradient is dψ/dcos α = m·sin(mα)/sin α, bounded where
+    it has no finite value.
 
     Args:
         cosine: cos α, any shape.
         margin: m ≥ 1, a number or a tensor that broadcasts against ``cosine``.
-        gradient: ``"exact"`` is dψ/dcos α = m·sin(mα)/sin α (bounded where it has no finite value);
-            ``"detached"`` is 1, the gradient of the cosine under the value of ψ.
 
     Returns:
         ψ with the shape of ``cosine`` broadcast with ``margin``, in the cosine's dtype.
@@ -52,18 +50,17 @@ def psi(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact")
             f"margin must be at least 1 (1 is softmax) and finite, got values from {float(margins.min())} to "
             f"{float(margins.max())}; raise it or use margin=1."
         )
-    value = margin_cosine(cosine, scale=margins, offset=torch.zeros_like(margins), gradient=gradient)
+    value: Tensor = _MarginCosine.apply(cosine, margins, torch.zeros_like(margins))  # type: ignore[no-untyped-call]
     plain = (margins == 1) & (cosine.detach().abs() <= 1)
     return torch.where(plain, cosine, value)  # softmax to the last bit, not by way of the angle
 
 
-def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient = "exact") -> Tensor:
-    """ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued past α + m = π so that it never turns upwards again.
+def shifted_cosine(cosine: Tensor, margin: Tensor | float) -> Tensor:
+    """Return ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued past α + m = π so that it never turns upwards again.
 
     Args:
         cosine: cos α, any shape.
         margin: m in radians, a number or a tensor that broadcasts against ``cosine``.
-        gradient: as in :func:`psi`.
 
     >>> shifted_cosine(torch.tensor([0.0, -1.0]), math.pi / 2)
     tensor([-1.0000, -2.0000])
@@ -74,23 +71,28 @@ def shifted_cosine(cosine: Tensor, margin: Tensor | float, *, gradient: Gradient
             f"an additive angle must lie in [0, π], got values from {float(margins.min())} to "
             f"{float(margins.max())}; give it in radians."
         )
-    return margin_cosine(cosine, scale=torch.ones_like(margins), offset=margins, gradient=gradient)
+    value: Tensor = _MarginCosine.apply(cosine, torch.ones_like(margins), margins)  # type: ignore[no-untyped-call]
+    return value
 
 
-def margin_cosine(cosine: Tensor, *, scale: Tensor, offset: Tensor, gradient: Gradient) -> Tensor:
-    """g(scale·α + offset) from cos α: the one place where an angle is taken and its slope bounded."""
-    cosine = _broadcast(cosine, scale)
-    if gradient == "detached":
-        value: Tensor = _MarginCosine.apply(cosine.detach(), scale, offset)  # type: ignore[no-untyped-call]
-        return value + (cosine - cosine.detach())
-    if gradient == "exact":
-        exact: Tensor = _MarginCosine.apply(cosine, scale, offset)  # type: ignore[no-untyped-call]
-        return exact
-    raise InvalidInputError(f"gradient must be 'exact' or 'detached', got {gradient!r}; choose one of the two.")
+def angular_logits(
+    features: Tensor, vectors: Tensor, margins: Tensor, strength: Tensor, *, unit: bool = True
+) -> Tensor:
+    """Return ‖w‖‖f‖(cos α + s·(ψ(α) − cos α)): softmax at s = 0, the paper's ψ at s = 1, L-Softmax's blend between.
+
+    Args:
+        features: f, (batch, D).
+        vectors: w, (outputs, D).
+        margins: m ≥ 1, (outputs,) or (batch, outputs).
+        strength: s, ().
+        unit: the class vectors have length 1.
+    """
+    logits: Tensor = _AngularLogits.apply(features, vectors, margins, strength, unit)  # type: ignore[no-untyped-call]
+    return logits
 
 
-def margin_curve(
-    cosine: Tensor, scale: Tensor, offset: Tensor | None = None, *, slope: bool = True
+def _margin_curve(
+    cosine: Tensor, scale: Tensor, offset: Tensor | None = None, *, slope: bool
 ) -> tuple[Tensor, Tensor | None]:
     """g(scale·α + offset) and its bounded slope d g / d cos α, for cosines in [−1, 1] of at least float32."""
     theta = cosine.acos().mul_(scale)
@@ -109,13 +111,13 @@ def margin_curve(
 
 
 class _MarginCosine(torch.autograd.Function):
-    """:func:`margin_curve` under autograd; half precision is widened, or the angle would be lost."""
+    """The curve under autograd; half precision is widened, or the angle would be lost."""
 
     @staticmethod
     def forward(ctx: Any, cosine: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
         wide = cosine.to(torch.promote_types(cosine.dtype, torch.float32)).clamp(-1, 1)
         ctx.narrow = cosine.dtype
-        value, slope = margin_curve(wide, scale, offset, slope=ctx.needs_input_grad[0])
+        value, slope = _margin_curve(wide, scale, offset, slope=ctx.needs_input_grad[0])
         if slope is not None:
             ctx.save_for_backward(slope)
         return value.to(cosine.dtype)
@@ -128,52 +130,6 @@ class _MarginCosine(torch.autograd.Function):
         return slope.mul(upstream).clamp_(-limit, limit).to(ctx.narrow), None, None
 
 
-def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
-    if not required_tensor(cosine, "cosine").is_floating_point():
-        raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
-    dtype = torch.promote_types(cosine.dtype, torch.float32)
-    return cosine, numeric_tensor(margin, "margin", dtype=dtype, device=cosine.device).detach()
-
-
-def _broadcast(cosine: Tensor, margins: Tensor) -> Tensor:
-    try:
-        return cosine.expand(torch.broadcast_shapes(cosine.shape, margins.shape))
-    except RuntimeError:
-        raise InvalidInputError(
-            f"margin of shape {tuple(margins.shape)} does not broadcast against cosine of shape "
-            f"{tuple(cosine.shape)}; give one margin a class or one an element."
-        ) from None
-
-
-SHORTEST = 1e-12
-"""Vectors shorter than this have no direction; their cosine counts as 0."""
-
-
-def angular_logits(
-    features: Tensor,
-    vectors: Tensor,
-    margins: Tensor,
-    strength: Tensor,
-    *,
-    unit: bool = True,
-    gradient: Gradient = "exact",
-) -> Tensor:
-    """‖w‖‖f‖(cos α + s·(ψ(α) − cos α)): softmax at s = 0, the paper's ψ at s = 1, L-Softmax's blend between.
-
-    Args:
-        features: f, (batch, D).
-        vectors: w, (outputs, D).
-        margins: m ≥ 1, (outputs,) or (batch, outputs).
-        strength: s, ().
-        unit: the class vectors have length 1.
-        gradient: ψ's own slope, or the cosine's in its place.
-    """
-    logits: Tensor = _AngularLogits.apply(  # type: ignore[no-untyped-call]
-        features, vectors, margins, strength, unit, gradient
-    )
-    return logits
-
-
 class _AngularLogits(torch.autograd.Function):
     """With z = w·f, l = ‖w‖‖f‖ and c = z/l it is z + s·l·(ψ − c), whose slopes are
 
@@ -183,25 +139,16 @@ class _AngularLogits(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        vectors: Tensor,
-        margins: Tensor,
-        strength: Tensor,
-        unit: bool,
-        gradient: Gradient,
-    ) -> Tensor:
+    def forward(ctx: Any, features: Tensor, vectors: Tensor, margins: Tensor, strength: Tensor, unit: bool) -> Tensor:
         logits = F.linear(features, vectors)
         feature_length = torch.linalg.vector_norm(features, dim=-1, keepdim=True)  # (batch, 1)
         vector_length = None if unit else torch.linalg.vector_norm(vectors, dim=-1)  # (outputs,)
         length = feature_length if vector_length is None else feature_length * vector_length
         cosine = (logits / length.clamp_min(SHORTEST)).clamp_(-1, 1)
-        value, slope = margin_curve(cosine, margins, slope=any(ctx.needs_input_grad))
+        value, slope = _margin_curve(cosine, margins, slope=any(ctx.needs_input_grad))
         blend = torch.where(margins == 1, 0, strength)  # softmax to the last bit where the margin is 1
         moved = torch.addcmul(logits, blend * length, value - cosine)
         if slope is not None:
-            slope = torch.ones_like(slope) if gradient == "detached" else slope
             by_length = value.addcmul_(cosine, slope, value=-1).mul_(blend)
             by_logit = slope.sub_(1).mul_(blend).add_(1)
             ctx.save_for_backward(features, vectors, feature_length, vector_length, by_logit, by_length)
@@ -219,4 +166,19 @@ class _AngularLogits(torch.autograd.Function):
             to_vectors.addcmul_(vectors, along)
             to_length.mul_(vector_length)
         along = to_length.sum(-1, keepdim=True).div_(feature_length.clamp_min(SHORTEST))
-        return to_features.addcmul_(features, along), to_vectors, None, None, None, None
+        return to_features.addcmul_(features, along), to_vectors, None, None, None
+
+
+def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
+    """The cosine, as large as with the margins, and these."""
+    if not required_tensor(cosine, "cosine").is_floating_point():
+        raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
+    dtype = torch.promote_types(cosine.dtype, torch.float32)
+    margins = numeric_tensor(margin, "margin", dtype=dtype, device=cosine.device).detach()
+    try:
+        return cosine.expand(torch.broadcast_shapes(cosine.shape, margins.shape)), margins
+    except RuntimeError:
+        raise InvalidInputError(
+            f"margin of shape {tuple(margins.shape)} does not broadcast against cosine of shape "
+            f"{tuple(cosine.shape)}; give one margin a class or one an element."
+        ) from None

@@ -11,7 +11,7 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
-from equipoise.losses.psi import Gradient, angular_logits
+from equipoise.losses.psi import angular_logits
 from equipoise.tensors import numeric_tensor, required_tensor
 from equipoise.uncertainty.samples import (
     ErrorMoments,
@@ -83,7 +83,6 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             logit by F̂, the probability of a mistake. Each needs σ_E²: from ``dropout`` in closed form, or
             from ``error`` in the call.
         kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
-        gradient: ψ's own (``"exact"``) or the cosine's (``"detached"``).
         margin, strength: what ``margins`` and ``strength`` below start from. A ``strength`` above 0 is kept as it is;
             at 0 the margins are left to a curriculum (``driven_by_curriculum``).
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
@@ -120,7 +119,6 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         normalize: bool = True,
         sample_level: SampleLevel = "none",
         kappa: float = 0.25,
-        gradient: Gradient = "exact",
         margin: float = 1.0,
         strength: float = 0.0,
         multilabel: bool = False,
@@ -144,7 +142,6 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             ("form", form, get_args(Form)),
             ("placement", placement, get_args(Placement)),
             ("sample_level", sample_level, get_args(SampleLevel)),
-            ("gradient", gradient, get_args(Gradient)),
         ):
             if value not in choices:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
@@ -152,8 +149,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             raise InvalidInputError(
                 f"kappa must be finite and not negative, got {kappa}; ½ is the bound on the expected loss."
             )
-        self.form, self.placement, self.gradient = form, placement, gradient
-        self.sample_level, self.kappa = sample_level, kappa
+        self.form, self.placement, self.sample_level, self.kappa = form, placement, sample_level, kappa
         self._margin, self._own_strength = margin, strength
         self.register_buffer("margins", torch.ones(self.class_shape))
         self.register_buffer("strength", torch.zeros(()))
@@ -238,7 +234,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
         if self.form == "additive":
             return additive_margin(F.linear(features, vectors), margins, strength)
-        return angular_logits(features, vectors, margins, strength, unit=self.normalize, gradient=self.gradient)
+        return angular_logits(features, vectors, margins, strength, unit=self.normalize)
 
     def _placed_margins(self, target: Tensor) -> Tensor:
         """Every class's margin, (outputs,), or the true class's and 1 for its rivals, (batch, outputs)."""

@@ -19,6 +19,8 @@ from equipoise.training.callbacks import Record
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.module import Network
 
+State = dict[str, Any]
+
 
 @dataclass
 class Position:
@@ -60,10 +62,8 @@ class Trainee:
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Named tensors and JSON; every process takes part, for its own random state."""
         optimizer, plain = pack_optimizer(self.optimizer.state_dict())
-        states = {
-            name: self.accelerator.gather(state.to(self.accelerator.device)).cpu()
-            for name, state in random_states(self.accelerator.device).items()
-        }
+        device, gather = self.accelerator.device, self.accelerator.gather
+        states = {name: gather(state.to(device)).cpu() for name, state in random_states(device).items()}
         tensors = (
             with_prefix("network", self.network.state_dict())
             | with_prefix("optimizer", optimizer)
@@ -74,7 +74,7 @@ class Trainee:
         return tensors, {"optimizer": plain, "scheduler": self.scheduler.state_dict()}
 
     def load(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """The inverse of :meth:`tensors`."""
+        """Take back what :meth:`tensors` gave."""
         self.network.load_state_dict(of_prefix("network", tensors))
         self.optimizer.load_state_dict(unpack_optimizer(of_prefix("optimizer", tensors), state["optimizer"]))
         # A moment lies in memory in its parameter's order, as before it was saved: in another, sums round otherwise.
@@ -91,9 +91,6 @@ class Trainee:
             for name, joined in of_prefix("random", tensors).items()
         }
         restore_random_states(own, self.accelerator.device)
-
-
-State = dict[str, Any]
 
 
 class Checkpoints:
@@ -135,24 +132,19 @@ class Checkpoints:
 
 def pack_optimizer(state: State) -> tuple[dict[str, Tensor], State]:
     """An optimiser's state_dict as named tensors and JSON."""
-    tensors: dict[str, Tensor] = {}
-    plain: dict[str, State] = {}
-    for parameter, values in state["state"].items():
-        plain[str(parameter)] = {}
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                tensors[f"{parameter}.{name}"] = value
-            else:
-                plain[str(parameter)][name] = value
+    every = {f"{parameter}.{name}": value for parameter, own in state["state"].items() for name, value in own.items()}
+    tensors = {name: value for name, value in every.items() if isinstance(value, Tensor)}
+    plain = {name: value for name, value in every.items() if name not in tensors}
     return tensors, {"param_groups": state["param_groups"], "state": plain}
 
 
 def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
     """The inverse of :func:`pack_optimizer`."""
-    values: dict[int, State] = {int(parameter): dict(plain) for parameter, plain in state["state"].items()}
-    for key, tensor in tensors.items():
+    values: dict[int, State] = {}
+    for key, value in (state["state"] | tensors).items():
         parameter, _, name = key.partition(".")
-        values[int(parameter)][name] = tensor
+        if name:  # older checkpoints have an entry, an empty one, for each parameter
+            values.setdefault(int(parameter), {})[name] = value
     return {"param_groups": state["param_groups"], "state": values}
 
 

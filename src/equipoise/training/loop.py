@@ -18,7 +18,7 @@ from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.engine import make_accelerator, make_loader, make_optimizer, workers_watched
-from equipoise.training.measure import Validation, estimate_class_uncertainty, gathered_features
+from equipoise.training.measure import Labelled, estimate_class_uncertainty, labelled_features, validation_scores
 from equipoise.training.module import Network, head_logits
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import Settings
@@ -58,11 +58,10 @@ def train(
     torch.manual_seed(settings.seed + accelerator.process_index)
     drawn = data.evenly_weighed() if settings.order == "balanced" else data
     back = _held_back(data, settings, curriculum)
-    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, given_back=_given_back(curriculum))
-    optimizer, scheduler = make_optimizer(network, settings, sum(_steps(batches, settings, curriculum)))
+    given_back = 0 if curriculum is None else curriculum.given_back
+    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, given_back=given_back)
+    optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
-    counts = class_counts(data.y, network.head.classes, data.weight)
-    held_out = None if validation is None else Validation(accelerator, validation, counts)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
     run = Run(folder, trainee)
     position = run.open(lambda: run_identity(network, data, settings, curriculum, validation))
@@ -72,7 +71,8 @@ def train(
             if _out_of_patience(settings, position, epoch):
                 break
             started = time.perf_counter()
-            stage = _start_epoch(network.head, curriculum, epoch, settings.epochs)
+            network.head.set_progress(epoch / settings.epochs)
+            stage = "train" if curriculum is None else curriculum.start_epoch(epoch, network.head)
             batches.epoch, batches.start = epoch, position.step
             model.train()
             for batch in loader:
@@ -90,7 +90,7 @@ def train(
             record["loss"] = _over_processes(accelerator, position.mean_loss())
             if curriculum is not None and curriculum.wants_uncertainty(epoch):
                 run.keep_weights("softmax")
-            record |= _correction(trainee, data, back, epoch) | _end_epoch(trainee, data, settings, held_out, epoch)
+            record |= _end_epoch(trainee, data, back, validation, settings, epoch)
             _remember_best(trainee, position, record, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
             position.end_epoch(record)
@@ -111,37 +111,24 @@ def train(
 def _check_together(
     head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
 ) -> None:
-    """What fits each other is said before the first step, not after a third of the epochs."""
+    """Refuse what does not fit together before the first step, not after a third of the epochs."""
     if validation is None and settings.patience is not None:
         raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
     if curriculum is None:
         return
     if head.margins is None:
         raise InvalidInputError(f"a curriculum drives a head with margins, got {type(head).__name__}; leave it out.")
-    if (curriculum.strength == "head") is head.driven_by_curriculum:
+    if curriculum.strength == "head" and head.driven_by_curriculum:
+        raise InvalidInputError("strength='head' needs a head that was built with a margin and a strength of its own.")
+    if curriculum.strength != "head" and not head.driven_by_curriculum:
         raise InvalidInputError(
-            "strength='head' needs a head that was built with a margin and strength of its own; give it both."
-            if head.driven_by_curriculum
-            else "a curriculum sets the strength of margins, but the head was built with one of its own; leave out "
-            "either, or let it rise by strength='head'."
+            "a curriculum sets the strength of margins, but the head was built with one of its own; leave out either, "
+            "or let it rise by strength='head'."
         )
     if curriculum.epochs != settings.epochs:
         raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
     if curriculum.strength == "feedback" and validation is None:
         raise InvalidInputError("strength='feedback' is measured on held-out samples; hold some out.")
-
-
-def _steps(batches: EpochBatches, settings: Settings, curriculum: Curriculum | None) -> list[int]:
-    """Optimiser steps of each epoch, with a warning where they are too few for a stage."""
-    steps = [math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs)]
-    visit = math.ceil(batches.batches_of_all(0) / settings.accumulate)
-    if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
-        warnings.warn(short, ShortTrainingWarning, stacklevel=3)
-    return steps
-
-
-def _given_back(curriculum: Curriculum | None) -> int:
-    return 0 if curriculum is None else curriculum.given_back
 
 
 def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | None) -> Tensor | None:
@@ -155,24 +142,13 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
     return held if len(held) else None
 
 
-def _correction(trainee: Trainee, data: ArrayData, back: Tensor | None, epoch: int) -> dict[str, float]:
-    """What the samples held back still lack, before the first epoch that trains on them."""
-    head, curriculum = trainee.network.head, trainee.curriculum
-    if curriculum is None or back is None or not curriculum.wants_correction(epoch):
-        return {}
-    held_back = data.subset(back)
-    features = gathered_features(trainee.accelerator, trainee.network, held_back)
-    return {"shift": curriculum.correct(head, features, *_labels(held_back, features.device))}
-
-
-def _labels(data: ArrayData, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Targets and weights on a device."""
-    return data.y.to(device), None if data.weight is None else data.weight.to(device)
-
-
-def _start_epoch(head: ClassVectorLoss, curriculum: Curriculum | None, epoch: int, epochs: int) -> str:
-    head.set_progress(epoch / epochs)
-    return "train" if curriculum is None else curriculum.start_epoch(epoch, head)
+def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curriculum | None) -> int:
+    """Optimiser steps of all epochs, with a warning where they are too few for a stage."""
+    steps = [math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs)]
+    visit = math.ceil(batches.batches_of_all(0) / settings.accumulate)
+    if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
+        warnings.warn(short, ShortTrainingWarning, stacklevel=3)
+    return sum(steps)
 
 
 def _finite(loss: Tensor, position: Position) -> float:
@@ -204,34 +180,37 @@ def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopReq
 
 
 def _end_epoch(
-    trainee: Trainee, data: ArrayData, settings: Settings, held_out: Validation | None, epoch: int
+    trainee: Trainee, data: ArrayData, back: Tensor | None, validation: ArrayData | None, settings: Settings, epoch: int
 ) -> dict[str, float]:
-    """Class uncertainty at the end of the softmax stage, then the strength, then the scores."""
-    network, head = trainee.network, trainee.network.head
-    features = None if held_out is None else held_out.features(network)
+    """Give the curriculum what it asks for, then score the held-out samples."""
+    accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
+    held_out = None if validation is None else labelled_features(accelerator, network, validation)
     record: dict[str, float] = {}
     if trainee.curriculum is not None:
-        record["strength"] = float(head.strength)
-        held = None if held_out is None else held_out.data
-        _move_curriculum(trainee, trainee.curriculum, head, data, settings, epoch, held, features)
-    if held_out is None or features is None:
+        record = _move_curriculum(trainee, trainee.curriculum, data, back, held_out, settings, epoch)
+    if held_out is None:
         return record
-    return record | held_out.scores(head_logits(head, features))
+    features, target, weight = held_out
+    counts = class_counts(data.y, head.classes, data.weight)
+    return record | validation_scores(head_logits(head, features), target, weight, counts)
 
 
 def _move_curriculum(
     trainee: Trainee,
     curriculum: Curriculum,
-    head: ClassVectorLoss,
     data: ArrayData,
+    back: Tensor | None,
+    held_out: Labelled | None,
     settings: Settings,
     epoch: int,
-    held_out: ArrayData | None,
-    features: Tensor | None,
-) -> None:
-    """What the curriculum wants at the end of an epoch; without held-out samples, from training samples."""
-    accelerator, network = trainee.accelerator, trainee.network
-    if curriculum.wants_uncertainty(epoch) and curriculum.kind is not None:
+) -> dict[str, float]:
+    """Measure what the curriculum wants at the end of an epoch; without held-out samples, on training samples."""
+    accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
+    record: dict[str, float] = {}
+    if back is not None and curriculum.wants_correction(epoch):
+        record["shift"] = curriculum.correct(head, *labelled_features(accelerator, network, data.subset(back)))
+    record["strength"] = float(head.strength)
+    if curriculum.kind is not None and curriculum.wants_uncertainty(epoch):
         uncertainty = estimate_class_uncertainty(
             accelerator,
             network,
@@ -242,12 +221,12 @@ def _move_curriculum(
             kind=curriculum.kind,
         )
         curriculum.set_uncertainty(uncertainty, head)
-    if not curriculum.wants_features(epoch, head):
-        return
-    if held_out is None or features is None:
-        held_out = data.subset(capped_sample(data.y, settings.cap, seed=settings.seed)[0])
-        features = gathered_features(accelerator, network, held_out)
-    curriculum.adapt(head, features, *_labels(held_out, features.device))
+    if curriculum.wants_features(epoch, head):
+        if held_out is None:
+            some = capped_sample(data.y, settings.cap, seed=settings.seed)[0]
+            held_out = labelled_features(accelerator, network, data.subset(some))
+        curriculum.adapt(head, *held_out)
+    return record
 
 
 def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:

@@ -15,6 +15,9 @@ from equipoise.training.settings import rows_at_once
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.classes import UncertaintyKind
 
+Labelled = tuple[Tensor, Tensor, Tensor | None]
+"""Features (samples, D), targets and weights."""
+
 
 def estimate_class_uncertainty(
     accelerator: Accelerator,
@@ -63,25 +66,22 @@ def gathered_features(accelerator: Accelerator, network: Network, data: ArrayDat
     return _gather_rows(accelerator, torch.cat(parts) if parts else nothing, len(data))
 
 
-class Validation:
-    """Samples kept out of training: their features once an epoch, and the recalls that follow."""
+def labelled_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Labelled:
+    """Features of some samples with their targets and weights, as :class:`equipoise.training.Curriculum` takes them."""
+    features = gathered_features(accelerator, network, data)
+    weight = None if data.weight is None else data.weight.to(features.device)
+    return features, data.y.to(features.device), weight
 
-    def __init__(self, accelerator: Accelerator, data: ArrayData, class_counts: Tensor) -> None:
-        self.accelerator, self.data, self.rare = accelerator, data, torch.from_numpy(rare_classes(class_counts.cpu()))
 
-    def features(self, network: Network) -> Tensor:
-        """Features (samples, D) of the deterministic pass, on every process alike."""
-        return gathered_features(self.accelerator, network, self.data)
-
-    def scores(self, logits: Tensor) -> dict[str, float]:
-        """Balanced accuracy, and the mean recall of the rare and of the common classes."""
-        recall, present = class_recall(logits, self.data.y, self.data.weight)
-        scores = {"balanced_accuracy": float(recall[present].mean())}
-        rare = self.rare.to(recall.device)
-        for name, group in (("rare", rare & present), ("common", ~rare & present)):
-            if bool(rare.any()) and bool(group.any()):
-                scores[f"recall_{name}"] = float(recall[group].mean())
-        return scores
+def validation_scores(logits: Tensor, target: Tensor, weight: Tensor | None, class_counts: Tensor) -> dict[str, float]:
+    """Balanced accuracy, and the mean recall of the classes that are rare and common among the training samples."""
+    recall, present = class_recall(logits, target, weight)
+    scores = {"balanced_accuracy": float(recall[present].mean())}
+    rare = torch.from_numpy(rare_classes(class_counts.cpu()))
+    for name, group in (("rare", rare & present), ("common", ~rare & present)):
+        if bool(rare.any()) and bool(group.any()):
+            scores[f"recall_{name}"] = float(recall[group].mean())
+    return scores
 
 
 def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -73,7 +73,7 @@ class Recipe:
     >>> recipe.uncertain, recipe.class_shape
     (False, (3,))
     >>> counts = torch.tensor([80.0, 15.0, 5.0])
-    >>> network = recipe.network(recipe.table_backbone(), counts, features=16)
+    >>> network = Network(recipe.table_backbone(), recipe.head(counts, features=16))
     >>> network(torch.zeros(2, 4)).shape, recipe.head(counts, features=16).class_weight
     (torch.Size([2, 3]), tensor([0.4167, 2.2222, 6.6667]))
     >>> recipe.new_network(torch.rand(5, 4).numpy(), counts, backbone=None).head.in_features
@@ -108,7 +108,9 @@ class Recipe:
     def uncertain(self) -> bool:
         """Whether the loss declares that a curriculum drives it."""
         with torch.random.fork_rng(devices=[]):  # one is built only to be asked
-            return self._build(torch.ones(self.class_shape), features=1).driven_by_curriculum
+            counts = torch.ones(self.class_shape)
+            head = loss_builder(self.method)(1, self.classes, multilabel=self.multilabel, class_counts=counts)
+            return head.driven_by_curriculum
 
     @property
     def class_shape(self) -> tuple[int, ...]:
@@ -116,56 +118,39 @@ class Recipe:
         return (self.classes, 2) if self.multilabel else (self.classes,)
 
     def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
-        """Columns standardised by ``standardize``, or not at all, and two hidden layers: (batch, columns) -> (batch,
-        width).
-        """
+        """Standardise columns by ``standardize``, then two hidden layers: (batch, columns) -> (batch, width)."""
         first = standardize or Standardize(self.columns)
         return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
 
-    def network(self, backbone: nn.Module, class_counts: Tensor, *, features: int) -> Network:
-        """The backbone under its head.
-
-        Args:
-            backbone: x -> features (batch, ``features``).
-            class_counts: training samples a class, (classes,) or (attributes, 2).
-            features: D.
-        """
-        return Network(backbone, self.head(class_counts, features=features))
-
     def new_network(
-        self,
-        x: Any,
-        class_counts: Tensor,
-        backbone: nn.Module | None,
-        weight: Tensor | None = None,
+        self, x: Any, class_counts: Tensor, backbone: nn.Module | None, weight: Tensor | None = None
     ) -> Network:
-        """An untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if there
-        is one; ``class_counts`` as in :meth:`network`, ``weight`` (samples,) of the rows.
+        """Build an untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if
+        there is one; ``class_counts`` as in :meth:`head`, ``weight`` (samples,) of the rows.
         """
-        own: nn.Module
         if backbone is not None:
             own = copy.deepcopy(backbone)
         elif x.ndim > 2:
             raise InvalidInputError("images need a backbone; pass one of equipoise.models, an ImageBackbone.")
         else:
             own = self.table_backbone(Standardize(self.columns).fit(x, None if weight is None else weight.numpy()))
-        return self.network(own, class_counts, features=feature_length(own, new_tensor(x[:2])))
+        return Network(own, self.head(class_counts, features=feature_length(own, new_tensor(x[:2]))))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
-        """The loss with its class vectors; ``class_counts`` and ``features`` as in :meth:`network`."""
+        """Build the loss for features of length ``features``, from training samples a class, ``class_counts``
+        (classes,) or (attributes, 2).
+        """
+        build = loss_builder(self.method)
         options = {"form": self.form, "sample_level": self.sample_level} if self.uncertain else {}
-        fixed = getattr(loss_builder(self.method), "keywords", {})  # of a partial
+        fixed = getattr(build, "keywords", {})  # of a partial
         own = {name: value for name, value in options.items() if name not in fixed}
-        return self._build(class_counts, features=features, **own)
-
-    def _build(self, class_counts: Tensor, *, features: int, **own: Any) -> ClassVectorLoss:
-        return loss_builder(self.method)(
+        return build(
             features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
         )
 
 
 def feature_length(backbone: nn.Module, sample: Tensor) -> int:
-    """D of a backbone: its ``out_features``, or the width of what it gives for a sample batch.
+    """Return D of a backbone: its ``out_features``, or the width of what it gives for a sample batch.
 
     Args:
         backbone: x -> features (batch, D).

@@ -26,8 +26,11 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.module import Network
 from equipoise.training.settings import Settings
 
+METRICS = "metrics.jsonl"
 IDENTITY = "training"
 """Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
+CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
+ROWS_AT_ONCE = 16_384
 
 
 class Stopped(KeyboardInterrupt):
@@ -44,7 +47,6 @@ class Run:
     def __init__(self, folder: Path | None, trainee: Trainee) -> None:
         self.folder, self.trainee = folder, trainee
         self.main = trainee.accelerator.is_main_process
-        self.metrics: MetricsFile | None = None
 
     def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
         """The position to start from: the newest checkpoint's, or the beginning.
@@ -72,8 +74,8 @@ class Run:
             with foreign_files(self.folder / "checkpoints", "delete that folder to train from the beginning"):
                 self.trainee.load(*found)
                 position = Position(**found[1]["position"])
-        if self.main:
-            self.metrics = MetricsFile(self.folder / "metrics.jsonl", position.history)
+        if self.main:  # without what a killed run wrote after its last checkpoint
+            write_metrics(self.folder / METRICS, position.history)
         return position
 
     def save(self, position: Position) -> None:
@@ -95,8 +97,8 @@ class Run:
 
     def record(self, record: Record) -> None:
         """Add an epoch to ``metrics.jsonl``."""
-        if self.metrics is not None:
-            self.metrics.epoch(record)
+        if self.folder is not None and self.main:
+            append_metrics(self.folder / METRICS, record)
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
         """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
@@ -169,29 +171,20 @@ class StopRequest:
         return bool(accelerator.check_trigger())
 
 
-class MetricsFile:
-    """``metrics.jsonl``: one line an epoch, appended as it ends."""
-
-    def __init__(self, path: Path, history: list[Record]) -> None:
-        self.path = path
-        lines = "".join(json.dumps(record) + "\n" for record in history)
-        write_atomically(path, lines.encode())  # drops what a killed run wrote after its last checkpoint
-
-    def epoch(self, record: Record) -> None:
-        """Append a record."""
-        line = json.dumps(record) + "\n"
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise_if_full(error, self.path, len(line))
-            raise
+def write_metrics(path: Path, history: list[Record]) -> None:
+    """Write one line an epoch, in place of what was there."""
+    write_atomically(path, "".join(json.dumps(record) + "\n" for record in history).encode())
 
 
-ROWS_AT_ONCE = 16_384
-
-
-CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
+def append_metrics(path: Path, record: Record) -> None:
+    """Append the line of an epoch."""
+    line = json.dumps(record) + "\n"
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise_if_full(error, path, len(line))
+        raise
 
 
 def run_identity(

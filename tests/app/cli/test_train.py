@@ -127,14 +127,14 @@ def test_resuming_what_is_not_there(equipoise, tmp_path):
 HELD = """
 import sys
 from equipoise import main as cli
-from equipoise.training.resume import MetricsFile
-write = MetricsFile.epoch
+from equipoise.training.resume import Run
+write = Run.record
 def write_and_wait(self, record):
     write(self, record)
     if record["epoch"] == 1:
         sys.stderr.write("waiting\\n")
         sys.stdin.read()
-MetricsFile.epoch = write_and_wait
+Run.record = write_and_wait
 cli.main()
 """
 """The command line, which waits after the second epoch until its standard input is closed."""
