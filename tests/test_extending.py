@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.compare import METHODS
+from equipoise.app.report import write_report
+from equipoise.app.report.sections import SECTIONS
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation import METRICS, scores
 from equipoise.losses import LOSSES
+from equipoise.main import app
 from equipoise.models import BACKBONES, build_backbone
 from equipoise.paper.sets import DATASETS
+from tests.app.runs import made
 from tests.losses import test_contract as losses_contract
 from tests.losses.cases import batch, build
 from tests.models import test_backbones as backbones_contract
@@ -22,22 +28,26 @@ from tests.paper.sets import layouts
 from tests.paper.sets import test_contract as sets_contract
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
-FAMILIES = {"poly1": LOSSES, "small_digits": DATASETS, "tiny": BACKBONES}
+FAMILIES = {"poly1": LOSSES, "small_digits": DATASETS, "tiny": BACKBONES, "weakest_f1": METRICS}
+LISTS = (SECTIONS, app.registered_commands)
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    """The names that the page's blocks define, run in order in one folder; the dicts are as before afterwards."""
-    before = {name: dict(family) for name, family in FAMILIES.items()} | {"methods": dict(METHODS)}
+    """The names that the page's blocks define, run in order in one folder; all families are as before afterwards."""
+    families = [*FAMILIES.values(), METHODS]
+    before, lists = [dict(family) for family in families], [list(each) for each in LISTS]
     found = {"__name__": "__page__"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("extending"))
         for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
             exec(compile(code, str(PAGE), "exec"), found)
     yield found
-    for name, family in [*FAMILIES.items(), ("methods", METHODS)]:
+    for family, members in zip(families, before, strict=True):
         family.clear()
-        family.update(before[name])
+        family.update(members)
+    for each, members in zip(LISTS, lists, strict=True):
+        each[:] = members
 
 
 def test_the_page_adds_one_of_each(followed):
@@ -100,12 +110,32 @@ def test_the_data_set_keeps_the_contract_of_sets(followed, tmp_path, monkeypatch
         followed["read_small_digits"](tmp_path)
 
 
-def test_the_metric_is_the_smallest_recall(followed):
+@pytest.mark.usefixtures("followed")
+def test_the_metric_is_kept_beside_the_others():
     rng = np.random.default_rng(0)
     true, predicted = rng.integers(0, 4, 200), rng.integers(0, 4, 200)
-    recalls = [sum(p == c for t, p in zip(true, predicted, strict=True) if t == c) / sum(true == c) for c in range(4)]
-    found = followed["scores"](true, predicted, classes=[0, 1, 2, 3, 4])  # nobody is of class 4
-    assert followed["worst_recall"](found) == pytest.approx(min(recalls))
+    f1 = []
+    for c in range(4):
+        hits = sum(t == p == c for t, p in zip(true, predicted, strict=True))
+        f1.append(2 * hits / (sum(true == c) + sum(predicted == c)))
+    found = scores(true, predicted, classes=[0, 1, 2, 3, 4])  # nobody is of class 4
+    assert found.as_dict()["weakest_f1"] == pytest.approx(min(f1))
+
+
+def test_the_section_stands_in_the_page_and_its_menu(followed, tmp_path_factory):
+    run = made.once(made.table_run, tmp_path_factory)
+    page = write_report(run, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
+    assert "The rarest class</h2>" in page
+    assert ">Rarest</a>" in page
+    assert re.search(r"<p>.+ is the rarest class: \d+ training samples\.</p>", page)
+    assert followed["rarest"] is SECTIONS[-1]
+
+
+@pytest.mark.usefixtures("followed")
+def test_the_command_is_listed_and_runs():
+    runner = CliRunner()
+    assert "rarity" in runner.invoke(app, ["--help"]).output
+    assert runner.invoke(app, ["rarity", "40", "2", "10"]).output == "1:20\n"
 
 
 @pytest.mark.usefixtures("followed")

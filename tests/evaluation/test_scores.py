@@ -285,3 +285,9 @@ def test_the_record_is_plain_json(labels):
     assert record["accuracy"] == 1.0
     assert record["group_recall"] == {"many": 1.0, "rare": 1.0}
     assert set(record["calibration"]) == {"ece", "mean_class_ece", "class_ece", "brier", "log_loss"}
+
+
+def test_the_worst_recall_is_that_of_the_class_found_least():
+    found = scores(["a", "a", "b", "b", "b"], ["a", "b", "b", "b", "b"], classes=["a", "b", "c"]).as_dict()
+    assert found["worst_recall"] == 0.5
+    assert scores(["a"], ["a"], classes=["a", "b"]).as_dict()["worst_recall"] == 1.0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.calibration.reliability import Calibration, calibration
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.metrics import METRICS
 
 IBA_WEIGHT = 0.1
 """α of the index of balanced accuracy, as in imbalanced-learn."""
@@ -86,8 +87,8 @@ class Scores:
     calibration: Calibration | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON file; what is not defined is None."""
-        found: dict[str, Any] = _plain(asdict(self))
+        """Return plain values for a JSON file, those of ``METRICS`` among them; what is not defined is None."""
+        found: dict[str, Any] = _plain(asdict(self) | {name: metric(self) for name, metric in METRICS.items()})
         return found
 
 

@@ -18,7 +18,7 @@ from equipoise.app.report.sections import (
     verdict,
 )
 
-SECTIONS: tuple[Callable[[Record], Section], ...] = (
+SECTIONS: list[Callable[[Record], Section]] = [
     verdict.section,
     class_table.section,
     uncertainty_frequency.section,
@@ -30,5 +30,5 @@ SECTIONS: tuple[Callable[[Record], Section], ...] = (
     gallery.section,
     hardness.section,
     provenance.section,
-)
+]
 """In the page's order."""
