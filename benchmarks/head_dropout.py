@@ -25,8 +25,8 @@ from torch import Tensor
 from training_length import images
 
 import equipoise
-from equipoise.app.compare.network import FitOptions, network_logits, train_network
-from equipoise.losses import LOSSES, CosineMarginLoss
+from equipoise import UncertaintyBalancedClassifier
+from equipoise.losses import LOSSES, CosineMarginLoss, LossBuilder
 
 HEADS = {"ldam_drw": "LDAM-DRW", "am_softmax": "AM-Softmax", "arcface": "ArcFace"}
 RIVAL = "logit_adjustment"
@@ -54,24 +54,22 @@ class Behind(CosineMarginLoss):
 PLACES: dict[str, type[CosineMarginLoss]] = {"in front": InFront, "behind": Behind, "none": CosineMarginLoss}
 
 
-def fit(rows: tuple[Rows, Rows], seed: int, head: Any, options: FitOptions) -> float:
+def fit(rows: tuple[Rows, Rows], seed: int, head: LossBuilder, options: dict[str, int]) -> float:
     """Balanced accuracy on the rows that were held out."""
     (x, y), (x_new, y_new) = rows
-    classes = int(y.max()) + 1
-    network = train_network(x, torch.from_numpy(y), classes, head, seed=seed, options=options)
-    found = network_logits(network, x_new).argmax(-1).numpy()
-    return round(float(balanced_accuracy_score(y_new, found)), 5)
+    model = UncertaintyBalancedClassifier(head, **options, random_state=seed).fit(x, y)
+    return round(float(balanced_accuracy_score(y_new, model.predict(x_new))), 5)
 
 
-def cases(seed: int, data: Path | None) -> dict[str, tuple[tuple[Rows, Rows], FitOptions]]:
+def cases(seed: int, data: Path | None) -> dict[str, tuple[tuple[Rows, Rows], dict[str, int]]]:
     """Name -> rows to fit and to score on, and how to train."""
-    found: dict[str, tuple[tuple[Rows, Rows], FitOptions]] = {}
+    found: dict[str, tuple[tuple[Rows, Rows], dict[str, int]]] = {}
     for shape in SHAPES if data is not None else ():
         assert data is not None
-        found[f"MNIST, {shape}"] = (images(data / "mnist", shape, seed), FitOptions(epochs=EPOCHS["images"], width=128))
+        found[f"MNIST, {shape}"] = (images(data / "mnist", shape, seed), {"epochs": EPOCHS["images"], "width": 128})
     for table, most in TABLES.items():
         rows = held_out(*training_rows(*read(table)), seed, most)
-        found[table] = (rows, FitOptions(epochs=EPOCHS["tables"]))
+        found[table] = (rows, {"epochs": EPOCHS["tables"]})
     return found
 
 

@@ -33,9 +33,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.compare.network import FitOptions, network_logits, train_network
 from equipoise.data.imbalance import exponential, step
-from equipoise.losses import LOSSES
 from equipoise.training import Curriculum, settings
 from equipoise.training.settings import choose_batch_size
 
@@ -63,20 +61,21 @@ LARGE_SCORED = 50_000
 DEFAULTS = "tic-tac-toe german vowel0 splice"
 
 
-class Staged(UncertaintyBalancedClassifier):
-    """The estimator with other shares of its stages."""
-
-    shares: ClassVar[dict[str, float]] = {}
-
-    def _curriculum(self, epochs: int) -> Curriculum:
-        return Curriculum(epochs, **self.shares)
-
-
 class AtOnce(Curriculum):
     """Margins at full strength from the first epoch of the class stage on."""
 
     def ramp(self, epoch: int) -> float:
         return float(epoch >= self.class_start)
+
+
+class Staged(UncertaintyBalancedClassifier):
+    """The estimator with other shares of its stages."""
+
+    shares: ClassVar[dict[str, Any]] = {}
+
+    def _curriculum(self, epochs: int) -> Curriculum:
+        shares = dict(self.shares)
+        return (Curriculum if shares.pop("ramp", True) else AtOnce)(epochs, **shares)
 
 
 def scored(found: Any, probabilities: Any, y: Any, seconds: float) -> dict[str, float]:
@@ -136,19 +135,9 @@ def images(folder: Path, shape: str, seed: int) -> tuple[Rows, Rows]:
 def image_fit(rows: tuple[Rows, Rows], seed: int, method: str, epochs: int, stages: dict[str, Any]) -> dict[str, float]:
     (x, y), (x_new, y_new) = rows
     start = time.process_time()
-    options = {name: value for name, value in stages.items() if name != "ramp"}
-    ours = method == OURS
-    network = train_network(
-        x,
-        torch.from_numpy(y),
-        10,
-        partial(LOSSES[method], **({"sample_level": "expected"} if ours else {})),
-        seed=seed,
-        options=FitOptions(epochs=epochs, width=128),
-        curriculum=partial(Curriculum if stages.get("ramp", True) else AtOnce, **options) if ours else None,
-    )
-    seconds = time.process_time() - start
-    return scored(network_logits(network, x_new).argmax(-1).numpy(), None, y_new, seconds)
+    Staged.shares = stages
+    model = Staged(method, epochs=epochs, width=128, random_state=seed).fit(x, y)
+    return scored(model.predict(x_new), None, y_new, time.process_time() - start)
 
 
 def stages(seed: int, folder: Path) -> Iterator[tuple[str, partial[dict[str, float]]]]:

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.compare.methods import METHODS
-from equipoise.app.compare.network import FitOptions
+from equipoise.app.compare import FitOptions, fit_tuned
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.errors import ShortTrainingWarning
@@ -113,5 +112,5 @@ def test_compared_methods_see_the_signal_as_well(name):
     x, y = moments(300)
     rows = np.column_stack([x + NOW, np.arange(300) % 5])
     options = FitOptions(epochs=EPOCHS)
-    said = METHODS[name].fit(rows[:200], y[:200], rows[200:], seed=0, options=options, knob={})
-    assert min(recalls(y[200:], said.labels)) > 0.9
+    found = fit_tuned(name, rows[:200], y[:200], rows[200:], seed=0, options=options).predictions
+    assert min(recalls(y[200:], found.labels)) > 0.9

@@ -8,9 +8,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from equipoise.app.compare import METHODS, Fit, FitOptions, OutOfTimeError, Predicted, compare
-from equipoise.app.compare.comparison import DEFAULT_METHODS
+from equipoise.app.compare import METHODS, Fit, FitOptions, Method, OutOfTimeError, Predictions, Tuned, compare
+from equipoise.app.compare.comparison import default_methods
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.train_options import TrainOptions
@@ -153,15 +158,15 @@ def test_a_tiny_class_is_told_of_and_stops_nothing():
 
 
 def test_probabilities_find_their_columns_where_training_lacks_a_class():
-    whole = wine()
-    run = FoldRun(whole, 3, QUICK, False, lambda x: x)
+    y = wine().y
     truth = np.array(["red", "white", "white", "rose"])
     sure = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
-    said = Predicted(np.array(["red", "white", "white", "white"]), sure, np.array(["red", "white"]))
-    found = run._scores(whole.y[whole.y != "rose"], truth, said)
-    assert found.recall.each == (1.0, 0.0, 1.0)
-    assert found.calibration.brier == pytest.approx(2 / 4)  # only the rose is wrong
-    assert found.group_recall.keys() <= {"many", "medium", "rare"}
+    said = Predictions(np.array(["red", "white", "white", "white"]), sure, np.array(["red", "white"]))
+    found = Tuned(said, {}).record(y[y != "rose"], truth, np.unique(y))
+    assert found["scores"]["recall"]["each"] == [1.0, 0.0, 1.0]
+    assert found["scores"]["calibration"]["brier"] == pytest.approx(2 / 4)  # only the rose is wrong
+    assert found["scores"]["group_recall"].keys() <= {"many", "medium", "rare"}
+    assert not any(isinstance(value, list) for value in found["scores"].values())
 
 
 def test_several_labels_are_compared():
@@ -181,7 +186,7 @@ def test_a_budget_is_a_limit_and_what_did_not_fit_is_named():
     assert clock.now <= 1_000
     compared = {place.method for place in found.ranking.places} | set(found.ranking.cannot_run)
     assert {"cross_entropy", "uncertainty_margin", "svm_linear", "svm_rbf", "random_under"} <= compared
-    assert compared | set(found.left_out) == set(DEFAULT_METHODS)
+    assert compared | set(found.left_out) == set(default_methods())
     assert not compared & set(found.left_out)
     assert all(place.runs == found.rounds == 3 for place in found.ranking.places)  # what an interval needs
     assert re.fullmatch(r"One fit takes .* to .*: the budget leaves time for \d+ of 24 methods, 3 fits each\.", told[0])
@@ -237,7 +242,7 @@ def test_time_spent_before_counts():
 
 def test_a_second_call_goes_on_where_the_budget_ended(tmp_path):
     out = tmp_path / "fits.jsonl"
-    some = {"methods": DEFAULT_METHODS[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
+    some = {"methods": default_methods()[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
     first = compare(wine(), **some, budget_seconds=350, clock=StepClock())
     kept = out.read_text()
     told = []
@@ -273,10 +278,55 @@ def test_a_round_that_was_not_finished_does_not_count(tmp_path):
     assert "Give more minutes" in found.recommendation
 
 
+def test_estimators_of_ones_own_are_compared_with_the_others(tmp_path):
+    methods = {
+        "logistic": LogisticRegression(class_weight="balanced", max_iter=1000),
+        "forest": make_pipeline(StandardScaler(), RandomForestClassifier(10)),
+        "cross_entropy": None,
+    }
+    some = {"seeds": 1, "folds": 3, "options": QUICK, "out": tmp_path / "fits.jsonl"}
+    found = compare(cancer(), methods=methods, **some)
+    assert {place.method for place in found.ranking.places} == set(methods)
+    assert found.ranking.baseline == "cross_entropy"
+    scores = {name: [r["scores"] for r in found.records if r["method"] == name] for name in methods}
+    assert all(each["balanced_accuracy"] > 0.6 and "calibration" in each for each in scores["forest"])
+    told = []
+    limited = compare(
+        cancer(),
+        methods=methods | {"naive": GaussianNB()},
+        **some,
+        budget_seconds=1e6,
+        clock=StepClock(),
+        progress=lambda fit, *_: told.append(fit.method),
+    )
+    assert told == ["naive"] * 3  # the others' fits are kept
+    assert limited.rounds == 3
+    with pytest.raises(InvalidInputError, match=r"data method logistic = .* must not be mixed"):
+        compare(cancer(), methods=methods | {"logistic": LogisticRegression()}, **some)
+
+
+def test_an_estimator_that_the_data_do_not_suit_is_named_with_the_reason():
+    low = Samples(-wine().x, wine().y)
+    found = compare(low, methods={"counts": MultinomialNB(), "normal": GaussianNB()}, seeds=1, folds=2, options=QUICK)
+    assert [place.method for place in found.ranking.places] == ["normal"]
+    assert found.ranking.cannot_run["counts"].startswith("counts cannot run on these data: Negative values in data")
+
+
+def test_a_method_may_be_added_to_the_table(monkeypatch):
+    def build(seed, hyperparameters, options):  # noqa: ARG001
+        return LogisticRegression(random_state=seed, max_iter=5000, **hyperparameters)
+
+    monkeypatch.setitem(METHODS, "logistic", Method("logistic regression", "own", build, ({}, {"C": 1e-9})))
+    assert "logistic" in default_methods()
+    found = compare(wine(), methods=["cross_entropy", "logistic"], seeds=1, folds=2, options=QUICK, tune=True)
+    chosen = [record["hyperparameters"] for record in found.records if record["method"] == "logistic"]
+    assert chosen == [{}, {}]
+
+
 def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
-    assert DEFAULT_METHODS[:2] == ("cross_entropy", "uncertainty_margin")
-    assert "paper_as_printed" not in DEFAULT_METHODS
-    assert {"smote", "vs", "ldam_drw", "svm_rbf", "arcface"} <= set(DEFAULT_METHODS) < set(METHODS)
+    assert default_methods()[:2] == ("cross_entropy", "uncertainty_margin")
+    assert "paper_as_printed" not in default_methods()
+    assert {"smote", "vs", "ldam_drw", "svm_rbf", "arcface"} <= set(default_methods()) < set(METHODS)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +334,14 @@ def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
     [
         ({"methods": ("magic",)}, "methods must be some of cross_entropy.*got 'magic'"),
         ({"methods": ()}, "got none"),
+        ({"methods": {"focal": GaussianNB()}}, "there is a method 'focal' already"),
+        ({"methods": {"mine": 3}}, "'mine' must be a scikit-learn estimator, got int"),
+        ({"methods": {"mine": GaussianNB(), "magic": None}}, "got 'magic'"),
+        ({"methods": {"mine": FunctionTransformer(lambda x: x)}}, "'mine' must be a scikit-learn estimator"),
+        (
+            {"methods": {"mine": make_pipeline(FunctionTransformer(lambda x: x), GaussianNB())}, "jobs": 2},
+            "'mine' cannot be sent to other processes .*define it in a module",
+        ),
         ({"seeds": 0}, "seeds must be 1 or more"),
         ({"budget_seconds": 0}, "the budget above 0"),
         ({"folds": 1}, "folds must be 2 or more, got 1"),

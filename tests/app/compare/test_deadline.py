@@ -3,14 +3,15 @@
 import pickle
 import threading
 
+import numpy as np
 import pytest
 import torch
 
-from equipoise.app.compare import FitOptions, OutOfTimeError
+from equipoise.app.compare import Fit, FitOptions, OutOfTimeError
+from equipoise.app.compare.comparison import Pace
 from equipoise.app.compare.deadline import Deadline
-from equipoise.app.compare.features import Pace
-from equipoise.app.compare.network import train_network
-from equipoise.losses import LOSSES
+from equipoise.app.compare.single_fit import FoldRun
+from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock, StepClock
 
 
@@ -60,17 +61,11 @@ def test_an_interrupted_call_ends_its_training_at_the_next_step():
 def test_a_training_ends_at_the_step_at_which_the_time_is_up():
     clock = StepClock()
     deadline = Deadline(0.0, 7.0, clock)
-    x, y = torch.randn(64, 3, generator=torch.Generator().manual_seed(0)).numpy(), torch.arange(64) % 2
-    options = FitOptions(epochs=50, width=4, batch_size=8, watcher=deadline)
+    x, y = torch.randn(64, 3, generator=torch.Generator().manual_seed(0)).numpy(), np.arange(64) % 2
+    run = FoldRun(Samples(x, y), 2, FitOptions(epochs=50, width=4, batch_size=4), False, lambda x: x, deadline)
     with pytest.raises(OutOfTimeError):
-        deadline.call(lambda: train_network(x, y, 2, LOSSES["cross_entropy"], seed=0, options=options))
+        run(Fit("data", "cross_entropy", 0))
     assert clock.now == 7.0  # of 400 steps
-
-
-def test_options_record_what_results_depend_on_and_no_watcher():
-    watched = FitOptions(epochs=3, watcher=Deadline(0.0, 1.0))
-    assert watched.recorded() == FitOptions(epochs=3).recorded()
-    assert "watcher" not in watched.recorded()
 
 
 def test_a_deadline_goes_to_another_process():

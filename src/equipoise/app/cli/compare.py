@@ -1,6 +1,9 @@
 """``equipoise compare``."""
 
+import importlib
 import math
+import os
+import sys
 import time
 from dataclasses import asdict
 from functools import partial
@@ -28,7 +31,11 @@ def compare(
     labels: Labels = None,
     group: Annotated[str | None, typer.Option(help="Column whose equal values stay in one fold: a patient.")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Names with commas between; default all but the research variants.")
+        str | None,
+        typer.Option(
+            help="Names with commas between, and NAME=MODULE:OBJECT for an estimator of yours; default all but the "
+            "research variants."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
     folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
@@ -56,20 +63,18 @@ def compare(
     Examples:
         equipoise compare patients.csv --target diagnosis --budget 10
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
+        equipoise compare patients.csv --methods cross_entropy,mine=my_models:forest
     """
     started = time.monotonic()  # what is imported and read counts too
     from equipoise.app.runs.train_options import TrainOptions
     from equipoise.data.sources import check_source, open_data
-    from equipoise.names import check_methods, family_names
 
     file = None if weights is None else str(weights)
     images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
-    chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    if chosen is not None:
-        check_methods(chosen, family_names("equipoise.app.compare.methods", "METHODS"))
+    chosen = None if methods is None else named_methods(methods)
     check_source(data, target=target, labels=labels, group=group)
     check_weights(weights)
-    from equipoise.app.compare import METHODS, FitOptions  # torch
+    from equipoise.app.compare import FitOptions  # torch
     from equipoise.app.compare import compare as run_comparison
     from equipoise.app.runs.inputs import make_input
 
@@ -103,7 +108,40 @@ def compare(
     if as_json:
         print_json(plain(found))
         return
-    _print(Console(), found, {name: method.label for name, method in METHODS.items()})
+    _print(Console(), found)
+
+
+def named_methods(text: str) -> dict[str, Any]:
+    """Return the methods of a command line: None for a known name, an estimator for ``NAME=MODULE:OBJECT``.
+
+    The object is an estimator, or a class or function that makes one without arguments. The module is looked for where
+    Python looks, and last in the present folder; importing it runs its code.
+    """
+    from equipoise.names import check_methods, family_names
+
+    parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    known = [name for name, own, _ in parts if not own]
+    if known or not parts:
+        check_methods(known, family_names("equipoise.app.compare.methods", "METHODS"))
+    return {name: _imported(name, place) if own else None for name, own, place in parts}
+
+
+def _imported(name: str, place: str) -> Any:
+    from equipoise.errors import InvalidInputError
+
+    module, _, attribute = place.partition(":")
+    if not (name and module and attribute):
+        raise InvalidInputError(f"an estimator of yours is named NAME=MODULE:OBJECT, got {name}={place}.")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found if hasattr(found, "fit") and not isinstance(found, type) else found()
+    except Exception as error:  # whatever the user's own code raises
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        raise InvalidInputError(f"{place} gives no estimator ({type(error).__name__}: {reason}).") from error
 
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
@@ -121,11 +159,14 @@ def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data
 
 
 def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
-    """A finished fit."""
+    """Show a finished fit."""
+    watcher.progress(done, total, f"{_label(fit.method)}, seed {fit.seed + 1}, fold {fit.fold + 1}")
+
+
+def _label(name: str) -> str:
     from equipoise.app.compare import METHODS
 
-    place = f"seed {fit.seed + 1}, fold {fit.fold + 1}"
-    watcher.progress(done, total, f"{METHODS[fit.method].label}, {place}")
+    return METHODS[name].label if name in METHODS else name
 
 
 def plain(found: "Comparison") -> dict[str, Any]:
@@ -148,20 +189,20 @@ def plain(found: "Comparison") -> dict[str, Any]:
     }
 
 
-def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> None:
+def _print(console: Console, found: "Comparison") -> None:
     ranking = found.ranking
     runs = counted(found.seeds, "seed") + (f" × {counted(found.folds, 'fold')}" if found.folds else "")
     if found.rounds < found.seeds * (found.folds or 1):
         runs = f"{counted(found.rounds, 'fit')} of each method instead of {runs}"
     console.print(f"{ranking.metric.replace('_', ' ')}, {runs}", highlight=False)
     table = Table()
-    baseline = labels.get(str(ranking.baseline), "the baseline")
+    baseline = "the baseline" if ranking.baseline is None else _label(ranking.baseline)
     for heading in ("", "method", "mean", "±", "points behind the best", f"points above {baseline}"):
         table.add_column(heading, justify="left" if heading in ("", "method") else "right")
     for position, place in enumerate(ranking.places, start=1):
         table.add_row(
             f"{position}{'=' if place.tied and position > 1 else ''}",
-            shown(labels.get(place.method, place.method)),
+            shown(_label(place.method)),
             f"{place.mean:.1%}",
             "–" if math.isnan(place.deviation) else f"{100 * place.deviation:.1f}",
             _points(place.to_best),
@@ -169,9 +210,9 @@ def _print(console: Console, found: "Comparison", labels: dict[str, str]) -> Non
         )
     console.print(table)
     for what, why in ranking.cannot_run.items():
-        console.print(shown(f"{labels.get(what, what)}: {why}"), highlight=False, soft_wrap=True)
+        console.print(shown(f"{_label(what)}: {why}"), highlight=False, soft_wrap=True)
     for why in dict.fromkeys(found.left_out.values()):
-        names = "; ".join(labels.get(name, name) for name, own in found.left_out.items() if own == why)
+        names = "; ".join(_label(name) for name, own in found.left_out.items() if own == why)
         console.print(shown(f"Left out for the budget ({why}): {names}"), highlight=False, soft_wrap=True)
     console.print(shown(found.recommendation), highlight=False, soft_wrap=True)
 

@@ -1,13 +1,12 @@
-"""Contestants side by side: the same network, splits, epochs and tuning budget for each."""
+"""Methods side by side on one data set: the same network, splits, epochs and tuning budget for each."""
 
 from equipoise.app.compare.comparison import Comparison, compare
 from equipoise.app.compare.deadline import OutOfTimeError
 from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_interval, rank, recommend
-from equipoise.app.compare.methods import METHODS, Method
-from equipoise.app.compare.network import CannotRunError, FitOptions, Predicted
-from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.methods import METHODS, FitOptions, Method
+from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.runner import run_fits
-from equipoise.app.compare.tuning import Tuned, fit_tuned
+from equipoise.app.compare.single_fit import Predictions, Tuned, fit_tuned
 
 __all__ = [
     "METHODS",
@@ -19,7 +18,7 @@ __all__ = [
     "Method",
     "OutOfTimeError",
     "Place",
-    "Predicted",
+    "Predictions",
     "Ranking",
     "ResultStore",
     "Tuned",

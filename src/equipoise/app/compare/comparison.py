@@ -1,37 +1,37 @@
 """``compare``: every method on a user's own data, ranked, with a recommendation in plain words."""
 
+import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from equipoise.app.compare.budget import Plan
 from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
-from equipoise.app.compare.features import Reading, with_features
 from equipoise.app.compare.leaderboard import Ranking, rank, recommend
-from equipoise.app.compare.methods import METHODS
-from equipoise.app.compare.network import FitOptions
+from equipoise.app.compare.methods import METHODS, FitOptions, Method, own_method
 from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.runner import Progress, run_fits, run_schedule
-from equipoise.app.compare.schedule import Schedule
+from equipoise.app.compare.schedule import Plan, Schedule
 from equipoise.app.compare.single_fit import FoldRun, Prepare
-from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.inputs import FeaturesInput, make_input
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.names import check_methods
-from equipoise.wording import counted, plural
+from equipoise.training.resume import checksum
+from equipoise.wording import counted, duration, plural
 
 CASE = "data"
-DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if not method.variant)
-"""What is compared when nobody says, most wanted first."""
 MOST_FOLDS = 5
-FIRST = DEFAULT_METHODS[:2]
+FIRST = ("cross_entropy", "uncertainty_margin")
 """The baseline and the paper's method: where the budget allows, these are compared."""
+Reading = Callable[[int, int], None]
+"""Told how many images are done, of how many."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Comparison:
 def compare(
     samples: Samples,
     *,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str] | Mapping[str, Any] | None = None,
     seeds: int = 5,
     folds: int | None = None,
     budget_seconds: float | None = None,
@@ -84,7 +84,9 @@ def compare(
 
     Args:
         samples: a table or images with their labels, see ``open_data``.
-        methods: names of ``METHODS``; None takes all but the research variants, as far as the budget goes.
+        methods: names of ``METHODS``; None takes all but the research variants, as far as the budget goes. A mapping
+            from a name to a scikit-learn estimator adds one of your own, to None takes the method of that name:
+            ``{"forest": RandomForestClassifier(), "cross_entropy": None}``.
         seeds: each shuffles the folds anew and starts from other weights.
         folds: None takes the official test part where there is one, else 5, or as many as the rarest class has
             samples, but 3 at least. Rows of one group are never divided.
@@ -96,7 +98,7 @@ def compare(
         reading: told how many images of how many have been through a frozen backbone.
         note: told in a sentence, before the first fit, what fits into the budget.
         jobs: processes.
-        tune: choose each method's knob on a fifth of the training rows, 4 settings at the most for each.
+        tune: choose each method's hyperparameters on a fifth of the training rows, 4 settings at the most for each.
         metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`.
         options: of the network; the same for all.
         prepare: makes the network's input from training rows; None suits tables and images trained from scratch.
@@ -104,7 +106,8 @@ def compare(
         clock: seconds, by which the budget is kept.
     """
     began = clock()
-    names = _checked_methods(methods)
+    chosen = _chosen_methods(methods, jobs)
+    names = tuple(chosen)
     if seeds < 1 or (budget_seconds is not None and not budget_seconds > 0):
         raise InvalidInputError(f"seeds must be 1 or more and the budget above 0, got {seeds} and {budget_seconds}.")
     start = began if started is None else started
@@ -112,17 +115,18 @@ def compare(
     prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
     samples, backbone = with_features(samples, prepare, limit, reading)
     folds, notes = _chosen_folds(samples, folds)
-    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit)
+    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen)
     rounds = seeds * (folds or 1)
     more, left_out = "give more seeds", dict[str, str]()
     settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
-    with ResultStore(out, data={CASE: samples.checksum()}, settings=settings) as store:
+    own = {f"method {name}": method.description for name, method in chosen.items() if method.description}
+    with ResultStore(out, data={CASE: samples.checksum()} | own, settings=settings) as store:
         fit = partial(_fit, folds=folds or 1)
         if limit is None:
             reached = Plan(names, rounds)
             run_fits(_fits(reached, fit), store, run, progress=progress, jobs=jobs)
         else:
-            alone = tuple(name for name in names if METHODS[name].family == "svm")
+            alone = tuple(name for name in names if run.method(name).family in ("svm", "own"))
             schedule = Schedule(names, store, limit, first=FIRST, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
             schedule.estimate(run)
             if note is not None:
@@ -139,7 +143,7 @@ def compare(
     ranking = rank(records, metric=metric, test_to_train=0.0 if folds is None else 1 / (folds - 1))
     return Comparison(
         ranking=ranking,
-        recommendation=recommend(ranking, {name: method.label for name, method in METHODS.items()}, more=more),
+        recommendation=recommend(ranking, {name: run.method(name).label for name in names}, more=more),
         left_out=left_out,
         notes=notes + tuple(dict.fromkeys(note for record in records for note in record.get("notes", ()))),
         records=records,
@@ -150,10 +154,31 @@ def compare(
     )
 
 
-def _checked_methods(methods: Sequence[str] | None) -> tuple[str, ...]:
-    names = DEFAULT_METHODS if methods is None else tuple(dict.fromkeys(methods))
-    check_methods(names, METHODS)
-    return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
+def default_methods() -> tuple[str, ...]:
+    """Return what is compared when nobody says, most wanted first."""
+    return tuple(name for name, method in METHODS.items() if not method.variant)
+
+
+def _chosen_methods(methods: Sequence[str] | Mapping[str, Any] | None, jobs: int) -> dict[str, Method]:
+    """Return the methods by name, the baseline and the paper's method first."""
+    given = dict.fromkeys(default_methods() if methods is None else methods)
+    given |= methods if isinstance(methods, Mapping) else {}
+    own = {name: estimator for name, estimator in given.items() if estimator is not None}
+    if len(own) < len(given) or not own:
+        check_methods([name for name in given if name not in own], METHODS)
+    for name in own:
+        if name in METHODS:
+            raise InvalidInputError(f"there is a method {name!r} already; call yours by another name.")
+    order = sorted(given, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    chosen = {name: own_method(name, own[name]) if name in own else METHODS[name] for name in order}
+    for name, method in chosen.items() if jobs > 1 else ():
+        try:
+            pickle.dumps(method)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InvalidInputError(
+                f"{name!r} cannot be sent to other processes ({error}); define it in a module, or use one job."
+            ) from error
+    return chosen
 
 
 def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tuple[str, ...]]:
@@ -192,3 +217,67 @@ def _fit(name: str, number: int, *, folds: int) -> Fit:
 def _fits(plan: Plan, fit: Callable[[str, int], Fit]) -> list[Fit]:
     """Round by round."""
     return [fit(name, number) for number in range(plan.rounds) for name in plan.methods]
+
+
+def with_features(
+    samples: Samples, prepare: Prepare, limit: Deadline | None, reading: Reading | None
+) -> tuple[Samples, str | None]:
+    """Return the samples as features of a frozen backbone or as they are, and what tells a trained backbone apart.
+
+    A backbone that is trained is identified by the weights it begins with.
+
+    Args:
+        limit: of the extraction, which ends as soon as it is clear that the limit will not be kept.
+        reading: told how many images of how many are done.
+    """
+    if isinstance(samples.x, np.ndarray) and samples.x.ndim == 2:
+        return samples, None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made: Any = prepare(samples.x)
+    if isinstance(made, FeaturesInput):
+        if limit is None:
+            made.progress = reading
+            return replace(samples, x=made.rows(samples.x)), None
+        pace = made.progress = Pace(limit, reading)
+        try:
+            return replace(samples, x=limit.call(lambda: made.rows(samples.x))), None
+        except OutOfTimeError:
+            raise OutOfTimeError(pace.sentence()) from None
+    if made.backbone is None:
+        return samples, None
+    return samples, checksum(tensor for _, tensor in sorted(made.backbone.state_dict().items()))
+
+
+class Pace:
+    """Measures how fast images are done, and raises once they cannot all be done in time.
+
+    Args:
+        limit: when all must be done.
+        reading: told as well.
+    """
+
+    def __init__(self, limit: Deadline, reading: Reading | None) -> None:
+        self.limit, self.reading = limit, reading
+        self.first: tuple[float, int] | None = None  # the first batch warms up
+        self.needed = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Images done of all."""
+        if self.reading is not None:
+            self.reading(done, total)
+        now = self.limit.clock()
+        if self.first is None or self.first[1] == 0:
+            self.first = now, done
+        elif done > self.first[1]:
+            self.needed = (now - self.first[0]) / (done - self.first[1]) * (total - done)
+        if self.needed > self.limit.left:
+            raise OutOfTimeError(self.sentence())
+
+    def sentence(self) -> str:
+        """What is short, and what to do."""
+        missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
+        return (
+            f"the features of the images take {missing}, which the budget does not leave; give more minutes: features "
+            "that are done are kept, and the same command goes on from there."
+        )

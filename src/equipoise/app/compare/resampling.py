@@ -2,54 +2,81 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from imblearn.over_sampling import ADASYN, SMOTE, RandomOverSampler
+from imblearn.under_sampling import (
+    ClusterCentroids,
+    InstanceHardnessThreshold,
+    NearMiss,
+    NeighbourhoodCleaningRule,
+    RandomUnderSampler,
+)
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.ensemble import RandomForestClassifier
 
-from equipoise.app.compare.network import CannotRunError
+from equipoise.app.compare.results import CannotRunError
 from equipoise.models.layers import column_moments
 
 Array = NDArray[Any]
-Maker = Callable[[NDArray[np.intp], int, Mapping[str, Any]], tuple[Any, tuple[str, ...]]]
-"""(samples of each class, seed, knob) -> the resampler, and notes."""
+Counts = NDArray[np.intp]
+Made = tuple[Any, tuple[str, ...]]
+"""A resampler, and notes."""
+Maker = Callable[[Counts, int, Mapping[str, Any]], Made]
+"""(samples of each class, seed, hyperparameters) -> the resampler, and notes."""
 
 
-@dataclass(frozen=True)
-class Resampled:
-    """Rows to train on instead, their class numbers, and what had to be changed."""
+class Resampler(BaseEstimator):  # type: ignore[misc]
+    """A resampler of imbalanced-learn, with as many neighbours as the rarest class has, on standardised columns.
 
-    x: Array
-    codes: NDArray[np.intp]
-    notes: tuple[str, ...]
+    Without the standardisation neighbours would be those of the widest column. Rows come back in the shape and type in
+    which they were given, images too.
 
+    Args:
+        name: of ``RESAMPLERS``.
+        random_state: the seed.
+        hyperparameters: of the resampler.
 
-def resample(name: str, x: Any, codes: NDArray[np.intp], *, seed: int, knob: Mapping[str, Any]) -> Resampled:
-    """The rows after resampling, in the shape and type they came in.
-
-    Columns are standardised for the resampler, or neighbours would be those of the widest column.
+    >>> sampler = Resampler("smote", random_state=0)
+    >>> x, y = sampler.fit_resample(np.arange(12.0)[:, None], np.repeat(["common", "rare"], [9, 3]))
+    >>> x.shape, sampler.notes_
+    ((18, 1), ('smote: 2 neighbours instead of 5, as the rarest class has no more.',))
     """
-    sampler, notes = RESAMPLERS[name](np.bincount(codes), seed, knob)
-    rows = x if isinstance(x, np.ndarray) else x[np.arange(len(x))]
-    flat = rows.reshape(len(rows), -1)
-    centre, scale = column_moments(flat)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a resampler warns of shows in its scores
-            found, found_codes = sampler.fit_resample(((flat - centre) / scale).astype(np.float32), codes)
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise CannotRunError(f"{name} cannot run on these data: {reason}.") from error
-    back = found * scale + centre
-    if rows.dtype.kind == "u":
-        back = np.rint(back).clip(0, np.iinfo(rows.dtype).max)
-    back = back.astype(rows.dtype if rows.dtype.kind in "uf" else np.float64)
-    return Resampled(back.reshape(len(back), *rows.shape[1:]), np.asarray(found_codes, dtype=np.intp), notes)
+
+    def __init__(self, name: str, *, random_state: int = 0, hyperparameters: dict[str, Any] | None = None) -> None:
+        self.name, self.random_state, self.hyperparameters = name, random_state, hyperparameters
+
+    def fit_resample(self, X: Any, y: Array) -> tuple[Array, Array]:
+        """Return the rows to train on instead, and their labels.
+
+        Raises:
+            CannotRunError: if the data do not allow it.
+        """
+        classes, codes = np.unique(y, return_inverse=True)  # not every resampler takes text
+        sampler, self.notes_ = RESAMPLERS[self.name](np.bincount(codes), self.random_state, self.hyperparameters or {})
+        rows = X if isinstance(X, np.ndarray) else X[np.arange(len(X))]
+        flat = rows.reshape(len(rows), -1)
+        centre, scale = column_moments(flat)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what a resampler warns of shows in its scores
+                found, codes = sampler.fit_resample(((flat - centre) / scale).astype(np.float32), codes)
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise CannotRunError(f"{self.name} cannot run on these data: {reason}.") from error
+        back = found * scale + centre
+        if rows.dtype.kind == "u":
+            back = np.rint(back).clip(0, np.iinfo(rows.dtype).max)
+        back = back.astype(rows.dtype if rows.dtype.kind in "uf" else np.float64)
+        return back.reshape(len(back), *rows.shape[1:]), classes[codes]
 
 
-def neighbours(name: str, wanted: int, available: int) -> tuple[int, tuple[str, ...]]:
-    """How many neighbours there can be, and a note where they are fewer than wanted."""
+def _neighbours(name: str, wanted: int, available: int) -> tuple[int, tuple[str, ...]]:
+    """Return how many neighbours there can be, and a note where they are fewer than wanted."""
     if available < 1:
         raise CannotRunError(f"{name} needs neighbours within a class, and the rarest class has one sample.")
     if available >= wanted:
@@ -57,53 +84,30 @@ def neighbours(name: str, wanted: int, available: int) -> tuple[int, tuple[str, 
     return available, (f"{name}: {available} neighbours instead of {wanted}, as the rarest class has no more.",)
 
 
-def _rarest(counts: NDArray[np.intp]) -> int:
-    return int(counts[counts > 0].min())
+def _over(kind: Any, name: str, argument: str, counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:
+    k, notes = _neighbours(name, own.get(argument, 5), int(counts.min()) - 1)
+    return kind(random_state=seed, **{argument: k}), notes
 
 
-def _smote(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    from imblearn.over_sampling import SMOTE
-
-    k, notes = neighbours("smote", knob.get("k_neighbors", 5), _rarest(counts) - 1)
-    return SMOTE(random_state=seed, k_neighbors=k), notes
+def _near_miss(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # noqa: ARG001
+    k, notes = _neighbours("near_miss", own.get("n_neighbors", 3), int(counts.min()))
+    return NearMiss(version=own.get("version", 1), n_neighbors=k, n_neighbors_ver3=k), notes
 
 
-def _adasyn(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    from imblearn.over_sampling import ADASYN
-
-    k, notes = neighbours("adasyn", knob.get("n_neighbors", 5), _rarest(counts) - 1)
-    return ADASYN(random_state=seed, n_neighbors=k), notes
-
-
-def _near_miss(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    from imblearn.under_sampling import NearMiss
-
-    k, notes = neighbours("near_miss", knob.get("n_neighbors", 3), _rarest(counts))
-    return NearMiss(version=knob.get("version", 1), n_neighbors=k, n_neighbors_ver3=k), notes
-
-
-def _cluster_centroids(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    """With mini-batch k-means: Lloyd's would take hours at the paper's size."""
-    from imblearn.under_sampling import ClusterCentroids
-    from sklearn.cluster import MiniBatchKMeans
-
+def _cluster_centroids(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # noqa: ARG001
+    """Make it with mini-batch k-means: Lloyd's would take hours at the paper's size."""
     means = MiniBatchKMeans(n_init=1, random_state=seed)
-    return ClusterCentroids(random_state=seed, estimator=means, voting=knob.get("voting", "soft")), ()
+    return ClusterCentroids(random_state=seed, estimator=means, **own), ()
 
 
-def _cleaning(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    """Of every class but the rarest; imbalanced-learn's own ``auto`` spares a single one of several equally rare."""
-    from imblearn.under_sampling import NeighbourhoodCleaningRule
-
-    common = np.flatnonzero(counts > _rarest(counts)).tolist()
-    return NeighbourhoodCleaningRule(sampling_strategy=common or "auto", **knob), ()
+def _cleaning(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # noqa: ARG001
+    """Clean every class but the rarest; imbalanced-learn's own ``auto`` spares a single one of several equally rare."""
+    common = np.flatnonzero(counts > counts.min()).tolist()
+    return NeighbourhoodCleaningRule(sampling_strategy=common or "auto", **own), ()
 
 
-def _hardness(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    from imblearn.under_sampling import InstanceHardnessThreshold
-    from sklearn.ensemble import RandomForestClassifier
-
-    folds, notes = min(5, _rarest(counts)), list[str]()
+def _hardness(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # noqa: ARG001
+    folds, notes = min(5, int(counts.min())), list[str]()
     if folds < 2:
         raise CannotRunError("instance_hardness cross-validates, and the rarest class has one sample.")
     if folds < 5:
@@ -112,26 +116,14 @@ def _hardness(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> t
     return InstanceHardnessThreshold(estimator=forest, random_state=seed, cv=folds), tuple(notes)
 
 
-def _random_over(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    from imblearn.over_sampling import RandomOverSampler
-
-    return RandomOverSampler(random_state=seed, **knob), ()
-
-
-def _random_under(counts: NDArray[np.intp], seed: int, knob: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:  # noqa: ARG001
-    from imblearn.under_sampling import RandomUnderSampler
-
-    return RandomUnderSampler(random_state=seed, **knob), ()
-
-
 RESAMPLERS: dict[str, Maker] = {
     "near_miss": _near_miss,
-    "smote": _smote,
-    "adasyn": _adasyn,
+    "smote": partial(_over, SMOTE, "smote", "k_neighbors"),
+    "adasyn": partial(_over, ADASYN, "adasyn", "n_neighbors"),
     "cluster_centroids": _cluster_centroids,
     "neighbourhood_cleaning": _cleaning,
     "instance_hardness": _hardness,
-    "random_over": _random_over,
-    "random_under": _random_under,
+    "random_over": lambda counts, seed, own: (RandomOverSampler(random_state=seed, **own), ()),  # noqa: ARG005
+    "random_under": lambda counts, seed, own: (RandomUnderSampler(random_state=seed, **own), ()),  # noqa: ARG005
 }
 """Every resampler by name; a new one is one function and one line here."""

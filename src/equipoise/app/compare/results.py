@@ -18,6 +18,10 @@ FORMAT = 1
 Record = dict[str, Any]
 
 
+class CannotRunError(InvalidInputError):
+    """A method that these data do not allow; a table says so in its row and goes on."""
+
+
 @dataclass(frozen=True, order=True)
 class Fit:
     """One fit: a method on a case, with a seed and a fold.
@@ -47,7 +51,7 @@ class Fit:
 def code_checksum() -> str:
     """Of the package's own modules: records of other code are told apart, though not refused."""
     found = hashlib.blake2b(digest_size=8)
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
         found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()

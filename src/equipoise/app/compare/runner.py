@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from equipoise.app.compare.deadline import Clock, OutOfTimeError
-from equipoise.app.compare.network import CannotRunError
-from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.schedule import Schedule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.resources import begin_worker

@@ -1,20 +1,189 @@
-"""Handing out fits one by one, so that they end in time."""
+"""Which fits are started so that they end in time: how long each takes, what fits, and what is next."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
-from equipoise.app.compare.budget import Plan, choose
-from equipoise.app.compare.costs import estimate_costs
+import numpy as np
+from numpy.typing import NDArray
+
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
-from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.single_fit import FoldRun
+from equipoise.training.callbacks import Silence, watched_by
 from equipoise.wording import counted, duration
 
+TINY = 1e-9  # seconds
+FEWEST_METHODS = 4
+"""With fewer methods than this every method gets one round, rather than a few of them three."""
 SAFETY = 1.2
 """A fit is started where this many times its estimate is left; it is aborted at the limit all the same."""
+STEPS, FEWEST_STEPS = 10, 3
+"""Of a training that are timed, and those that are enough where they take long."""
+SHARE = 0.01
+"""Of the time left: a measurement that takes more is not made more precise."""
+SMALL, ENOUGH = 500, 1 / 8
+"""Rows of the first sample, and share of all rows beyond which no larger one is tried."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The methods that are compared, and in how many rounds.
+
+    Args:
+        rounds: pairs of a seed and a fold; in each every method has its turn.
+    """
+
+    methods: tuple[str, ...]
+    rounds: int
+
+
+def choose(
+    order: Sequence[str],
+    cost: Mapping[str, float],
+    finished: Mapping[str, Set[int]],
+    *,
+    rounds: int,
+    left: float,
+) -> Plan:
+    """Choose what fits into the seconds that are left.
+
+    As many methods as possible get three rounds, which an interval needs. Where these would be fewer than four, or
+    would not include the first in the order, as many as possible get one round. Further rounds follow where there is
+    time for all of the chosen.
+
+    Args:
+        order: all methods, those that are to be included first at the beginning.
+        cost: seconds of one fit of each method.
+        finished: numbers of the rounds that each method has behind it.
+        rounds: how many are wanted.
+        left: seconds; 0 chooses what is finished.
+
+    >>> cost = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "slow": 60.0, "quick": 0.5}
+    >>> choose([*cost], cost, {}, rounds=10, left=50.0)
+    Plan(methods=('a', 'b', 'c', 'd', 'quick'), rounds=10)
+    >>> choose([*cost], cost, {}, rounds=10, left=5.0)
+    Plan(methods=('a', 'b', 'c', 'd', 'quick'), rounds=1)
+    """
+
+    def needed(name: str, number: int) -> float:
+        return max(cost[name], TINY) * len(set(range(number)) - finished.get(name, frozenset()))
+
+    def widest(number: int) -> list[str]:
+        chosen, rest = list[str](), max(left, 0.0)
+        for name in order:
+            if needed(name, number) <= rest:
+                rest -= needed(name, number)
+                chosen.append(name)
+        return chosen
+
+    number = min(FEWEST_PAIRS, rounds)
+    methods = widest(number)
+    if len(methods) < min(FEWEST_METHODS, len(order)) or methods[:1] != list(order[:1]):
+        number, methods = 1, widest(1)
+    while number < rounds and methods and sum(needed(name, number + 1) for name in methods) <= max(left, 0.0):
+        number += 1
+    return Plan(tuple(methods), number if methods else 0)
+
+
+class Measured(Exception):  # noqa: N818
+    """Ends a training of which enough is known."""
+
+
+class FirstSteps(Silence):
+    """A watcher that times the first steps of a training and then ends it.
+
+    Args:
+        deadline: of the measurement too.
+        steps: how many intervals between steps; 0 ends at the first step.
+    """
+
+    def __init__(self, deadline: Deadline, steps: int) -> None:
+        self.deadline, self.steps = deadline, steps
+        self.times: list[float] = []
+        self.in_an_epoch = 0
+        self.patience = SHARE * deadline.left
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
+        """Note the time; raise once there is enough."""
+        self.deadline.check()
+        self.times.append(self.deadline.clock())
+        self.in_an_epoch = steps
+        done = len(self.times) - 1
+        if done >= self.steps or (done >= FEWEST_STEPS and self.times[-1] - self.times[0] > self.patience):
+            raise Measured
+
+    @property
+    def seconds_a_step(self) -> float:
+        """The median interval; 0 where the training had one step."""
+        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else 0.0
+
+
+def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found: dict[str, float]) -> None:
+    """Put the seconds of one fit of each method into ``found``, one by one.
+
+    All networks have the same size, rows and steps, so the first steps of one tell of all; a resampler changes the
+    number of steps where epochs are asked for, and takes time itself, as a method without a network does. That time is
+    measured on samples of the rows, and taken to grow with the square of their number.
+    """
+    train = run.split(0)[0][0]
+    watcher = FirstSteps(deadline, STEPS)
+    setup = _small_fit(run, "cross_entropy", train, deadline, watcher)
+    network = setup + watcher.in_an_epoch * run.options.length(len(train)).epochs * watcher.seconds_a_step
+    for name in names:
+        method = run.method(name)
+        found[name] = network
+        if not method.network_only:
+            before, steps = _growing(run, name, train, deadline, setup)
+            found[name] = before + steps * watcher.seconds_a_step
+        if run.tune and len(method.grid) > 1:
+            found[name] *= 1 + len(method.grid)
+
+
+def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, setup: float) -> tuple[float, float]:
+    """Seconds before the first step, and steps of a fit, on all rows; (0, 0) where the sample does not allow it."""
+    number, resampled = min(SMALL, len(rows)), run.method(name).family == "resampling"
+    while True:
+        watcher = FirstSteps(deadline, 0) if resampled else None
+        patience = SHARE * deadline.left
+        try:
+            taken = _small_fit(run, name, _spread(run.samples.y[rows], rows, number), deadline, watcher)
+        except CannotRunError:
+            return 0.0, 0.0
+        if number >= ENOUGH * len(rows) or taken > patience:
+            ratio = len(rows) / number
+            if watcher is None:
+                return taken * ratio**2, 0.0
+            length = run.options.length(len(rows))
+            steps = watcher.in_an_epoch * length.epochs * (ratio if length.epoch_batches is None else 1)
+            return setup + max(0.0, taken - setup) * ratio**2, steps
+        number = min(2 * number, len(rows))
+
+
+def _small_fit(
+    run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, watcher: FirstSteps | None
+) -> float:
+    """Seconds until the first step of a fit on some rows, or until its end without a watcher."""
+    options = run.options.sized(len(run.split(0)[0][0]))
+    started = deadline.clock()
+    with suppress(Measured), watched_by(watcher or deadline):
+        replace(run, options=options, tune=False).fit(name, rows, rows[:1], seed=0)
+    return (watcher.times[0] if watcher is not None and watcher.times else deadline.clock()) - started
+
+
+def _spread(y: NDArray[np.generic], rows: NDArray[np.intp], number: int) -> NDArray[np.intp]:
+    """So many of the rows, with every class in its share."""
+    if number >= len(rows) or y.ndim > 1:
+        return rows[:number]
+    codes = np.unique(y, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    order = np.argsort(codes, kind="stable")
+    place = np.empty(len(codes))
+    place[order] = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
+    return np.sort(rows[np.argsort(place, kind="stable")[:number]])
 
 
 class Schedule:

@@ -1,25 +1,188 @@
-"""One fit on a user's own data: split, columns to numbers, train, score."""
+"""One fit: an estimator trained on some rows, tuned where asked, and its predictions of others scored."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 from equipoise.app.compare.deadline import Deadline
-from equipoise.app.compare.network import FitOptions, Predicted
-from equipoise.app.compare.results import Fit
-from equipoise.app.compare.tuning import Tuned, fit_tuned
+from equipoise.app.compare.methods import METHODS, FitOptions, Hyperparameters, Method
+from equipoise.app.compare.results import CannotRunError, Fit
 from equipoise.app.runs.inputs import RunInput
 from equipoise.data.samples import Samples
-from equipoise.data.splits import grouped_folds, official, stratified_folds
-from equipoise.evaluation import Scores, scores
+from equipoise.data.splits import grouped_folds, hold_out, official, stratified_folds
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import scores
+from equipoise.training.callbacks import watched_by
 
+Array = NDArray[Any]
 Rows = NDArray[np.intp]
 Prepare = Callable[[Any], RunInput]
+VALIDATED = 0.2
+"""Share of the training rows that hyperparameters are tried on."""
+EACH = ("recall", "bca")
+"""Scores of which a record keeps every class's own."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a method says of the test rows.
+
+    Args:
+        labels: (rows,), or 0/1 of shape (rows, attributes).
+        probabilities: (rows, classes), with attributes that of a 1; None for methods without them.
+        classes: the labels in the order of the columns of ``probabilities``.
+        notes: what had to be changed for these data, a sentence each.
+    """
+
+    labels: Array
+    probabilities: Array | None
+    classes: Array
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Predictions with the chosen hyperparameters, trained anew on all training rows.
+
+    Args:
+        predictions: of the test rows.
+        hyperparameters: the setting; ``{}`` is the published one.
+        tried: balanced accuracy of each setting on the validation rows, in the order of the grid, None where it could
+            not run; empty without tuning.
+    """
+
+    predictions: Predictions
+    hyperparameters: Hyperparameters
+    tried: tuple[float | None, ...] = ()
+
+    def record(self, y_train: Array, y_test: Array, classes: Array) -> dict[str, Any]:
+        """Score the predictions; the result as plain values.
+
+        Args:
+            y_train, y_test: labels of both parts, (rows,) or 0/1 of shape (rows, attributes).
+            classes: all labels, also one that no training row has.
+        """
+        said = self.predictions
+        probabilities, known = said.probabilities, {}
+        if y_train.ndim == 2:
+            known["train_counts"] = y_train.sum(0)
+        else:
+            known |= {"classes": classes, "train_counts": [int((y_train == name).sum()) for name in classes]}
+            if probabilities is not None:  # a class without a training row has no column yet
+                columns = np.zeros((len(said.labels), len(classes)))
+                columns[:, np.searchsorted(classes, said.classes)] = probabilities
+                probabilities = columns
+        found = scores(y_test, said.labels, probabilities=probabilities, **known).as_dict()
+        return {
+            "scores": {name: kept for name, value in found.items() if (kept := _summary(name, value)) is not None},
+            "hyperparameters": dict(self.hyperparameters),
+            "tried": list(self.tried),
+            "notes": list(said.notes),
+            "rows": {"train": len(y_train), "test": len(y_test)},
+        }
+
+
+def _summary(name: str, value: Any) -> Any:
+    """What a record keeps of a score: numbers, and of scores by class their mean and deviation."""
+    if isinstance(value, Mapping):
+        return {part: each for part, each in value.items() if not isinstance(each, list) or name in EACH}
+    return None if isinstance(value, list | bool) or name == "samples" else value
+
+
+def fit_tuned(
+    method: str | Method,
+    x_train: Any,
+    y_train: Array,
+    x_test: Any,
+    *,
+    seed: int,
+    options: FitOptions,
+    tune: bool = False,
+    groups: ArrayLike | None = None,
+) -> Tuned:
+    """Fit a method and predict ``x_test``.
+
+    Args:
+        method: a name of ``METHODS``, or a method.
+        x_train, x_test: rows as the network takes them, (samples, columns) for its tables, float32.
+        y_train: labels, (samples,), or 0/1 of shape (samples, attributes).
+        seed, options: of the fit.
+        tune: choose among the method's grid by balanced accuracy on a fifth of the training rows; a tie goes to the
+            setting that stands first, the published one. Without it the published setting is taken.
+        groups: of the training rows, (samples,), kept on one side of the validation split.
+    """
+    if isinstance(method, str) and method not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    chosen = METHODS[method] if isinstance(method, str) else method
+    # all rows decide the sizes, so that a setting is tried with the batches it is later used with, for as many steps
+    fit = partial(fit_method, chosen, seed=seed, options=options.sized(len(y_train)))
+    tried: list[float | None] = []
+    if tune and len(chosen.grid) > 1:
+        rows, held = hold_out(y_train, VALIDATED, seed=seed, groups=groups)
+        for hyperparameters in chosen.grid if len(held) else ():
+            try:
+                parts = x_train.take(rows, axis=0), y_train[rows], x_train.take(held, axis=0)
+                said = fit(*parts, hyperparameters=hyperparameters)
+                tried.append(scores(y_train[held], said.labels).balanced_accuracy)
+            except CannotRunError:
+                tried.append(None)
+    best = int(np.argmax([-1.0 if score is None else score for score in tried])) if any(tried) else 0
+    return Tuned(fit(x_train, y_train, x_test, hyperparameters=chosen.grid[best]), chosen.grid[best], tuple(tried))
+
+
+def fit_method(
+    method: Method,
+    x_train: Any,
+    y_train: Array,
+    x_test: Any,
+    *,
+    seed: int,
+    options: FitOptions,
+    hyperparameters: Hyperparameters,
+) -> Predictions:
+    """Build a method's estimator, fit it to some rows and predict others.
+
+    Raises:
+        CannotRunError: if the data do not allow the method.
+    """
+    if y_train.ndim > 1 and method.one_label:
+        raise CannotRunError(f"{method.label} cannot run on these data: it takes one label a sample, not several.")
+    model = method.build(seed, hyperparameters, options)
+    try:
+        notes = _fit(model, x_train, y_train, method.label)
+        labels = np.asarray(model.predict(x_test))
+        probabilities = model.predict_proba(x_test) if hasattr(model, "predict_proba") else None
+    except (ValueError, TypeError, RuntimeError) as error:
+        if method.family != "own":
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise CannotRunError(f"{method.label} cannot run on these data: {reason}.") from error
+    if isinstance(probabilities, list):  # scikit-learn's, one matrix an attribute
+        whole = all(each.shape[1] == 2 for each in probabilities)
+        probabilities = np.stack([each[:, 1] for each in probabilities], axis=1) if whole else None
+    classes = np.unique(y_train) if y_train.ndim == 1 else np.arange(y_train.shape[1])
+    return Predictions(labels, probabilities, classes, notes)
+
+
+def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
+    """Fit, and say in sentences what was changed for these data or did not converge."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(x, y)
+    unsettled = any(issubclass(each.category, ConvergenceWarning) for each in caught)
+    for each in caught:
+        if not issubclass(each.category, ConvergenceWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    steps = [step for _, step in getattr(model, "steps", ())]
+    notes = [note for step in steps for note in getattr(step, "notes_", ())]
+    return (*notes, *([f"{label} stopped before it had converged."] if unsettled else ()))
 
 
 @dataclass(frozen=True)
@@ -28,9 +191,10 @@ class FoldRun:
 
     Args:
         folds: how many; None tests on the official test part.
-        tune: choose each method's knob on a share of the training rows.
+        tune: choose each method's hyperparameters on a share of the training rows.
         prepare: makes, from training rows, what turns rows into the network's input.
         deadline: ends a fit that is still running; None lets each take its time.
+        methods: by name; others are those of ``METHODS``.
     """
 
     samples: Samples
@@ -39,39 +203,42 @@ class FoldRun:
     tune: bool
     prepare: Prepare
     deadline: Deadline | None = None
+    methods: Mapping[str, Method] = field(default_factory=dict)
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
-        """The record of one fit."""
+        """Return the record of one fit."""
         train_rows, test_rows = self.split(fit.seed)[fit.fold]
         train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
-        tuned = train() if self.deadline is None else self.deadline.call(train)
+        tuned = train() if self.deadline is None else self.deadline.call(lambda: self._in_time(train))
         y = self.samples.y
-        found = self._scores(y[train_rows], y[test_rows], tuned.predicted)
-        return {
-            "scores": summary(found),
-            "knob": dict(tuned.knob),
-            "tried": list(tuned.tried),
-            "notes": list(tuned.predicted.notes),
-            "rows": {"train": len(train_rows), "test": len(test_rows)},
-        }
+        return tuned.record(y[train_rows], y[test_rows], np.unique(y))
 
-    def fit(self, method: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> Tuned:
+    def _in_time(self, train: Callable[[], Tuned]) -> Tuned:
+        assert self.deadline is not None
+        with watched_by(self.deadline):
+            return train()
+
+    def method(self, name: str) -> Method:
+        """Return a method by its name."""
+        return self.methods[name] if name in self.methods else METHODS[name]
+
+    def fit(self, name: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> Tuned:
         """Train a method on some rows and predict others."""
         train = self.samples.take(train_rows)
         x_train, x_test, options = self._inputs(train.x, self.samples.take(test_rows).x)
         return fit_tuned(
-            method,
+            self.method(name),
             x_train,
             train.y,
             x_test,
             seed=seed,
-            options=options if self.deadline is None else replace(options, watcher=self.deadline),
+            options=options,
             tune=self.tune,
             groups=train.groups,
         )
 
     def split(self, seed: int) -> list[tuple[Rows, Rows]]:
-        """Training and test rows of each fold: the same for every method."""
+        """Return training and test rows of each fold: the same for every method."""
         samples = self.samples
         if self.folds is None:
             parts = official(samples)
@@ -96,30 +263,3 @@ class FoldRun:
         backbone = self.prepare(x_train).backbone
         assert backbone is not None
         return backbone
-
-    def _scores(self, y_train: NDArray[Any], y_test: NDArray[Any], said: Predicted) -> Scores:
-        if y_train.ndim == 2:
-            return scores(y_test, said.labels, probabilities=said.probabilities, train_counts=y_train.sum(0))
-        classes = np.unique(self.samples.y)
-        counts = np.array([int((y_train == name).sum()) for name in classes])
-        columns = None
-        if said.probabilities is not None:  # a class without a training row has no column yet
-            columns = np.zeros((len(said.labels), len(classes)))
-            columns[:, np.searchsorted(classes, said.classes)] = said.probabilities
-        return scores(y_test, said.labels, probabilities=columns, classes=classes, train_counts=counts)
-
-
-def summary(found: Scores) -> dict[str, Any]:
-    """What a table is made of: every score without its confusion matrix, and of the classes their recall and BCA."""
-    plain = found.as_dict()
-    kept: dict[str, Any] = {name: plain[name] for name in ("accuracy", "balanced_accuracy", "recall_product")}
-    for name in ("precision", "recall", "f1", "g_mean", "iba", "bca"):
-        kept[name] = {part: plain[name][part] for part in ("mean", "deviation")}
-    for name in ("recall", "bca"):
-        kept[name]["each"] = plain[name]["each"]
-    kept["group_recall"] = plain["group_recall"]
-    if plain["calibration"] is not None:
-        kept["calibration"] = {
-            name: value for name, value in plain["calibration"].items() if isinstance(value, int | float)
-        }
-    return kept

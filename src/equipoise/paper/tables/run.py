@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.compare import METHODS, Fit, ResultStore, run_fits
+from equipoise.app.compare import METHODS, Fit, ResultStore, fit_tuned, run_fits
 from equipoise.app.compare.runner import Progress
-from equipoise.app.compare.single_fit import summary
-from equipoise.app.compare.tuning import fit_tuned
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation import scores
 from equipoise.paper.tables.cases import Case
 from equipoise.paper.tables.cases import Progress as Reading
 from equipoise.paper.tables.tables import TABLES
@@ -42,16 +39,7 @@ class TableRun:
             tune=self.tune,
             groups=groups,
         )
-        said = tuned.predicted
-        if y.ndim == 2:
-            found = scores(y[test], said.labels, probabilities=said.probabilities, train_counts=y[train].sum(0))
-        else:
-            classes = np.unique(y)
-            counts = [int((y[train] == name).sum()) for name in classes]
-            probabilities = said.probabilities if len(said.classes) == len(classes) else None
-            found = scores(y[test], said.labels, probabilities=probabilities, classes=classes, train_counts=counts)
-        record = {"scores": summary(found), "notes": list(said.notes), "rows": {"train": len(train), "test": len(test)}}
-        return record | {"knob": dict(tuned.knob), "tried": list(tuned.tried)}
+        return tuned.record(y[train], y[test], np.unique(y))
 
 
 def _rows(x: Any, rows: Any) -> Any:

@@ -148,11 +148,11 @@ def _network(case: Case) -> str:
     """What every method of a case is trained on."""
     train, test = case.split(0, 0)
     options = case.options
-    settings = options.settings(len(train), 0)
-    layers = "two layers of " + f"{options.width_for(len(train))} units" if options.backbone is None else "a LeNet"
+    sized, length = options.sized(len(train)), options.length(len(train))
+    layers = f"two layers of {sized.width} units" if options.backbone is None else "a LeNet"
     return (
         f"{len(train):,} training and {len(test):,} test samples; {case.material.what}, {layers}, dropout "
-        f"{options.dropout}, {settings.epochs} epochs in batches of {settings.batch_size} by AdamW."
+        f"{options.dropout}, {length.epochs} epochs in batches of {sized.batch_size} by AdamW."
     )
 
 

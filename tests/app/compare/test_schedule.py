@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from equipoise.app.compare import Fit, FitOptions, ResultStore
-from equipoise.app.compare.budget import choose
-from equipoise.app.compare.costs import FirstSteps, _Measured, estimate_costs
 from equipoise.app.compare.deadline import Deadline
 from equipoise.app.compare.runner import run_schedule
-from equipoise.app.compare.schedule import Schedule
+from equipoise.app.compare.schedule import FirstSteps, Measured, Schedule, choose, estimate_costs
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock
@@ -103,7 +101,7 @@ def test_first_steps_end_after_enough_of_them():
         clock.now += 4.0
         watcher.step(0, "train", 25)
     clock.now += 4.0
-    with pytest.raises(_Measured):
+    with pytest.raises(Measured):
         watcher.step(0, "train", 25)  # 12 s are more than a hundredth of the time
     assert (watcher.seconds_a_step, watcher.in_an_epoch) == (4.0, 25)
 
