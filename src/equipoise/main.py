@@ -24,7 +24,7 @@ from equipoise.app.cli.printing import shown
 from equipoise.app.cli.report import report
 from equipoise.app.cli.train import train
 from equipoise.errors import EquipoiseError
-from equipoise.paper.cli.faces import faces
+from equipoise.paper.cli.align import faces
 from equipoise.paper.cli.fetch import fetch
 from equipoise.paper.cli.reproduce import reproduce
 from equipoise.paper.cli.verify import verify

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput, ImagesInput
+from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed
 from equipoise.models import ImageBackbone
 from equipoise.models.replica import eval_replica
@@ -27,7 +28,6 @@ from equipoise.training.settings import rows_at_once
 
 Protocol = Literal["lfw", "ytf", "list", "bin", "folder"]
 Layer = Literal["pooled", "last"]
-Progress = Callable[[int, int], None]  # done, all
 
 HELD_NUMBERS = 64
 """Numbers that a network holds of an image, for each of its pixels, roughly."""
@@ -234,15 +234,6 @@ def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) ->
     return Embedding(layers, flip=flip)
 
 
-def image_shape(model: RunModel) -> tuple[int, tuple[int, int]]:
-    """Return the channels, and the height and width, that a run's network takes."""
-    described = getattr(model.input, "described", None)
-    if described is None:
-        raise InvalidInputError("faces are compared by a run of images, and this run is of a table; train on faces.")
-    height, width = described["size"]
-    return described["channels"], (height, width)
-
-
 @torch.inference_mode()
 def face_features(
     model: RunModel,
@@ -257,11 +248,13 @@ def face_features(
     Images are read and passed on a few at a time, so that memory does not grow with the number of frames.
     """
     layers = embedding(model, layer=layer, flip=flip)
-    channels, size = image_shape(model)
-    images = pairs.images.read(size, channels)
-    step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * size[0] * size[1]))
-    device = _device()
-    if device.type != "cpu":
+    described: dict[str, Any] = model.input.described  # type: ignore[attr-defined]  # of images, as the layers are
+    channels, (height, width) = described["channels"], described["size"]
+    images = pairs.images.read((height, width), channels)
+    step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * height * width))
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    device = accelerator or torch.device("cpu")
+    if accelerator is not None:
         layers = copy.deepcopy(layers).to(device)  # the run's own weights stay where they are
     sums: NDArray[np.float64] | None = None
     for start in range(0, len(pairs.images), step):
@@ -275,9 +268,3 @@ def face_features(
         raise InvalidInputError("the run's network gave features that are not finite; train again.")
     features: NDArray[np.float64] = sums / np.bincount(pairs.face, minlength=pairs.faces)[:, None]
     return features
-
-
-def _device() -> torch.device:
-    """An accelerator where there is one."""
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return torch.device("cpu") if found is None else found

@@ -60,46 +60,13 @@ SKIN: Mapping[str, Figures] = {
 }
 CELEBA: Figures = _ours({"bca": 87.0})
 """The mean over the 40 attributes."""
-CELEBA_BCA: Mapping[str, int] = {
-    "Attractive": 77,
-    "Mouth_Slightly_Open": 93,
-    "Smiling": 90,
-    "Wearing_Lipstick": 94,
-    "High_Cheekbones": 83,
-    "Male": 98,
-    "Heavy_Makeup": 91,
-    "Wavy_Hair": 84,
-    "Oval_Face": 67,
-    "Pointy_Nose": 72,
-    "Arched_Eyebrows": 83,
-    "Black_Hair": 90,
-    "Big_Lips": 69,
-    "Big_Nose": 79,
-    "Young": 72,
-    "Straight_Hair": 81,
-    "Brown_Hair": 86,
-    "Bags_Under_Eyes": 83,
-    "Wearing_Earrings": 89,
-    "No_Beard": 85,
-    "Bangs": 95,
-    "Blond_Hair": 95,
-    "Bushy_Eyebrows": 87,
-    "Wearing_Necklace": 76,
-    "Narrow_Eyes": 75,
-    "5_o_Clock_Shadow": 91,
-    "Receding_Hairline": 86,
-    "Wearing_Necktie": 92,
-    "Eyeglasses": 99,
-    "Rosy_Cheeks": 89,
-    "Goatee": 96,
-    "Chubby": 87,
-    "Sideburns": 95,
-    "Blurry": 87,
-    "Wearing_Hat": 97,
-    "Double_Chin": 85,
-    "Pale_Skin": 89,
-    "Gray_Hair": 94,
-    "Mustache": 91,
-    "Bald": 95,
-}
+EACH_ATTRIBUTE = """
+Attractive 77, Mouth_Slightly_Open 93, Smiling 90, Wearing_Lipstick 94, High_Cheekbones 83, Male 98,
+Heavy_Makeup 91, Wavy_Hair 84, Oval_Face 67, Pointy_Nose 72, Arched_Eyebrows 83, Black_Hair 90, Big_Lips 69,
+Big_Nose 79, Young 72, Straight_Hair 81, Brown_Hair 86, Bags_Under_Eyes 83, Wearing_Earrings 89, No_Beard 85,
+Bangs 95, Blond_Hair 95, Bushy_Eyebrows 87, Wearing_Necklace 76, Narrow_Eyes 75, 5_o_Clock_Shadow 91,
+Receding_Hairline 86, Wearing_Necktie 92, Eyeglasses 99, Rosy_Cheeks 89, Goatee 96, Chubby 87, Sideburns 95,
+Blurry 87, Wearing_Hat 97, Double_Chin 85, Pale_Skin 89, Gray_Hair 94, Mustache 91, Bald 95
+"""
+CELEBA_BCA = {name: int(figure) for name, figure in map(str.split, EACH_ATTRIBUTE.split(","))}
 """Of each attribute, by its name in CelebA's file."""
