@@ -7,95 +7,87 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import PIL
 from numpy.typing import NDArray
 
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
-from equipoise.data.images.lazy import FileTable
+from equipoise.data.images.lazy import FileTable, Images
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.resources import begin_worker, cores, in_parts
 from equipoise.storage.files import cache_folder, write_atomically
 
-FORMAT = 2  # of the memory, and of what is looked at; part of its name
+FORMAT = 3  # of the memory, and of what is looked at; part of its name
 DIGEST_BYTES = 16
+TOLERATED = 0.01
+ALWAYS, AT_MOST = 3, 0.1
+"""Of fewer files than 1 % would allow, this many may be bad, but no larger a share than this."""
+FILES_AT_ONCE = 64
+FEW_FILES = 256  # not worth the start of processes
+
+Finding = tuple[bytes, tuple[int, int], bool, int, str, bool]
+"""Of one file: a hash of its content, its height and width, whether it is grey, the largest value where a pixel has
+more than 8 bits, why it cannot be read, and whether that may be another time, the reason being the system's."""
 
 
-class Finding(NamedTuple):
-    """One file, decoded or not."""
+def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Any:
+    """Decode every file once, and return what was found as an array with the fields ``digests`` (16 bytes), ``shapes``
+    (height, width), ``grey``, ``deepest``, ``reasons`` (empty where the file is good) and ``passing``.
 
-    digest: bytes = bytes(DIGEST_BYTES)
-    height: int = 0
-    width: int = 0
-    grey: bool = False
-    deepest: int = 0  # the largest value where a pixel has more than 8 bits
-    reason: str = ""  # why it cannot be read
-    passing: bool = False  # that may be another time: the reason is the disk's or the system's, not the file's
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What is known of each file once it was decoded."""
-
-    digests: NDArray[np.uint8]  # (files, 16)
-    shapes: NDArray[np.int32]  # (files, 2): height, width
-    grey: NDArray[np.bool_]  # (files,)
-    deepest: NDArray[np.int32]  # (files,), 0 where all pixels have 8 bits
-    reasons: NDArray[np.str_]  # (files,), empty where the file is good
-    passing: NDArray[np.bool_]  # (files,)
-
-    @classmethod
-    def of(cls, findings: Sequence[Finding]) -> "Verified":
-        """The findings, column by column."""
-        digests = np.frombuffer(b"".join(found.digest for found in findings), dtype=np.uint8)
-        return cls(
-            digests.reshape(-1, DIGEST_BYTES),
-            np.array([(found.height, found.width) for found in findings], dtype=np.int32).reshape(-1, 2),
-            np.array([found.grey for found in findings], dtype=np.bool_),
-            np.array([found.deepest for found in findings], dtype=np.int32),
-            np.array([found.reason for found in findings], dtype=np.str_),
-            np.array([found.passing for found in findings], dtype=np.bool_),
-        )
-
-    @property
-    def good(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.reasons == "")
-
-    @property
-    def bad(self) -> NDArray[np.intp]:
-        return np.flatnonzero(self.reasons != "")
-
-    def with_rows(self, rows: NDArray[np.intp], other: "Verified") -> "Verified":
-        """These files, with other findings for some of them."""
-        source = np.arange(len(self.grey))
-        source[rows] = len(source) + np.arange(len(rows))
-        theirs = other.columns()
-        return Verified(**{name: np.concatenate([mine, theirs[name]])[source] for name, mine in self.columns().items()})
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    Files that did not change since the last time are not read again, but for those which the disk or the system would
+    not give then.
+    """
+    key = table.key(np.arange(len(table)))
+    key.update(f"{FORMAT} {PIL.__version__}".encode())  # another Pillow may read what this one does not
+    memory = cache_folder() / "verified" / f"{key.hexdigest()}.npz"
+    known = _remembered(memory, len(table))
+    rows = np.flatnonzero(known.passing)
+    if not len(rows):
+        return known
+    findings: list[Finding] = []
+    for part in _findings(table, rows, _workers(len(rows)) if workers is None else workers):
+        findings.extend(part)
+        if progress:
+            progress(len(findings), len(rows))
+    places = np.arange(len(table))
+    places[rows] = len(table) + np.arange(len(rows))
+    verified = np.concatenate([known, _as_array(findings)])[places].view(np.recarray)
+    _remember(memory, verified)
+    return verified
 
 
-def remembered(memory: Path, files: int) -> Verified | None:
-    """What an earlier start found of as many files, or None."""
+def _as_array(findings: Sequence[Finding]) -> Any:
+    reason = f"U{max([1, *(len(found[4]) for found in findings)])}"
+    kinds = [
+        ("digests", "u1", DIGEST_BYTES),
+        ("shapes", "i4", 2),
+        ("grey", "?"),
+        ("deepest", "i4"),
+        ("reasons", reason),
+    ]
+    rows = [(list(digest), *rest) for digest, *rest in findings]
+    return np.array(rows, dtype=[*kinds, ("passing", "?")]).view(np.recarray)
+
+
+def _remembered(memory: Path, files: int) -> Any:
+    """What an earlier start found of as many files; else that all are to be tried."""
+    unknown = _as_array([(bytes(DIGEST_BYTES), (0, 0), False, 0, "", True)] * files)
     try:
         with np.load(memory, allow_pickle=False) as stored:
-            known = Verified(**{field.name: stored[field.name] for field in fields(Verified)})
+            known = stored["found"].view(np.recarray)
     except Exception:  # absent or damaged: it is only a memory
-        return None
-    return known if {len(column) for column in known.columns().values()} == {files} else None
+        return unknown
+    return known if known.shape == unknown.shape and known.dtype.names == unknown.dtype.names else unknown
 
 
-def remember(memory: Path, verified: Verified) -> None:
+def _remember(memory: Path, verified: Any) -> None:
     """Keep what was found for the next start, where that is possible."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **verified.columns())
+    np.savez_compressed(buffer, allow_pickle=False, found=np.asarray(verified))
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(memory, buffer.getvalue())
@@ -103,35 +95,8 @@ def remember(memory: Path, verified: Verified) -> None:
         return
 
 
-TOLERATED = 0.01
-ALWAYS, AT_MOST = 3, 0.1
-"""Of fewer files than 1 % would allow, this many may be bad, but no larger a share than this."""
-FILES_AT_ONCE = 64
-FEW_FILES = 256  # not worth the start of processes
-
-
-def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Verified:
-    """Decode every file once. Files that did not change since the last time are not read again, but for those which the
-    disk or the system would not give then."""
-    key = table.key(np.arange(len(table)))
-    key.update(f"{FORMAT} {PIL.__version__}".encode())  # another Pillow may read what this one does not
-    memory = cache_folder() / "verified" / f"{key.hexdigest()}.npz"
-    known = remembered(memory, len(table))
-    rows = np.arange(len(table)) if known is None else np.flatnonzero(known.passing)
-    if known is not None and not len(rows):
-        return known
-    findings: list[Finding] = []
-    for part in _findings(table, rows, _workers(len(rows)) if workers is None else workers):
-        findings.extend(part)
-        if progress:
-            progress(len(findings), len(rows))
-    verified = Verified.of(findings) if known is None else known.with_rows(rows, Verified.of(findings))
-    remember(memory, verified)
-    return verified
-
-
 def inspect_files(paths: list[str]) -> list[Finding]:
-    """What each file is: the work of one process."""
+    """Find out what each file is: the work of one process."""
     return [_inspect(path) for path in paths]
 
 
@@ -142,8 +107,8 @@ def _inspect(path: str) -> Finding:
         digest = hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
         height, width, mode, deepest = examine(content)
     except UnreadableImageError as error:
-        return Finding(digest, reason=error.reason, passing=error.passing)
-    return Finding(digest, height, width, mode in GREY_MODES, deepest)
+        return digest, (0, 0), False, 0, error.reason, error.passing
+    return digest, (height, width), mode in GREY_MODES, deepest, "", False
 
 
 def _workers(files: int) -> int:
@@ -209,20 +174,18 @@ def duplicate_note(train: Any, test: Any) -> str | None:
     )
 
 
-def contradiction_note(table: FileTable, labels: NDArray[np.str_]) -> str | None:
+def contradiction_note(images: Images, labels: NDArray[np.str_]) -> str | None:
     """A sentence when the same content lies in two classes."""
-    if table.digests is None:
-        return None
     first: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
-    for row, digest in enumerate(table.digests):
+    for row, digest in enumerate(() if images.digests is None else images.digests):
         earlier = first.setdefault(digest.tobytes(), row)
         if labels[earlier] != labels[row]:
             pairs.append((earlier, row))
     if not pairs:
         return None
-    one, other = pairs[0]
+    one, other = images.take(pairs[0]).names
     return (
         f"{len(pairs)} {'image has' if len(pairs) == 1 else 'images have'} the content of an image of another class, "
-        f"such as {table.name(other)!r} and {table.name(one)!r}."
+        f"such as {other!r} and {one!r}."
     )

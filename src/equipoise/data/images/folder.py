@@ -4,15 +4,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.data.images.check import Verified, contradiction_note, duplicate_note, tolerate, verify
+from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.label_table import label_table
 from equipoise.data.images.lazy import FileTable, Images
-from equipoise.data.images.scan import SUFFIXES, Labelled, Scan, class_folders, scan
+from equipoise.data.images.scan import SUFFIXES, class_folders, scan
 from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack
@@ -63,55 +63,35 @@ def read_images(
         rows = class_folders(found)
     else:
         rows = label_table(found, labels, file_column=file_column, target=target, group=group)
-    return _samples(found, rows, size=size, channels=channels, fit=fit, check=check, progress=progress)
-
-
-def _samples(
-    found: Scan,
-    rows: Labelled,
-    *,
-    size: int | Size | None,
-    channels: int | None,
-    fit: Fit,
-    check: bool,
-    progress: Progress | None,
-) -> Samples:
     table, notes = FileTable.of(found.root, rows.names), found.notes() + rows.notes
     if check:
         verified = verify(table, progress=progress)
+        table = replace(table, digests=verified.digests)
     else:
         spread = np.unique(np.linspace(0, len(table) - 1, SAMPLE).round().astype(np.intp))
         verified = verify(table.take(spread))
-    side, side_note = _chosen_size(verified) if size is None else (_given_size(size), None)
-    depth, depth_note = _chosen_channels(verified) if channels is None else (channels, None)
-    good, skipped, broken_note = _good_rows(table, verified) if check else (np.arange(len(table)), (), None)
-    kept = table.take(good)
-    if check:
-        kept = replace(kept, digests=verified.digests[good])
-    images = Images.of_table(kept, size=side, channels=depth, fit=fit)
-    images.skipped = skipped
-    notes += [note for note in (broken_note, side_note, depth_note, _range_note(verified)) if note]
-    samples = Samples(
-        images,
-        rows.y[good],
-        rows.attributes,
-        None if rows.groups is None else rows.groups[good],
-        None if rows.partition is None else rows.partition[good],
-    )
-    return replace(samples, notes=tuple(notes + _content_notes(samples)))
-
-
-def _good_rows(
-    table: FileTable, verified: Verified
-) -> tuple[NDArray[np.intp], tuple[tuple[str, str], ...], str | None]:
-    skipped = tuple((table.name(int(row)), str(verified.reasons[row])) for row in verified.bad)
-    note = tolerate(
+    skipped = [(table.name(row), str(verified.reasons[row])) for row in _bad_rows(verified)] if check else []
+    broken = tolerate(
         [f"{name!r} ({reason})" for name, reason in skipped],
         len(table),
         what="image files cannot be read",
         remedy="repair or delete them, or fetch the data again",
     )
-    return verified.good, skipped, note
+    notes += [broken] if broken else []
+    side = _chosen_side(verified, notes) if size is None else size
+    depth = _chosen_channels(verified, notes) if channels is None else channels
+    images = Images.of_table(table, size=(side, side) if isinstance(side, int) else side, channels=depth, fit=fit)
+    images.skipped = tuple(skipped)
+    samples = Samples(images, rows.y, rows.attributes, rows.groups, rows.partition)
+    if skipped:
+        samples = samples.take(np.setdiff1d(np.arange(len(table)), _bad_rows(verified)))
+    _note_range(verified, notes)
+    return replace(samples, notes=tuple(notes + _content_notes(samples)))
+
+
+def _bad_rows(verified: Any) -> list[int]:
+    found: list[int] = np.flatnonzero(verified.reasons != "").tolist()
+    return found
 
 
 def _content_notes(samples: Samples) -> list[str]:
@@ -120,39 +100,35 @@ def _content_notes(samples: Samples) -> list[str]:
             f"all {len(samples)} images are of one class, {str(samples.y[0])!r}; a classifier needs two at least, a "
             "folder for each."
         )
-    notes = [None if samples.multilabel else contradiction_note(samples.x.table, samples.y)]
+    notes = [None if samples.multilabel else contradiction_note(samples.x, samples.y)]
     if samples.partition is not None:
-        train = samples.part("train").x
         rest = samples.x.take(np.flatnonzero(samples.partition != "train"))
-        notes.append(duplicate_note(train, rest))
+        notes.append(duplicate_note(samples.part("train").x, rest))
     return [note for note in notes if note]
 
 
-def _given_size(size: int | Size) -> Size:
-    height, width = (size, size) if isinstance(size, int) else size
-    return height, width
-
-
-def _chosen_size(verified: Verified) -> tuple[Size, str]:
-    sides = verified.shapes[verified.good].min(axis=1)
+def _chosen_side(verified: Any, notes: list[str]) -> int:
+    sides = verified.shapes[verified.reasons == ""].min(axis=1)
     middle = float(np.median(sides)) if len(sides) else float(SMALLEST)
     side = int(np.clip(STEP * round(middle / STEP), SMALLEST, LARGEST))
-    return (side, side), f"the median shorter side is {middle:.0f} pixels: images are read at {side} × {side}."
+    notes.append(f"the median shorter side is {middle:.0f} pixels: images are read at {side} × {side}.")
+    return side
 
 
-def _chosen_channels(verified: Verified) -> tuple[int, str]:
-    grey = int(verified.grey[verified.good].sum())
-    if grey == len(verified.good):
-        return 1, "every image is grey: one channel is read."
-    return 3, f"{len(verified.good) - grey} of {len(verified.good)} images have colour: three channels are read."
+def _chosen_channels(verified: Any, notes: list[str]) -> int:
+    grey = verified.grey[verified.reasons == ""]
+    if grey.all():
+        notes.append("every image is grey: one channel is read.")
+        return 1
+    notes.append(f"{(~grey).sum()} of {len(grey)} images have colour: three channels are read.")
+    return 3
 
 
-def _range_note(verified: Verified) -> str | None:
+def _note_range(verified: Any, notes: list[str]) -> None:
     """Instruments write 10, 12 or 14 bits into files of 16, whose highest bits are then empty."""
     deepest = int(verified.deepest.max(initial=0))
-    if not 0 < deepest < 2**DEEP_ENOUGH:
-        return None
-    return (
-        f"the 16-bit images hold no value above {deepest} of 65,535: {deepest // 256 + 1} of 256 shades are left of "
-        f"them; multiply their values by {2 ** (16 - deepest.bit_length())} to use all."
-    )
+    if 0 < deepest < 2**DEEP_ENOUGH:
+        notes.append(
+            f"the 16-bit images hold no value above {deepest} of 65,535: {deepest // 256 + 1} of 256 shades are left "
+            f"of them; multiply their values by {2 ** (16 - deepest.bit_length())} to use all."
+        )

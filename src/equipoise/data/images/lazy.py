@@ -19,11 +19,18 @@ from equipoise.data.samples import Progress, SampleRows
 from equipoise.errors import InvalidInputError
 from equipoise.resources import cores, free_memory
 
+SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
+ROWS_AT_ONCE = 256
+MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
+LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
+
 
 @dataclass(frozen=True)
 class FileTable:
-    """Files below one root. A worker that reads a Python object copies its page to count the reference, so 200,000
-    path objects would end up once in every worker; here all names are one buffer.
+    """Files below one root, all their names in one buffer.
+
+    A worker that reads a Python object copies its page to count the reference, so 200,000 path objects would end up
+    once in every worker.
 
     Args:
         root: the folder which the names start from.
@@ -44,9 +51,8 @@ class FileTable:
 
     @classmethod
     def of(cls, root: str | os.PathLike[str], names: Sequence[str]) -> "FileTable":
-        """Files that must exist, by their names below ``root``."""
+        """Look at files that must exist, by their names below ``root``."""
         base = os.path.abspath(root)
-        encoded = [os.fsencode(name) for name in names]
         sizes, times = np.empty(len(names), dtype=np.int64), np.empty((len(names), 2), dtype=np.int64)
         for row, name in enumerate(names):
             try:
@@ -56,31 +62,29 @@ class FileTable:
                     f"the image {name!r} is not in {base!r} ({error.strerror}); check the folder."
                 ) from error
             sizes[row], times[row] = found.st_size, (found.st_mtime_ns, found.st_ctime_ns)
-        ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
-        return cls(base, b"".join(encoded), ends, sizes, times)
+        return cls(base, *_joined(names), sizes, times)
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def name(self, row: int) -> str:
-        """The name of one file, from the root."""
+        """Return the name of one file, from the root."""
         start = int(self.ends[row - 1]) if row > 0 else 0
         return os.fsdecode(self.names[start : int(self.ends[row])])
 
     def path(self, row: int) -> str:
-        """Where one file lies."""
+        """Return where one file lies."""
         return os.path.join(self.root, self.name(row))
 
     def take(self, rows: NDArray[np.intp]) -> "FileTable":
-        """A table of the given rows alone."""
-        encoded = [os.fsencode(self.name(int(row))) for row in rows]
-        ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+        """Return a table of the given rows alone."""
+        names, ends = _joined([self.name(int(row)) for row in rows])
         digests = None if self.digests is None else self.digests[rows]
-        return FileTable(self.root, b"".join(encoded), ends, self.sizes[rows], self.times[rows], digests)
+        return FileTable(self.root, names, ends, self.sizes[rows], self.times[rows], digests)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """A hash of the rows' names and content, or while that is not known of what tells of a change to it: their
-        place, sizes and times; open to be told more."""
+        """Hash the rows' names and content, or while that is not known their place, sizes and times, which tell of a
+        change to it; the hash is open to be told more."""
         key = self.content_key(rows)
         if self.digests is None:
             key.update(self.times[rows].tobytes())
@@ -88,7 +92,7 @@ class FileTable:
         return key
 
     def content_key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """A hash of the rows' names and content, or while that is not known their sizes: the same on every machine."""
+        """Hash the rows' names and content, or while that is not known their sizes: the same on every machine."""
         key = hashlib.blake2b(digest_size=16)
         for row in rows:
             key.update(os.fsencode(self.name(int(row))) + b"\0")
@@ -96,10 +100,9 @@ class FileTable:
         return key
 
 
-SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
-ROWS_AT_ONCE = 256
-MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
-LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
+def _joined(names: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
+    encoded = [os.fsencode(name) for name in names]
+    return b"".join(encoded), np.cumsum([len(name) for name in encoded], dtype=np.int64)
 
 
 class Images(SampleRows):
@@ -116,6 +119,7 @@ class Images(SampleRows):
     """
 
     from_files = True
+    ndim, dtype = 4, np.dtype(np.uint8)
 
     def __init__(
         self,
@@ -130,7 +134,7 @@ class Images(SampleRows):
 
     @classmethod
     def of_table(cls, table: FileTable, *, size: Size, channels: int, fit: Fit = "crop") -> "Images":
-        """Images of files that are known already."""
+        """Return the images of files that are known already."""
         images = cls.__new__(cls)
         images._start(table, size, channels, fit)
         return images
@@ -144,19 +148,11 @@ class Images(SampleRows):
         self.skipped: tuple[tuple[str, str], ...] = ()  # files a reader left out, and why
         self._rows: NDArray[np.intp] = np.arange(len(table))
         self._decoded: Pixels | None = None  # all rows of the table
-        self._places: NDArray[np.intp] | None = None  # where a row of the table lies in _decoded
+        self._places: NDArray[np.intp] = self._rows  # where a row of the table lies in _decoded
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         return (len(self._rows), self.channels, *self.size)
-
-    @property
-    def dtype(self) -> np.dtype[np.uint8]:
-        return np.dtype(np.uint8)
-
-    @property
-    def ndim(self) -> int:
-        return 4
 
     @property
     def nbytes(self) -> int:
@@ -175,7 +171,6 @@ class Images(SampleRows):
 
     @property
     def digests(self) -> NDArray[np.uint8] | None:
-        """A hash of each file's content, (images, 16), when the files were checked."""
         return None if self.table.digests is None else self.table.digests[self._rows]
 
     @property
@@ -199,14 +194,12 @@ class Images(SampleRows):
         if isinstance(rows, list) and not rows:
             rows = slice(0)  # an empty list has no type of its own
         chosen = self._rows[rows if isinstance(rows, slice) else np.asarray(rows)]
-        if chosen.ndim == 0:
-            single: Pixels = self._decode(np.atleast_1d(chosen))[0]
-            return single
-        if chosen.ndim != 1:
+        if chosen.ndim > 1:
             raise InvalidInputError(
                 f"images are indexed by one list of rows, got an index of {chosen.ndim} dimensions."
             )
-        return self._decode(chosen)
+        found = self._decode(np.atleast_1d(chosen))
+        return found if chosen.ndim else found[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -221,7 +214,7 @@ class Images(SampleRows):
         return part
 
     def fingerprint(self) -> str:
-        """Changes when a file's name or content does, or the way it is decoded.
+        """Hash what changes when a file's name or content does, or the way it is decoded.
 
         Of files that were not checked the content is not known, but their place, size and times are: a copy of them
         elsewhere has another fingerprint.
@@ -229,9 +222,13 @@ class Images(SampleRows):
         return self._decoded_as(self.table.key(self._rows))
 
     def content_key(self) -> str:
-        """The same for the same files wherever they lie and whenever they were written there: by their names, and
-        their content when they were checked, else their sizes; and by the way they are decoded."""
+        """Hash what is the same wherever the files lie: their names, their content when they were checked, else their
+        sizes, and the way they are decoded."""
         return self._decoded_as(self.table.content_key(self._rows))
+
+    def _decoded_as(self, key: "hashlib.blake2b") -> str:
+        key.update(f"{self.size} {self.channels} {self.fit}".encode())
+        return key.hexdigest()
 
     def add_to(self, key: "hashlib.blake2b") -> None:
         key.update(self.content_key().encode())
@@ -246,13 +243,9 @@ class Images(SampleRows):
         except UnreadableImageError:
             return None
 
-    def _decoded_as(self, key: "hashlib.blake2b") -> str:
-        key.update(f"{self.size} {self.channels} {self.fit}".encode())
-        return key.hexdigest()
-
     def cached(self, limit_bytes: int | None = None, *, progress: Progress | None = None) -> "Images":
-        """These images decoded into memory, if they fit into ``limit_bytes`` (a quarter of the free memory); else
-        these images, on disk as they were."""
+        """Return these images decoded into memory, if they fit into ``limit_bytes`` (a quarter of the free memory);
+        else these images, on disk as they were."""
         limit = free_memory() // SHARE_OF_MEMORY if limit_bytes is None else limit_bytes
         if not self.on_disk or self.nbytes > limit:
             return self
@@ -275,7 +268,7 @@ class Images(SampleRows):
         return other
 
     def _decode(self, rows: NDArray[np.intp]) -> Pixels:
-        if self._decoded is not None and self._places is not None:
+        if self._decoded is not None:
             return self._decoded[self._places[rows]]
         out = np.empty((len(rows), self.channels, *self.size), dtype=np.uint8)
 
@@ -307,7 +300,7 @@ class Images(SampleRows):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the cache: a process that is started anew reads the files; one that is forked shares the memory."""
-        return self.__dict__ | {"_decoded": None, "_places": None}
+        return self.__dict__ | {"_decoded": None, "_places": self._rows}
 
 
 def _in_worker() -> bool:

@@ -94,27 +94,20 @@ def image_samples(
         reasons, table = verified.reasons, replace(table, digests=verified.digests)
     bad = [f"{table.name(int(row))!r} ({reasons[row]})" for row in np.flatnonzero(reasons != "")]
     note = tolerate(bad, len(table), what="image files cannot be read", remedy="fetch the data again")
-    good = np.flatnonzero(reasons == "")
-    kept = table.take(good) if bad else table
-    height, width, mode = _first_header(kept)
+    height, width, mode = _first_header(table, int(np.argmax(reasons == "")))
     images = Images.of_table(
-        kept, size=reading.size or size or (height, width), channels=channels or (1 if mode in GREY_MODES else 3)
+        table, size=reading.size or size or (height, width), channels=channels or (1 if mode in GREY_MODES else 3)
     )
-    return Samples(
-        images,
-        rows.y[good],
-        rows.attributes,
-        None if rows.groups is None else rows.groups[good],
-        None if rows.partition is None else rows.partition[good],
-        (*rows.notes, *([note] if note else [])),
-    )
+    notes = (*rows.notes, *([note] if note else []))
+    samples = Samples(images, rows.y, rows.attributes, rows.groups, rows.partition, notes)
+    return samples.take(np.flatnonzero(reasons == "")) if bad else samples
 
 
-def _first_header(table: FileTable) -> tuple[int, int, str]:
+def _first_header(table: FileTable, row: int) -> tuple[int, int, str]:
     try:
-        return header(read_bytes(table.path(0)))
+        return header(read_bytes(table.path(row)))
     except UnreadableImageError as error:
         raise InvalidInputError(
-            f"{table.path(0)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
+            f"{table.path(row)} cannot be read ({error.reason}); fetch the data again, or read with check=True, which "
             "leaves out what is broken."
         ) from None
