@@ -64,7 +64,7 @@ def test_a_fit_does_not_depend_on_the_mix_of_the_samples_it_is_fitted_to() -> No
     y = torch.multinomial((0.5 * z).softmax(-1), 1, generator=generator).squeeze(1)
     keep = torch.rand(len(y), generator=generator) < torch.tensor([1.0, 0.125, 0.125])[y]
     start = uncalibrated("uncertainty_margin", PRIOR)
-    even, uneven = start.fitted(z, y), start.fitted(z[keep], y[keep])
+    even, uneven = start.fit_on(z, y), start.fit_on(z[keep], y[keep])
     np.testing.assert_allclose(even.probabilities(LOGITS), uneven.probabilities(LOGITS), atol=0.03)
     wanted = by_hand(LOGITS, [0.5] * 3, [0.0] * 3, PRIOR.tolist())
     np.testing.assert_allclose(even.probabilities(LOGITS), wanted, atol=0.03)
@@ -74,7 +74,7 @@ def test_sets_hold_every_class_as_often_as_asked_for() -> None:
     generator = torch.Generator().manual_seed(2)
     z = 2 * torch.randn(30_000, 3, generator=generator, dtype=torch.float64)
     y = torch.multinomial((z + PRIOR.log()).softmax(-1), 1, generator=generator).squeeze(1)
-    calibrated = uncalibrated("uncertainty_margin", PRIOR).fitted(z[:15_000], y[:15_000])
+    calibrated = uncalibrated("uncertainty_margin", PRIOR).fit_on(z[:15_000], y[:15_000])
     sets = calibrated.sets(z[15_000:], 0.8)
     for label in range(3):
         assert sets[y[15_000:].numpy() == label, label].mean() == pytest.approx(0.8, abs=0.03)
@@ -96,7 +96,7 @@ def test_several_labels_take_the_share_of_ones() -> None:
 
 def test_kept_tensors_give_it_back() -> None:
     y = torch.arange(50) % 3
-    calibrated = uncalibrated("uncertainty_margin", PRIOR).fitted(LOGITS, y)
+    calibrated = uncalibrated("uncertainty_margin", PRIOR).fit_on(LOGITS, y)
     again = Calibrated.from_tensors((3,), calibrated.tensors())
     assert torch.equal(again.probabilities(LOGITS), calibrated.probabilities(LOGITS))
     np.testing.assert_array_equal(again.sets(LOGITS, 0.7), calibrated.sets(LOGITS, 0.7))
@@ -108,13 +108,13 @@ def test_kept_tensors_give_it_back() -> None:
         ({"prior": torch.ones(4)}, r"tensor 'prior' of finite numbers, \(3,\), was expected"),
         ({"scale": torch.tensor([1.0, float("nan"), 1.0])}, "tensor 'scale' of finite numbers"),
         ({"bias": None}, "tensor 'bias' of finite numbers"),
-        ({"aimed": torch.tensor([1.0, 0.0, 1.0])}, "'aimed' holds no class mix"),
-        ({"prior": torch.tensor([1.0, -1.0, 1.0])}, "'prior' holds no class mix"),
+        ({"aimed": torch.tensor([1.0, 0.0, 1.0])}, "'aimed' holds no class prior"),
+        ({"prior": torch.tensor([1.0, -1.0, 1.0])}, "'prior' holds no class prior"),
         ({"conformal_counts": torch.tensor([1, 2])}, "conformal scores"),
     ],
 )
 def test_damaged_tensors_are_refused(changed: dict[str, torch.Tensor | None], message: str) -> None:
-    tensors = uncalibrated("uncertainty_margin", PRIOR).fitted(LOGITS, torch.arange(50) % 3).tensors()
+    tensors = uncalibrated("uncertainty_margin", PRIOR).fit_on(LOGITS, torch.arange(50) % 3).tensors()
     broken = {name: tensor for name, tensor in (tensors | changed).items() if tensor is not None}
     with pytest.raises(InvalidInputError, match=message):
         Calibrated.from_tensors((3,), broken)
@@ -138,6 +138,6 @@ def test_a_class_without_samples_has_a_finite_aim() -> None:
 
 
 def test_samples_that_chose_the_model_set_no_thresholds() -> None:
-    calibrated = uncalibrated("vs", PRIOR).fitted(LOGITS, torch.arange(50) % 3, unseen=False)
+    calibrated = uncalibrated("vs", PRIOR).fit_on(LOGITS, torch.arange(50) % 3, unseen=False)
     assert calibrated.thresholds is None
     assert not torch.equal(calibrated.scaling.scale, torch.ones(3, dtype=torch.float64))

@@ -158,7 +158,7 @@ def test_hopeless_and_certain_probabilities():
         ([[0.5, 0.5]], {"old": [0, 0]}, "^old must hold one share a class"),
         ([[0.5, 0.5]], {"old": [1e308, 1e308]}, "with a finite sum above 0; got"),
         ([[0.5, 0.5]], {"old": [1.0] * 10**5}, r"got \[1\.0, .{1,200}…\.$"),
-        ([[0.0, 1.0]], {"old": [1, 0]}, "pass the mix that they were made for"),
+        ([[0.0, 1.0]], {"old": [1, 0]}, "pass the prior that they were made for"),
         ([[0.5, 0.5]], {"tolerance": 0.0}, r"tolerance and iterations must be above 0 .* got 0\.0, 1000 and 0\.0"),
         ([[0.5, 0.5]], {"iterations": 0}, r"smoothing not below it, got 1e-08, 0 and 0\.0"),
         ([[0.5, 0.5]], {"smoothing": -1.0}, r"smoothing not below it, got 1e-08, 1000 and -1\.0"),

@@ -7,8 +7,8 @@ import torch
 from equipoise.app.run_folder import CalibrationRecord
 from equipoise.calibration import cross_fitting
 from equipoise.calibration.calibrated import Calibrated
-from equipoise.calibration.cross_fitting import FEWEST, calibrate_held_out
-from equipoise.calibration.scaling import Scaling
+from equipoise.calibration.cross_fitting import calibrate_held_out
+from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.storage.records import as_record
 from tests.decisions.test_prediction import features, network
@@ -40,7 +40,7 @@ def uncalibrated(scaling=None, *, prior=PRIOR):
 def test_the_model_is_calibrated_on_all_and_each_sample_on_the_others():
     logits, labels = samples(400)
     found = calibrate_held_out(uncalibrated(), logits, labels, groups=None, seed=0)
-    whole = uncalibrated().fitted(logits, torch.from_numpy(labels))
+    whole = uncalibrated().fit_on(logits, torch.from_numpy(labels))
     torch.testing.assert_close(found.model.scaling.scale, whole.scaling.scale)
     told = {"source": "held_out", "samples": 400, "folds": 5, "level": 0.9, "never_ruled_out": []}
     assert found.as_dict(("a", "b", "c")) == told
@@ -85,7 +85,7 @@ def test_a_samples_own_label_does_not_touch_its_answer():
 def test_too_few_samples_leave_the_scaling_as_it_is(held_back):
     scaling = Scaling(torch.full((3,), 0.4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
     calibrated = uncalibrated(scaling=scaling if held_back else None)
-    logits, labels = samples(FEWEST - 1)
+    logits, labels = samples(FEWEST_SAMPLES - 1)
     found = calibrate_held_out(calibrated, logits, labels, groups=None, seed=0)
     assert found.source == ("held_back" if held_back else "nothing")
     assert "49 held-out samples are too few to calibrate on, 50 are needed" in found.note
@@ -93,7 +93,7 @@ def test_too_few_samples_leave_the_scaling_as_it_is(held_back):
     np.testing.assert_allclose(found.probabilities, calibrated.probabilities(logits), rtol=1e-5)
     assert found.model.thresholds is not None
     assert found.model.thresholds.counts.sum() == 49
-    enough = calibrate_held_out(calibrated, *samples(FEWEST), groups=None, seed=0)
+    enough = calibrate_held_out(calibrated, *samples(FEWEST_SAMPLES), groups=None, seed=0)
     assert enough.source == "held_out"
     assert (enough.model.scaling.scale != calibrated.scaling.scale).all()
 

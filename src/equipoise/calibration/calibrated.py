@@ -1,4 +1,4 @@
-"""From a network's logits to probabilities one can act on, at any class mix, and to sets of classes."""
+"""From a network's logits to probabilities one can act on, at any class prior, and to sets of classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ from equipoise.losses import ClassVectorLoss
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What turns logits, (rows, classes) or (rows, attributes, 2), into probabilities.
+    """Calibration of a network: logits, (rows, classes) or (rows, attributes, 2), become probabilities.
 
     Args:
-        prior: the training samples' class mix, (classes,) or (attributes, 2), at which probabilities are given.
-        aimed: the class mix which the logits are aimed at, likewise.
+        prior: the training samples' class prior, (classes,) or (attributes, 2), at which probabilities are given.
+        aimed: the class prior which the logits are aimed at, likewise.
         scaling: fitted to samples that were not trained on; leaves logits as they are where there were none.
         thresholds: of samples that no epoch has seen; None where there were none.
     """
@@ -34,7 +34,7 @@ class Calibrated:
 
     @classmethod
     def of_loss(cls, loss: ClassVectorLoss, counts: Tensor, scaling: Scaling | None = None) -> "Calibrated":
-        """For the logits of a trained loss.
+        """Start from the prior that a trained loss aims at.
 
         Args:
             loss: which says what prior its logits are aimed at.
@@ -47,69 +47,66 @@ class Calibrated:
 
     @classmethod
     def of_plain_softmax(cls, prior: Tensor) -> "Calibrated":
-        """For logits that keep the training samples' class mix, as the softmax stage's do."""
+        """Start from logits that keep the training samples' class prior, as the softmax stage's do."""
         return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.none(tuple(prior.shape)))
 
-    def fitted(
+    def fit_on(
         self, logits: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, unseen: bool = True
     ) -> "Calibrated":
-        """The same, calibrated on samples that were not trained on, whatever their class mix.
+        """Return a calibration on samples that were not trained on, whatever their class prior.
 
         Args:
             sample_weight: (rows,), how many samples each counts as in the scaling; sets count rows, weighed or not.
             unseen: whether nothing of the model was chosen by these samples; sets need that.
         """
-        mix = class_counts(target, logits.shape[-1], sample_weight).double()
-        odds = mix / mix.sum(-1, keepdim=True) / self.aimed
-        scaling = fit_scaling(logits, target, odds, sample_weight=sample_weight)
-        if not unseen:
-            return replace(self, scaling=scaling)
-        return replace(self, scaling=scaling).with_thresholds(logits, target)
+        counts = class_counts(target, logits.shape[-1], sample_weight).double()
+        odds = counts / counts.sum(-1, keepdim=True) / self.aimed
+        scaled = replace(self, scaling=fit_scaling(logits, target, odds, sample_weight=sample_weight))
+        return scaled.with_thresholds(logits, target) if unseen else scaled
 
     def with_thresholds(self, logits: Tensor, target: Tensor) -> "Calibrated":
-        """The same probabilities, and sets of classes from samples that no epoch has seen."""
-        return replace(self, thresholds=ClassThresholds.fit(self._balanced(logits), target.numpy()))
+        """Return the same probabilities, with sets of classes from samples that no epoch has seen."""
+        return replace(self, thresholds=ClassThresholds.fit(self._unscaled(logits), target.numpy()))
 
     def probabilities(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """At the training samples' class mix, or at another: (rows, classes) or (rows, attributes, 2)."""
-        odds = self.odds(target_prior)
-        return self.scaling(logits.double(), odds).softmax(-1)
+        """Return probabilities shaped as the logits, at the training samples' class prior or at another."""
+        return self.scaling(logits.double(), self.odds(target_prior)).softmax(-1)
 
     def decision(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """Logits, shaped alike, whose softmax are the probabilities by which a class is decided.
+        """Return logits, shaped alike, whose softmax are the probabilities by which a class is decided.
 
         Args:
-            target_prior: the class mix where the model is used; None is the one which the loss aims at, all classes
+            target_prior: the class prior where the model is used; None is the one which the loss aims at, all classes
                 equally common for the default method.
         """
         odds = torch.ones_like(self.aimed) if target_prior is None else self.odds(target_prior)
         return self.scaling(logits.double(), odds)
 
     def decided(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """The most probable class's place, (rows,), or 0 and 1, (rows, attributes), by :meth:`decision`."""
+        """Return the most probable class's place, (rows,), or 0 and 1, (rows, attributes), by :meth:`decision`."""
         return self.decision(logits, target_prior).argmax(-1)
 
     def balanced(self) -> NDArray[np.float64]:
-        """The class mix of equally common classes, (classes,) or (attributes, 2)."""
-        shape = tuple(self.prior.shape)
-        return np.full(shape, 1 / shape[-1])
+        """Return the class prior of equally common classes, (classes,) or (attributes, 2)."""
+        return np.full(tuple(self.prior.shape), 1 / self.prior.shape[-1])
 
     def odds(self, target_prior: ArrayLike | None = None) -> Tensor:
-        """The wanted class mix over the one which the logits are aimed at."""
+        """Return the wanted class prior over the one which the logits are aimed at."""
         wanted = self.prior if target_prior is None else torch.from_numpy(self.checked(target_prior))
         return wanted.double() / self.aimed.double()
 
     def checked(self, target_prior: ArrayLike) -> NDArray[np.float64]:
-        """A class mix in the order of the classes; for several labels the share of each attribute's ones is enough."""
-        wanted = np.asarray(target_prior, dtype=np.float64)
-        if self.prior.ndim == 2 and wanted.shape == tuple(self.prior.shape[:1]):
+        """Return a class prior as shares; for several labels the share of each attribute's ones is enough."""
+        wanted, shape = np.asarray(target_prior, dtype=np.float64), tuple(self.prior.shape)
+        if len(shape) == 2 and wanted.shape == shape[:1]:
             wanted = np.stack((1 - wanted, wanted), axis=-1)
-        return class_shares(wanted, tuple(self.prior.shape))
+        return class_shares(wanted, shape)
 
     def sets(self, logits: Tensor, level: float, target_prior: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Which classes cannot be ruled out: each sample's own is among them with at least this probability, whatever
-        its class, and so is the class that is decided on. Needs samples that no epoch has seen; see
-        :class:`ClassThresholds`.
+        """Return which classes cannot be ruled out, shaped as the logits.
+
+        Each sample's own class is among them with at least this probability, whatever it is, and so is the one that is
+        decided on. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
 
         Args:
             target_prior: of the decision, as in :meth:`decided`.
@@ -120,37 +117,31 @@ class Calibrated:
                 "or call calibrate(X, y) with labelled samples that were not trained on."
             )
         named = self.decided(logits, target_prior).numpy()
-        return self.thresholds.sets(self._balanced(logits), level, named=named)
+        return self.thresholds.sets(self._unscaled(logits), level, named=named)
 
-    def _balanced(self, logits: Tensor) -> NDArray[np.float64]:
-        """At a balanced mix and without the scaling, which has seen the samples that thresholds are taken from."""
-        odds = 1 / self.aimed.double()
-        found: NDArray[np.float64] = Scaling.none(tuple(odds.shape))(logits.double(), odds).softmax(-1).numpy()
-        return found
+    def _unscaled(self, logits: Tensor) -> NDArray[np.float64]:
+        """At a balanced prior and without the scaling, which has seen the samples that thresholds are taken from."""
+        return np.asarray((logits.double() + (1 / self.aimed.double()).log()).softmax(-1).numpy())
 
     def tensors(self) -> dict[str, Tensor]:
-        """What to keep in a file."""
+        """Return what to keep in a file."""
         kept = {"prior": self.prior, "aimed": self.aimed, "scale": self.scaling.scale, "bias": self.scaling.bias}
         arrays = {} if self.thresholds is None else self.thresholds.arrays()
         return kept | {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     @classmethod
     def from_tensors(cls, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> "Calibrated":
-        """The inverse of :meth:`tensors`, which may come from anywhere."""
+        """Read back :meth:`tensors`, which may come from anywhere."""
         for name in ("prior", "aimed", "scale", "bias"):
             found = tensors.get(name)
             if found is None or tuple(found.shape) != shape or not bool(found.isfinite().all()):
                 raise InvalidInputError(f"a tensor {name!r} of finite numbers, {shape}, was expected; save it again.")
-        if not bool((tensors["prior"] >= 0).all()) or not bool((tensors["prior"].sum(-1) > 0).all()):
-            raise InvalidInputError("the tensor 'prior' holds no class mix; save the model again.")
-        if not bool((tensors["aimed"] > 0).all()):
-            raise InvalidInputError("the tensor 'aimed' holds no class mix; save the model again.")
-        scaling = Scaling(tensors["scale"].double(), tensors["bias"].double())
-        kept = cls(tensors["prior"].double(), tensors["aimed"].double(), scaling)
+        prior, aimed = tensors["prior"].double(), tensors["aimed"].double()
+        for name, holds in (("prior", (prior >= 0).all() & (prior.sum(-1) > 0).all()), ("aimed", (aimed > 0).all())):
+            if not bool(holds):
+                raise InvalidInputError(f"the tensor {name!r} holds no class prior; save the model again.")
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("conformal")}
-        if not arrays:
-            return kept
-        thresholds = ClassThresholds.of_arrays(arrays)
-        if thresholds.counts.shape != shape:
+        thresholds = ClassThresholds.of_arrays(arrays) if arrays else None
+        if thresholds is not None and thresholds.counts.shape != shape:
             raise InvalidInputError(f"conformal scores of {shape} classes were expected; save the model again.")
-        return replace(kept, thresholds=thresholds)
+        return cls(prior, aimed, Scaling(tensors["scale"].double(), tensors["bias"].double()), thresholds)

@@ -1,4 +1,4 @@
-"""Probabilities for another class mix than the one they were made for, and the mix of a set without labels."""
+"""Class priors: probabilities moved to another one, and the prior of samples without labels."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 LONGEST_SAID = 200
-"""Letters of a wrong class mix that an error repeats."""
+"""Letters of a wrong class prior that an error repeats."""
 
 
 def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> NDArray[Any]:
-    r"""Bayes' rule: p(c | x) at the class mix ``new``, from p(c | x) at the class mix ``old``.
+    r"""Move probabilities from one class prior to another by Bayes' rule.
 
     .. math:: p_\mathrm{new}(c \mid x) \propto p_\mathrm{old}(c \mid x) \, \frac{\mathrm{new}_c}{\mathrm{old}_c}
 
@@ -34,17 +34,17 @@ def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> N
 def estimate_prior(
     probabilities: ArrayLike, *, old: ArrayLike, smoothing: float = 0.0, tolerance: float = 1e-8, iterations: int = 1000
 ) -> NDArray[np.float64]:
-    """The class mix of samples without labels, from their probabilities at the class mix ``old``.
+    """Estimate the class prior of samples without labels from their probabilities at the prior ``old``.
 
-    EM of Saerens, Latinne and Decaestecker (2002). Each step moves the probabilities to the mix found so far, as
-    :func:`move_prior` does, and takes their mean as the next mix, which never lowers the samples' likelihood
-    Σ ln Σ_c π_c p(c | x) / old_c. It is right where the mix alone has changed and not what the classes look like,
+    EM of Saerens, Latinne and Decaestecker (2002). Each step moves the probabilities to the prior found so far, as
+    :func:`move_prior` does, and takes their mean as the next one, which never lowers the samples' likelihood
+    Σ ln Σ_c π_c p(c | x) / old_c. It is right where the prior alone has changed and not what the classes look like,
     and no better than the probabilities are calibrated, each class against the others: a model that names one class
-    too often is taken for a mix with too much of it.
+    too often is taken for a prior with too much of it.
 
     Args:
         probabilities: (rows, classes), or (rows, attributes, 2).
-        old: the mix they were made for, one share a class, (classes,) or (attributes, 2); of any scale. A class of
+        old: the prior they were made for, one share a class, (classes,) or (attributes, 2); of any scale. A class of
             share 0 was never seen: nothing is known of it, and its estimate is 0.
         smoothing: samples of each class taken for granted. EM alone (0) gives rare classes the share 0 easily, and
             probabilities moved there rule them out; 1 prevents that at little cost.
@@ -71,12 +71,12 @@ def estimate_prior(
     given = checked_probabilities(probabilities, shape)
     shares = class_shares(old, shape[1:], name="old")
     if given.ndim == 2:
-        return _mix(given, shares, smoothing, tolerance, iterations)
+        return _em(given, shares, smoothing, tolerance, iterations)
     pairs = zip(given.swapaxes(0, 1), shares, strict=True)
-    return np.stack([_mix(column, share, smoothing, tolerance, iterations) for column, share in pairs])
+    return np.stack([_em(column, share, smoothing, tolerance, iterations) for column, share in pairs])
 
 
-def _mix(
+def _em(
     probabilities: NDArray[np.float64], old: NDArray[np.float64], smoothing: float, tolerance: float, iterations: int
 ) -> NDArray[np.float64]:
     """EM from the start ``old``; probabilities (rows, classes)."""
@@ -85,18 +85,19 @@ def _mix(
     if not bool((best > 0).any()):
         raise InvalidInputError(
             "old must give a share to a class that the probabilities name, which are 0 for every such class; pass "
-            "the mix that they were made for."
+            "the prior that they were made for."
         )
     ratio = ratio[best > 0] / best[best > 0, None]  # a factor of a row changes nothing; a row of zeros says nothing
-    mix, added = old, smoothing * (old > 0)
+    prior, added = old, smoothing * (old > 0)
     for _ in range(iterations):
-        before, mix = mix, (mix * ((1 / (ratio @ mix)) @ ratio) + added) / (len(ratio) + added.sum())
-        if np.abs(mix - before).max() <= tolerance:
+        before, prior = prior, (prior * ((1 / (ratio @ prior)) @ ratio) + added) / (len(ratio) + added.sum())
+        if np.abs(prior - before).max() <= tolerance:
             break
-    return np.asarray(mix / mix.sum())
+    return np.asarray(prior / prior.sum())
 
 
 def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "target_prior") -> NDArray[Any]:
+    """Return a class prior of any scale as shares; else an error that calls it by its ``name``."""
     shares = np.asarray(prior, dtype=np.float64)
     fits = shares.shape == shape and bool((np.isfinite(shares) & (shares >= 0)).all())
     with np.errstate(over="ignore", invalid="ignore"):
@@ -113,7 +114,7 @@ def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "targe
 def checked_probabilities(
     probabilities: ArrayLike, shape: tuple[int, ...], *, sums_to_one: bool = True
 ) -> NDArray[np.float64]:
-    """Probabilities of the shape, within 0 and 1, a sample's (the last axis) adding up; else an error."""
+    """Return probabilities of this shape, within 0 and 1, a sample's (the last axis) adding up; else an error."""
     p = np.asarray(probabilities, dtype=np.float64)
     if p.shape != shape:
         raise InvalidInputError(f"probabilities must have the shape {shape}, samples and classes, got {p.shape}.")

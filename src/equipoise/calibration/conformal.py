@@ -22,14 +22,14 @@ ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point, and 7 to 
 
 @dataclass(frozen=True)
 class ClassThresholds:
-    """How improbable the true class may look: split conformal prediction with each class calibrated on its own samples.
+    """How improbable the true class may look: split conformal prediction, each class calibrated on its own samples.
 
     The score of a class for a sample is s = −ln p; the sets are those of 1 − p, but probabilities next to 0 and to 1
     stay apart in single precision. The class is in the set where its score is at most the ⌈(n + 1)·level⌉-th smallest
     of the n scores which its calibration samples gave it. Of new samples of the class, drawn as those were, a share of
     at least ``level`` then gets a set with their class in it, and at most 1/(n + 1) (with the spacing of
     ``MOST_KEPT``, 1/2,000) more where no scores are equal. This holds on average over the calibration samples drawn,
-    whatever the model and whatever the class mix: no class pays for another. Where n is too small for the level, the
+    whatever the model and whatever the class prior: no class pays for another. Where n is too small for the level, the
     class is in every set.
 
     Args:
@@ -51,11 +51,11 @@ class ClassThresholds:
 
     @classmethod
     def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> "ClassThresholds":
-        """From samples that training has not seen.
+        """Fit to samples that training has not seen.
 
         Args:
             probabilities: (rows, classes); for several labels of a 1, (rows, attributes), or (rows, attributes, 2).
-                At a balanced class mix, for no class should be handicapped; in double precision if at hand.
+                At a balanced class prior, for no class should be handicapped; in double precision if at hand.
             labels: places in the classes, (rows,); for several labels 0 and 1, (rows, attributes).
 
         >>> fitted = ClassThresholds.fit([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
@@ -75,10 +75,7 @@ class ClassThresholds:
             raise InvalidInputError(f"labels must lie between 0 and {size - 1}, got {y.min()} to {y.max()}.")
         own = _scores(np.take_along_axis(given, y[..., None].astype(np.intp), -1)).ravel()
         groups = (y + (size * np.arange(y.shape[1]) if y.ndim == 2 else 0)).ravel()
-        return cls._of(own, groups, given.shape[1:])
-
-    @classmethod
-    def _of(cls, own: NDArray[np.float32], groups: NDArray[Any], shape: tuple[int, ...]) -> "ClassThresholds":
+        shape = given.shape[1:]
         counts = np.bincount(groups, minlength=int(np.prod(shape)))
         parts = np.split(own[np.lexsort((own, groups))], counts.cumsum()[:-1])
         table = np.full((len(counts), min(int(counts.max()), MOST_KEPT)), np.inf, dtype=np.float32)
@@ -88,9 +85,7 @@ class ClassThresholds:
         return cls(table.reshape(*shape, -1), counts.reshape(shape).astype(np.int64))
 
     def thresholds(self, level: float) -> NDArray[np.float32]:
-        """The largest score −ln p with which a class is in a set at a ``level``, shaped as ``counts``; infinite where
-        it is in every set.
-        """
+        """Return the largest score −ln p of a class in a set at a ``level``, shaped as ``counts``; infinite: always."""
         if not 0 < level < 1:
             raise InvalidInputError(f"level must lie between 0 and 1, such as 0.9 for 90%, got {level}.")
         n = self.counts
@@ -101,19 +96,19 @@ class ClassThresholds:
         return np.where(rank <= n, found, np.float32(np.inf))
 
     def never_ruled_out(self, level: float) -> NDArray[np.bool_]:
-        """Classes with too few calibration samples for the ``level``, (classes,); attributes where one answer has."""
+        """Mark classes with too few calibration samples for the ``level``, (classes,); attributes if 0 or 1 has."""
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
     def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
+        """Return which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
 
         A set is never empty, as it always has the class that is named. Without it a set would be empty where the
         thresholds alone rule every class out, which happens most where the model is better than the level. Sets only
         grow by this, so coverage is still at least the level, and they still grow with the level.
 
         Args:
-            probabilities: as for :meth:`fit`, at the same class mix.
+            probabilities: as for :meth:`fit`, at the same class prior.
             level: share of each class's samples whose set is to hold their class; below 1.
             named: the class that is predicted for each sample, a place, (rows,), or 0 and 1, (rows, attributes); None
                 takes the most probable one.
@@ -129,12 +124,12 @@ class ClassThresholds:
         return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What to keep in a file, by name."""
+        """Return what to keep in a file, by name."""
         return {"conformal_scores": self.scores, "conformal_counts": self.counts}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ClassThresholds":
-        """From :meth:`arrays`, which may come from anywhere."""
+        """Read back :meth:`arrays`, which may come from anywhere."""
         scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
         fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0
         fits = fits and (scores.ndim == 2 or scores.shape[1] == 2) and scores.dtype == np.float32
@@ -149,7 +144,7 @@ class ClassThresholds:
 
 
 def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where more than one class remains possible: (rows,), or of each attribute, (rows, attributes).
+    """Mark where more than one class remains possible: (rows,), or of each attribute, (rows, attributes).
 
     >>> unanswered(np.array([[True, False], [True, True]]))
     array([False,  True])
@@ -158,7 +153,7 @@ def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The same of whole samples: with attributes, where any of them is open. (rows,)."""
+    """Mark whole samples, (rows,): with attributes, where any of them is open."""
     left = unanswered(sets)
     return np.asarray(left.any(1) if left.ndim == 2 else left)
 

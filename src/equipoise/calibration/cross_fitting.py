@@ -17,11 +17,9 @@ from torch import Tensor
 
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.conformal import LEVEL
-from equipoise.calibration.scaling import Scaling
+from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.data.splits import grouped_folds, stratified_folds
 
-FEWEST = 50
-"""Held-out samples from which on a scaling is fitted to them: of fewer, one number strays by a third or more."""
 FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
 """Half of many samples calibrates as well as four fifths do, in less time."""
 SET_FOLDS = 10
@@ -33,14 +31,14 @@ Folds = list[tuple[Any, Any]]  # the others' rows, and the fold's own
 
 @dataclass(frozen=True)
 class HeldOutCalibration:
-    """What :func:`calibrate_held_out` found.
+    """A model calibrated on held-out samples, and their own predictions by calibrations without them.
 
     Args:
         model: calibrated on all samples.
         source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
             two stages have left out.
         folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
-        parts: rows, and what answers them: calibrated on the others, or as before where nothing was fitted.
+        parts: rows, and the calibration that predicts them: on the others, or as before where nothing was fitted.
         probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None
             without folds.
     """
@@ -55,7 +53,7 @@ class HeldOutCalibration:
     sets: NDArray[np.bool_] | None
 
     def as_dict(self, classes: Sequence[str]) -> dict[str, Any]:
-        """For ``run.json``; which classes the saved model never rules out, by their names."""
+        """Return plain values for ``run.json``; which classes the saved model never rules out, by their names."""
         assert self.model.thresholds is not None
         always = np.flatnonzero(self.model.thresholds.never_ruled_out(LEVEL))
         return {
@@ -72,12 +70,12 @@ class HeldOutCalibration:
         if self.source == "held_out":
             return None
         rest = "are not calibrated" if self.source == "nothing" else "stay calibrated on training samples held back"
-        samples = len(self.probabilities)
-        if samples >= FEWEST:
+        samples, fewest = len(self.probabilities), FEWEST_SAMPLES
+        if samples >= fewest:
             return (
                 f"all {samples} held-out samples are of one group, and too alike to calibrate on; probabilities {rest}."
             )
-        return f"{samples} held-out samples are too few to calibrate on, {FEWEST} are needed; probabilities {rest}."
+        return f"{samples} held-out samples are too few to calibrate on, {fewest} are needed; probabilities {rest}."
 
 
 def calibrate_held_out(
@@ -91,33 +89,35 @@ def calibrate_held_out(
         groups: samples of one group are calibrated on or scored together.
         seed: of the folds.
     """
-    plain = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
-    target = torch.from_numpy(labels)
+    target, none = torch.from_numpy(labels), Scaling.none(tuple(calibrated.prior.shape))
     folds = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
-    enough = len(labels) >= FEWEST and len(folds) > 0
+    enough = len(labels) >= FEWEST_SAMPLES and len(folds) > 0
     parts: list[tuple[NDArray[np.intp], Calibrated]] = [(np.arange(len(labels)), calibrated)]
     if enough:
-        parts = [(own, calibrated.fitted(logits[others], target[others])) for others, own in folds]
+        parts = [(own, calibrated.fit_on(logits[others], target[others])) for others, own in folds]
     probabilities, predicted = torch.empty(logits.shape, dtype=torch.float64), torch.empty_like(target)
-    for own, fitted in parts:
-        rows = torch.from_numpy(own)
-        probabilities[rows], predicted[rows] = fitted.probabilities(logits[rows]), fitted.decided(logits[rows])
-    source: Source = "held_out" if enough else "nothing" if _is_none(calibrated.scaling) else "held_back"
-    several = labels.ndim == 2
+    for own, part in parts:
+        probabilities[own], predicted[own] = part.probabilities(logits[own]), part.decided(logits[own])
+    uncalibrated = replace(calibrated, scaling=none).probabilities(logits)
+    unscaled = bool((calibrated.scaling.scale == 1).all() & (calibrated.scaling.bias == 0).all())
+
+    def kept(found: Tensor) -> NDArray[np.float32]:
+        return np.asarray((found[..., 1] if labels.ndim == 2 else found).float().numpy())
+
     return HeldOutCalibration(
-        calibrated.fitted(logits, target) if enough else calibrated.with_thresholds(logits, target),
-        source,
-        len(folds),
-        tuple(parts),
-        _own(probabilities, several),
-        predicted.numpy(),
-        _own(plain.probabilities(logits), several) if folds else None,
-        _sets(calibrated, logits, target, predicted, _folds(labels, groups, SET_FOLDS, seed)) if folds else None,
+        model=calibrated.fit_on(logits, target) if enough else calibrated.with_thresholds(logits, target),
+        source="held_out" if enough else "nothing" if unscaled else "held_back",
+        folds=len(folds),
+        parts=tuple(parts),
+        probabilities=kept(probabilities),
+        predicted=predicted.numpy(),
+        uncalibrated=kept(uncalibrated) if folds else None,
+        sets=_sets(calibrated, logits, target, predicted, _folds(labels, groups, SET_FOLDS, seed)) if folds else None,
     )
 
 
 def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Tensor, folds: Folds) -> NDArray[np.bool_]:
-    """Which classes remain possible for each sample, by thresholds from the other parts; the predicted one always."""
+    """Return the possible classes of each sample, by thresholds from the other parts; the predicted one always."""
     found = np.ones(tuple(logits.shape), dtype=np.bool_)
     for others, own in folds:
         found[own] = calibrated.with_thresholds(logits[others], target[others]).sets(logits[own], LEVEL)
@@ -126,19 +126,9 @@ def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Ten
 
 
 def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, seed: int) -> Folds:
-    units = len(labels) if groups is None else len(set(groups.tolist()))
-    folds = min(most, units)
+    folds = min(most, len(labels) if groups is None else len(set(groups.tolist())))
     if folds < 2:
         return []
     if groups is None:
         return stratified_folds(labels, folds, seed=seed, allow_missing=True)
     return grouped_folds(labels, groups, folds, seed=seed, allow_missing=True)
-
-
-def _is_none(scaling: Scaling) -> bool:
-    return bool((scaling.scale == 1).all()) and bool((scaling.bias == 0).all())
-
-
-def _own(probabilities: Tensor, several: bool) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = (probabilities[..., 1] if several else probabilities).float().numpy()
-    return found

@@ -1,7 +1,7 @@
 r"""Probabilities that mean what they say: logits scaled so that samples which were not trained on believe them.
 
-Logits :math:`z` that are aimed at a class mix :math:`a` (a balanced one under margins) become probabilities at the
-class mix :math:`\pi` by
+Logits :math:`z` that are aimed at a class prior :math:`a` (a balanced one under margins) become probabilities at the
+class prior :math:`\pi` by
 
 .. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
 
@@ -20,7 +20,7 @@ from equipoise.errors import InvalidInputError
 
 FOLDS = 5
 FEWEST_SAMPLES = 50
-"""From which on any scaling is fitted: fewer say next to nothing about a temperature."""
+"""From which on any scaling is fitted: of fewer, one number strays by a third or more."""
 SAMPLES_A_CLASS = 20
 """On average, from which on classes get numbers of their own."""
 NUMBERS = 2**22
@@ -44,7 +44,7 @@ class Scaling:
         """Logits, (batch, classes) or (batch, attributes, 2), whose softmax are the probabilities.
 
         Args:
-            odds: π/a, the class mix that is wanted over the one which the logits are aimed at; of any scale.
+            odds: π/a, the class prior that is wanted over the one which the logits are aimed at; of any scale.
         """
         shift = odds.to(logits.dtype).log()  # a class that is not in the mix is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
@@ -63,7 +63,7 @@ def fit_scaling(
     Args:
         logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
         target: (batch,), or (batch, attributes).
-        odds: the class mix of these samples over the one which the logits are aimed at, (classes,) or (attributes, 2).
+        odds: the class prior of these samples over the one the logits are aimed at, (classes,) or (attributes, 2).
         sharpen: whether scales above 1 are allowed. A network that is trained further becomes surer by itself.
         sample_weight: (batch,), how many samples each counts as; None is one.
     """

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.intervals import ratio
 
 POINTS = 101
 LEAST_AWAY = 0.2
@@ -81,9 +82,9 @@ def risk_coverage(
     return RiskCoverage(
         answered=answered,
         share=np.arange(points) / (points - 1),
-        error=_ratio(wrong.sum(1), total.sum(1)),
-        class_error=_ratio(wrong, total).reshape(points, *shape),
-        class_answered=_ratio(total, np.broadcast_to(total[-1], total.shape)).reshape(points, *shape),
+        error=ratio(wrong.sum(1), total.sum(1)),
+        class_error=ratio(wrong, total).reshape(points, *shape),
+        class_answered=ratio(total, np.broadcast_to(total[-1], total.shape)).reshape(points, *shape),
     )
 
 
@@ -148,7 +149,7 @@ def shares_of_counts(
     samples: NDArray[np.integer[Any]], sent: NDArray[np.integer[Any]], overall: float
 ) -> AbstainedShares:
     """The same from counts: samples of each class, those left unanswered, and the share of all that are."""
-    share = _ratio(sent, samples)
+    share = ratio(sent, samples)
     often = min(2 * overall, (1 + overall) / 2)
     verdicts: list[Verdict] = []
     for count, part in zip(samples.tolist(), share.tolist(), strict=True):
@@ -181,7 +182,3 @@ def _groups(labels: ArrayLike, classes: int) -> tuple[NDArray[np.int64], tuple[i
     if several:
         return y.astype(np.int64) + 2 * np.arange(classes), (classes, 2)
     return y.astype(np.int64)[:, None], (classes,)
-
-
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)

@@ -173,7 +173,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         if held_out is not None and self.calibration != "none":
             unseen = not (self.early_stopping or self.strength == "feedback")
             logits = self._logits(x[held.numpy()])
-            self.calibrated_ = self.calibrated_.fitted(logits, held_out.y, sample_weight=held_out.weight, unseen=unseen)
+            self.calibrated_ = self.calibrated_.fit_on(logits, held_out.y, sample_weight=held_out.weight, unseen=unseen)
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
@@ -250,7 +250,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         check_consistent_length(x, labels)
         target = torch.from_numpy(label_indices(labels, self.classes_, multilabel=self._multilabel))
         weight = _relative_weights(sample_weight, x)
-        self.calibrated_ = self.calibrated_.fitted(self._logits(x), target, sample_weight=weight)
+        self.calibrated_ = self.calibrated_.fit_on(self._logits(x), target, sample_weight=weight)
         return self
 
     def uncertainty(

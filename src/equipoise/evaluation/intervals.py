@@ -1,4 +1,4 @@
-"""95 % intervals that hold for few samples: of a share, of the difference and the mean of shares, of an AUC."""
+"""Shares, and 95 % intervals that hold for few samples: of a share, of sums of shares, of an AUC."""
 
 from typing import Any
 
@@ -10,8 +10,13 @@ Z = 1.96
 HALVINGS = 50
 
 
+def ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> Floats:
+    """Return part / whole, and ``empty`` where the whole is 0."""
+    return np.where(whole > 0, part / np.maximum(whole, 1), empty)
+
+
 def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:
-    """Give Wilson's interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
+    """Return Wilson's interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
 
     >>> [round(float(end), 3) for end in wilson(np.array(0.0), np.array(10.0))]
     [0.0, 0.278]
@@ -23,7 +28,7 @@ def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:
 
 
 def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, float]:
-    """Give the interval of Σ w·value for independent values with intervals of their own (Zou and Donner's MOVER).
+    """Return the interval of Σ w·value for independent values with intervals of their own (Zou and Donner's MOVER).
 
     With the weights 1 and −1 and Wilson's intervals it is Newcombe's of a difference of two shares.
 
@@ -43,7 +48,7 @@ def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, flo
 
 
 def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:
-    """Give the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
+    """Return the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
 
     So an AUC of 1 from a few samples is not taken for certain.
 
@@ -67,7 +72,7 @@ def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z
 
 
 def auc_variance(auc: Any, positives: Any, negatives: Any) -> Any:
-    """Give Hanley and McNeil's variance (1982) of an AUC from so many positives and negatives.
+    """Return Hanley and McNeil's variance (1982) of an AUC from so many positives and negatives.
 
     At 0.5 it is that of the Mann-Whitney statistic of a random order, (m + n + 1) / 12mn.
 

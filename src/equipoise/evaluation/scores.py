@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.calibration.reliability import Calibration, calibration
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.intervals import ratio
 from equipoise.evaluation.metrics import METRICS
 
 IBA_WEIGHT = 0.1
@@ -35,7 +36,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> "Spread":
-        """Mean and deviation of what is defined among the classes' ``values``, (classes,)."""
+        """Return mean and deviation of what is defined among the classes' ``values``, (classes,)."""
         known = values[~np.isnan(values)]
         if len(known) == 0:
             return cls(float("nan"), float("nan"), tuple(values.tolist()))
@@ -44,7 +45,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Scores:
-    """What :func:`scores` found.
+    """Scores of predictions, by :func:`scores`.
 
     Args:
         multilabel, samples: whether a sample has several labels, and how many samples there are.
@@ -117,103 +118,45 @@ def scores(
         raise InvalidInputError(
             f"y_true and y_pred must be labels of the same samples, got shapes {true.shape} and {predicted.shape}."
         )
-    if true.ndim == 2:
-        return _attributes(true, predicted, probabilities, classes, train_counts)
-    names = np.unique(np.concatenate([true, predicted])) if classes is None else _typed(classes)
-    t, p = (_numbers(labels, names, name) for labels, name in ((true, "y_true"), (predicted, "y_pred")))
-    size = len(names)
-    hits, real, guessed = (np.bincount(part, minlength=size) for part in (t[t == p], t, p))
-    table = None
-    if size <= CONFUSION_CLASSES:
-        table = np.bincount(t * size + p, minlength=size * size).reshape(size, size)
-    return _assemble(
-        hits,
-        real,
-        guessed,
-        len(t),
-        classes=names.tolist(),
-        confusion=table,
-        accuracy=float((t == p).mean()),
-        exact_match=None,
-        train_counts=train_counts,
-        found=None if probabilities is None else calibration(probabilities, t, p, size),
-        order=None if probabilities is None else ranking(np.asarray(probabilities, dtype=np.float64), t),
-    )
-
-
-def _attributes(
-    true: NDArray[Any],
-    predicted: NDArray[Any],
-    probabilities: ArrayLike | None,
-    classes: Sequence[Any] | NDArray[Any] | None,
-    train_counts: ArrayLike | None,
-) -> Scores:
-    for labels, name in ((true, "y_true"), (predicted, "y_pred")):
-        if not bool(np.isin(labels, (0, 1)).all()):
-            raise InvalidInputError(f"{name} must hold 0 and 1 only when it is a matrix.")
-    t, p = true.astype(np.intp), predicted.astype(np.intp)
-    names = list(range(t.shape[1])) if classes is None else list(classes)
-    if len(names) != t.shape[1]:
-        raise InvalidInputError(f"classes must name the {t.shape[1]} attributes, got {len(names)} names.")
-    hits, real, guessed = (t * p).sum(0), t.sum(0), p.sum(0)
-    negatives = len(t) - real
-    table = np.stack([negatives - guessed + hits, guessed - hits, real - hits, hits], axis=1).reshape(-1, 2, 2)
-    return _assemble(
-        hits,
-        real,
-        guessed,
-        len(t),
-        classes=names,
-        confusion=table,
-        accuracy=float((t == p).mean()),
-        exact_match=float((t == p).all(1).mean()),
-        train_counts=train_counts,
-        found=None if probabilities is None else calibration(probabilities, t, p, t.shape[1]),
-        order=None if probabilities is None else ranking(np.asarray(probabilities, dtype=np.float64), t),
-    )
-
-
-def _assemble(
-    hits: NDArray[Any],
-    real: NDArray[Any],
-    guessed: NDArray[Any],
-    samples: int,
-    *,
-    classes: list[Any],
-    confusion: NDArray[Any] | None,
-    accuracy: float,
-    exact_match: float | None,
-    train_counts: ArrayLike | None,
-    found: Calibration | None,
-    order: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
-) -> Scores:
-    """Everything that follows from true positives, true and predicted counts of each class."""
-    recall = _ratio(hits, real)
-    specificity = _ratio(samples - real - guessed + hits, samples - real)
-    precision = np.where(real > 0, _ratio(hits, guessed, empty=0.0), np.nan)
-    f1 = np.where(real > 0, _ratio(2 * hits, real + guessed, empty=0.0), np.nan)
-    iba = (1 + IBA_WEIGHT * (recall - specificity)) * recall * specificity
+    several = true.ndim == 2
+    t, p, names = _attributes(true, predicted, classes) if several else _places(true, predicted, classes)
+    size, samples = len(names), len(t)
+    confusion: NDArray[Any] | None = None
+    if several:
+        hits, real, guessed = (t * p).sum(0), t.sum(0), p.sum(0)
+        cells = [samples - real - guessed + hits, guessed - hits, real - hits, hits]
+        confusion = np.stack(cells, axis=1).reshape(-1, 2, 2)
+    else:
+        hits, real, guessed = (np.bincount(part, minlength=size) for part in (t[t == p], t, p))
+        if size <= CONFUSION_CLASSES:
+            confusion = np.bincount(t * size + p, minlength=size * size).reshape(size, size)
+    recall = ratio(hits, real)
+    specificity = ratio(samples - real - guessed + hits, samples - real)
     bca, seen = Spread.of((recall + specificity) / 2), recall[real > 0]
+    measured = auc = average_precision = None
+    if probabilities is not None:
+        measured = calibration(probabilities, t, p, size)
+        auc, average_precision = map(Spread.of, ranking(np.asarray(probabilities, dtype=np.float64), t))
     return Scores(
-        multilabel=exact_match is not None,
+        multilabel=several,
         samples=samples,
-        classes=tuple(classes),
+        classes=tuple(names.tolist()),
         support=tuple(real.tolist()),
-        accuracy=accuracy,
-        balanced_accuracy=bca.mean if exact_match is not None else float(np.nanmean(recall)),
-        exact_match=exact_match,
-        precision=Spread.of(precision),
+        accuracy=float((t == p).mean()),
+        balanced_accuracy=bca.mean if several else float(np.nanmean(recall)),
+        exact_match=float((t == p).all(1).mean()) if several else None,
+        precision=Spread.of(np.where(real > 0, ratio(hits, guessed, empty=0.0), np.nan)),
         recall=Spread.of(recall),
-        f1=Spread.of(f1),
+        f1=Spread.of(np.where(real > 0, ratio(2 * hits, real + guessed, empty=0.0), np.nan)),
         g_mean=Spread.of(np.sqrt(recall * specificity)),
-        iba=Spread.of(iba),
+        iba=Spread.of((1 + IBA_WEIGHT * (recall - specificity)) * recall * specificity),
         bca=bca,
-        auc=None if order is None else Spread.of(order[0]),
-        average_precision=None if order is None else Spread.of(order[1]),
+        auc=auc,
+        average_precision=average_precision,
         recall_product=float(np.prod(seen ** (1 / max(len(seen), 1)))) if len(seen) else float("nan"),
         group_recall={} if train_counts is None else _group_recall(recall, train_counts),
         confusion=None if confusion is None else tuple(confusion.tolist()),
-        calibration=found,
+        calibration=measured,
     )
 
 
@@ -253,26 +196,40 @@ def _ranking_of(own: NDArray[np.bool_], probability: NDArray[Any]) -> tuple[floa
 
 
 def _typed(labels: ArrayLike) -> NDArray[Any]:
-    """An array; strings as strings, which a data frame gives as objects."""
+    """Return an array; strings as strings, which a data frame gives as objects."""
     values = np.asarray(labels)
     return np.asarray(values.tolist()) if values.dtype == object else values
 
 
-def _numbers(labels: NDArray[Any], names: NDArray[Any], what: str) -> NDArray[np.intp]:
-    """Labels as places in ``names``, which may stand in any order."""
+def _attributes(
+    true: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any] | NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    """Check matrices of 0 and 1, and return them with the attributes' names."""
+    for labels, name in ((true, "y_true"), (predicted, "y_pred")):
+        if not bool(np.isin(labels, (0, 1)).all()):
+            raise InvalidInputError(f"{name} must hold 0 and 1 only when it is a matrix.")
+    names = np.arange(true.shape[1]) if classes is None else np.array(list(classes), dtype=object)
+    if len(names) != true.shape[1]:
+        raise InvalidInputError(f"classes must name the {true.shape[1]} attributes, got {len(names)} names.")
+    return true.astype(np.intp), predicted.astype(np.intp), names
+
+
+def _places(
+    true: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any] | NDArray[Any] | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    """Return labels as places among the classes, which may stand in any order, and the classes."""
+    names = np.unique(np.concatenate([true, predicted])) if classes is None else _typed(classes)
     order = np.argsort(names, kind="stable")
-    ordered = names[order]
-    comparable = (labels.dtype.kind in "US") == (names.dtype.kind in "US")
-    place = np.searchsorted(ordered, labels).clip(max=len(names) - 1) if comparable else np.zeros(len(labels), np.intp)
-    right = ordered[place] == labels if comparable else np.zeros(len(labels), dtype=bool)
-    if not right.all() or bool((ordered[1:] == ordered[:-1]).any()):
-        wrong = "has a class twice" if right.all() else f"lacks the label {labels[~right][0]!r} of {what}"
-        raise InvalidInputError(f"classes {wrong}; it must name every class once, as the labels do.")
-    return np.asarray(order[place], dtype=np.intp)
-
-
-def _ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> NDArray[np.float64]:
-    return np.where(whole > 0, part / np.maximum(whole, 1), empty)
+    ordered, found = names[order], []
+    for labels, what in ((true, "y_true"), (predicted, "y_pred")):
+        comparable = (labels.dtype.kind in "US") == (names.dtype.kind in "US")
+        place = np.searchsorted(ordered, labels).clip(max=len(names) - 1) if comparable else np.zeros(len(labels), int)
+        right = ordered[place] == labels if comparable else np.zeros(len(labels), dtype=bool)
+        if not right.all() or bool((ordered[1:] == ordered[:-1]).any()):
+            wrong = "has a class twice" if right.all() else f"lacks the label {labels[~right][0]!r} of {what}"
+            raise InvalidInputError(f"classes {wrong}; it must name every class once, as the labels do.")
+        found.append(np.asarray(order[place], dtype=np.intp))
+    return found[0], found[1], names
 
 
 def _group_recall(recall: NDArray[np.float64], train_counts: ArrayLike) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, wilson
+from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, ratio, wilson
 from equipoise.evaluation.scores import ranking
 
 
@@ -96,7 +96,7 @@ def skill_of_counts(
     from scipy.stats import hypergeom
 
     own, rest = support.astype(np.float64), (samples - support).astype(np.float64)
-    recall, false_alarms = _share(hits, own), _share(named - hits, rest)
+    recall, false_alarms = ratio(hits, own), ratio(named - hits, rest)
     ends = np.full((len(hits), 2), np.nan)
     for place in np.flatnonzero((own > 0) & (rest > 0)).tolist():
         shares = np.array([recall[place], false_alarms[place]])
@@ -113,7 +113,7 @@ def skill_of_counts(
         prevalence=own / samples,
         recall=recall,
         false_alarms=false_alarms,
-        precision=_share(hits, named.astype(np.float64)),
+        precision=ratio(hits, named.astype(np.float64)),
         gap=recall - false_alarms,
         gap_low=ends[:, 0].clip(-1, 1),
         gap_high=ends[:, 1].clip(-1, 1),
@@ -124,7 +124,3 @@ def skill_of_counts(
         auc_chance=ndtr((0.5 - area) / spread),
         average_precision=average,
     )
-
-
-def _share(part: NDArray[Any], whole: Floats) -> Floats:
-    return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0))
