@@ -1,7 +1,12 @@
 """docs/extending.md, followed to the letter: what it adds keeps the promises of its family."""
 
+import json
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -144,3 +149,28 @@ def test_the_backbone_keeps_the_contract_of_backbones():
     backbones_contract.test_images_do_not_see_one_another("tiny")
     small, large = (build_backbone("tiny")(torch.zeros(1, BACKBONES["tiny"]().in_channels, s, s)) for s in (24, 40))
     assert small.shape == large.shape  # features of any size of image
+
+
+@pytest.mark.slow
+def test_the_training_option_is_argument_flag_key_record_and_check(tmp_path):
+    shutil.copytree(PAGE.parent.parent / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (change,) = re.findall(r"^```diff\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    subprocess.run(["git", "apply", "--unidiff-zero"], input=change, text=True, check=True, cwd=tmp_path)
+    rows = [f"{number},{-number * 7 % 31},{number % 2}" for number in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,label", *rows]))
+    (tmp_path / "options.toml").write_text('data = "table.csv"\ntarget = "label"\nepochs = 1\naccumulate = 3\n')
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "OMP_NUM_THREADS": "1"}
+
+    def run(*arguments):
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+
+    assert "--accumulate" in run("-m", "equipoise", "train", "--help").stdout
+    told = run("-m", "equipoise", "train", "--config", "options.toml", "--out", "run")
+    assert told.returncode == 0, told.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["accumulate"] == 3
+    refused = run("-m", "equipoise", "train", "--config", "options.toml", "--accumulate", "0", "--out", "other")
+    assert "accumulate" in refused.stderr
+    assert refused.returncode != 0
+    code = "from equipoise import UncertaintyBalancedClassifier as C; print(C(accumulate=2).get_params()['accumulate'])"
+    assert run("-c", code).stdout == "2\n"
