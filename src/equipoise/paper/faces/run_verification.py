@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput, ImagesInput
 from equipoise.data.samples import Progress
@@ -248,8 +249,8 @@ def face_features(
     Images are read and passed on a few at a time, so that memory does not grow with the number of frames.
     """
     layers = embedding(model, layer=layer, flip=flip)
-    described: dict[str, Any] = model.input.described  # type: ignore[attr-defined]  # of images, as the layers are
-    channels, (height, width) = described["channels"], described["size"]
+    described: BackboneRecord = model.input.described  # type: ignore[attr-defined]  # of images, as the layers are
+    channels, (height, width) = described.channels, described.size
     images = pairs.images.read((height, width), channels)
     step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * height * width))
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
