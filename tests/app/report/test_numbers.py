@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.app.report.record import read_record
 from equipoise.app.report.sections.before_after import group_changes, sign_test
 from equipoise.app.report.sections.class_table import class_rows, group_note
 from equipoise.app.report.sections.confusion import matrix, rivals, worst_pairs
 from equipoise.app.report.sections.hardness import hardness
 from equipoise.app.report.sections.human_review import sending, sent_rows, sent_sentence
 from equipoise.app.report.sections.reliability_diagrams import reliability
+from equipoise.app.stored_run import read_run
 from equipoise.calibration.reliability import BINS
 from equipoise.evaluation.intervals import wilson
 from tests.app.report.runs import made_up, made_up_attributes, write_run
@@ -21,12 +21,12 @@ from tests.app.report.runs import made_up, made_up_attributes, write_run
 
 @pytest.fixture(scope="module")
 def record(seven):
-    return read_record(seven)
+    return read_run(seven)
 
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    return read_record(made_up_attributes(tmp_path_factory.mktemp("runs") / "attributes"))
+    return read_run(made_up_attributes(tmp_path_factory.mktemp("runs") / "attributes"))
 
 
 def one_hot(predicted, classes):
@@ -42,7 +42,7 @@ def small(tmp_path):
     after = [0] * 8 + [1] * 2 + [0] * 2 + [2] + [1] * 7
     options = {"counts": [1000, 10, 900], "names": ["common", "rare", "untested"]}
     options["before"] = one_hot(before, 3)
-    return read_record(write_run(tmp_path, probabilities=one_hot(after, 3), labels=labels, **options))
+    return read_run(write_run(tmp_path, probabilities=one_hot(after, 3), labels=labels, **options))
 
 
 def test_abstention_is_what_counting_gives(record):
@@ -110,7 +110,7 @@ def test_a_class_left_to_the_human_is_named(tmp_path):
     uncertainty = np.where(labels == 2, 1.0, 0.0)
     uncertainty[labels == 1] = np.linspace(0.1, 0.2, 80)
     options = {"counts": [900, 90, 10, 5], "names": list("abcd"), "before": None, "uncertainty": uncertainty}
-    record = read_record(write_run(tmp_path, probabilities=one_hot(labels, 4), labels=labels, **options))
+    record = read_run(write_run(tmp_path, probabilities=one_hot(labels, 4), labels=labels, **options))
     found = sending(record)
     assert [(row["name"], row["sent"], row["verdict"]) for row in sent_rows(record, found)] == [
         ("c", 1.0, "abstained away"),
@@ -190,14 +190,14 @@ def test_the_matrix_is_the_scores_own_in_the_order_of_size(small):
 
 def test_the_matrix_without_answers_is_the_scores_own(small):
     (small.folder / "held_out.npz").unlink()
-    kept = read_record(small.folder)
+    kept = read_run(small.folder)
     assert kept.held_out is None
     assert matrix(kept).counts.tolist() == matrix(small).counts.tolist()
     assert worst_pairs(kept) == worst_pairs(small)
 
 
 def test_many_classes_are_joined_in_blocks(tmp_path):
-    record = read_record(made_up(tmp_path, 90, samples=3000))
+    record = read_run(made_up(tmp_path, 90, samples=3000))
     found, held = matrix(record), record.held_out
     assert found.blocks
     assert not found.numbers
@@ -217,7 +217,7 @@ def test_levels_tell_an_empty_cell_from_a_rare_one(tmp_path):
     predicted = np.zeros(2000, dtype=np.int64)
     predicted[1] = 1
     options = {"counts": [9, 3], "names": ["a", "b"], "before": None}
-    record = read_record(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options))
+    record = read_run(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options))
     assert matrix(record).levels.tolist() == [[10, 1], [10, 0]]
 
 
@@ -283,7 +283,7 @@ def test_hard_or_merely_rare(tmp_path):
     predicted[0:12] = 1  # common, and taken for another
     predicted[40:52] = 0  # rare, and missed
     options = {"counts": [1000, 900, 12, 10, 11, 800], "names": list("abcdef"), "before": None}
-    record = read_record(write_run(tmp_path, probabilities=one_hot(predicted, 6), labels=labels, **options))
+    record = read_run(write_run(tmp_path, probabilities=one_hot(predicted, 6), labels=labels, **options))
     found = hardness(record)
     assert found.kinds == ("overlaps", "learnt", "needs data", "distinct", "unclear", "unclear")
     assert found.rivals == (1, None, 0, None, None, None)
@@ -297,7 +297,7 @@ def test_a_class_missed_more_often_than_a_tenth_is_not_called_learnt(tmp_path):
     predicted = labels.copy()
     predicted[0:14], predicted[50:90], predicted[100:104] = 1, 0, 1  # 28 %, 80 % and 8 % missed
     options = {"counts": [100, 90, 80], "names": list("abc"), "before": None}
-    found = hardness(read_record(write_run(tmp_path, probabilities=one_hot(predicted, 3), labels=labels, **options)))
+    found = hardness(read_run(write_run(tmp_path, probabilities=one_hot(predicted, 3), labels=labels, **options)))
     assert found.kinds == ("middling", "overlaps", "learnt")
 
 
@@ -306,7 +306,7 @@ def test_in_a_good_model_no_class_is_hard(tmp_path):
     predicted = labels.copy()
     predicted[0:4] = 1
     options = {"counts": [100, 90], "names": ["a", "b"], "before": None}
-    found = hardness(read_record(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options)))
+    found = hardness(read_run(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options)))
     assert found.kinds == ("learnt", "learnt")  # 8 % is more than the mean, and not often
     assert (found.often_above, found.few_below) == (0.1, None)
 
@@ -335,7 +335,7 @@ def test_of_too_many_classes_the_ends_are_listed(tmp_path):
     labels = np.zeros(2, dtype=np.int64)
     size = 2101
     options = {"counts": list(range(size, 0, -1)), "names": [str(place) for place in range(size)], "before": None}
-    rows = class_rows(read_record(write_run(tmp_path, probabilities=one_hot(labels, size), labels=labels, **options)))
+    rows = class_rows(read_run(write_run(tmp_path, probabilities=one_hot(labels, size), labels=labels, **options)))
     assert [row["name"] for row in rows] == [str(place) for place in (*range(1000), *range(1101, 2101))]
 
 
@@ -344,12 +344,12 @@ def test_of_equal_confusions_that_which_takes_more_of_its_class_is_first(tmp_pat
     predicted = labels.copy()
     predicted[:2], predicted[-2:] = 1, 0
     options = {"counts": [40, 10], "names": ["large", "small"], "before": None}
-    record = read_record(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options))
+    record = read_run(write_run(tmp_path, probabilities=one_hot(predicted, 2), labels=labels, **options))
     assert [(pair.true, pair.share) for pair in worst_pairs(record)] == [("small", 0.2), ("large", 0.05)]
 
 
 def test_reliability_is_not_split_where_no_class_is_rare(tmp_path):
     labels = np.repeat([0, 1], 20)
     options = {"counts": [40, 40], "names": ["a", "b"], "before": None}
-    record = read_record(write_run(tmp_path, probabilities=one_hot(labels, 2), labels=labels, **options))
+    record = read_run(write_run(tmp_path, probabilities=one_hot(labels, 2), labels=labels, **options))
     assert [part.title for part in reliability(record)] == ["All answers"]

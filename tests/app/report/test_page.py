@@ -18,8 +18,8 @@ from equipoise.app.report import write_report
 from equipoise.app.report.drawing import label_points
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.page import write_page
-from equipoise.app.report.record import read_record
 from equipoise.app.report.sections.gallery import gallery
+from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import HOSTILE, dump, jpeg, made_up, write_run
 
@@ -82,7 +82,7 @@ def test_a_new_section_is_a_function_and_a_line(seven, tmp_path, monkeypatch):
         body = fill("<p>{{ record.nouns }} of {{ name }}</p>", record=record, name=HOSTILE)
         return Section("Mine", "My own", body, {"mine": [1]})
 
-    monkeypatch.setattr(page_module, "SECTIONS", (*page_module.SECTIONS, section))
+    monkeypatch.setattr(page_module, "SECTIONS", [*page_module.SECTIONS, section])
     page = parsed(write_report(seven, tmp_path / "page.html"))
     assert page.texts["h2"] == [*SECTIONS, "My own"]
     assert "Mine" in page.texts["a"]
@@ -151,7 +151,7 @@ def test_every_picture_has_a_name_and_follows_the_theme(page):
 
 
 def test_marks_carry_the_names_of_their_classes(page, seven):
-    record = read_record(seven)
+    record = read_run(seven)
     tips = page.texts["title"]
     for place, name in enumerate(record.classes):
         assert f"{name}: uncertainty {record.uncertainty[place]:.3g}, {record.counts[place]:,} training samples" in tips
@@ -244,9 +244,9 @@ def test_attributes_have_counts_in_place_of_a_matrix(attributes):
 def test_what_is_no_picture_is_not_shown(tmp_path, thumbnail):
     item = {"row": 1, "name": "x.jpg", "true": "a", "predicted": "b", "probability": 0.9, "uncertainty": 0.1}
     shown = {"uncertain": [item | {"thumbnail": thumbnail}, item | {"thumbnail": jpeg()}], "wrong": []}
-    found = gallery(read_record(made_up(tmp_path, 3, gallery=shown)))
+    found = gallery(read_run(made_up(tmp_path, 3, gallery=shown)))
     assert [part["title"] for part in found] == ["Most uncertain"]
-    assert [item.image[:23] for item in found[0]["items"]] == ["", "data:image/jpeg;base64,"]
+    assert [item["image"][:23] for item in found[0]["items"]] == ["", "data:image/jpeg;base64,"]
 
 
 def test_names_do_not_lie_on_one_another():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_comparison
-from equipoise.app.report.record import read_record
 from equipoise.app.report.side_by_side import difference
+from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import dump, made_up, made_up_attributes, write_run
 from tests.app.report.test_numbers import one_hot
@@ -41,7 +41,7 @@ def text_of(path):
 
 
 def test_the_difference_is_that_of_the_scores(good_and_bad):
-    good, bad = map(read_record, good_and_bad)
+    good, bad = map(read_run, good_and_bad)
     found = difference(good, bad)
     assert found.value == pytest.approx(good.scores["balanced_accuracy"] - bad.scores["balanced_accuracy"])
     assert 0 < found.low < found.value < found.high
@@ -53,7 +53,7 @@ def test_the_difference_is_that_of_the_scores(good_and_bad):
 
 
 def test_the_interval_is_that_of_drawing_samples_anew(good_and_bad):
-    good, bad = (read_record(folder) for folder in good_and_bad)
+    good, bad = (read_run(folder) for folder in good_and_bad)
     rng = np.random.default_rng(1)
     gain = (good.held_out.predicted == good.held_out.labels).astype(float) - (
         bad.held_out.predicted == bad.held_out.labels
@@ -66,19 +66,19 @@ def test_the_interval_is_that_of_drawing_samples_anew(good_and_bad):
 
 def test_the_difference_of_attributes_is_that_of_the_scores(tmp_path):
     folder = made_up_attributes(tmp_path / "a")
-    good = read_record(folder)
+    good = read_run(folder)
     with np.load(folder / "held_out.npz") as file:
         held = {name: file[name] for name in file.files}
     options = {"counts": good.counts.tolist(), "names": list(good.classes), "before": None}
     worse = np.where(held["labels"] == 1, held["probabilities"] * 0.6, held["probabilities"])
-    bad = read_record(write_run(tmp_path / "b", probabilities=worse, labels=held["labels"], **options))
+    bad = read_run(write_run(tmp_path / "b", probabilities=worse, labels=held["labels"], **options))
     found = difference(good, bad)
     assert found.value == pytest.approx(good.scores["balanced_accuracy"] - bad.scores["balanced_accuracy"])
     assert found.value > 0.05
 
 
 def test_a_run_is_level_with_itself(good_and_bad, tmp_path):
-    good = read_record(good_and_bad[0])
+    good = read_run(good_and_bad[0])
     found = difference(good, good)
     assert (found.value, found.low, found.high) == (0, 0, 0)
     assert not found.clear
@@ -95,7 +95,7 @@ def test_the_best_is_named_and_the_lead_judged(good_and_bad, tmp_path):
     raw = path.read_text(encoding="utf-8")
     assert re.search(r'<td class="n best">75\.0%</td><td class="n">25\.0%</td>', raw)  # recall of the rare class
     assert "Content-Security-Policy" in raw
-    good, bad = map(read_record, good_and_bad)
+    good, bad = map(read_run, good_and_bad)
     row = re.search(r'<tr><th scope="row">good</th>.*?</tr>', raw)[0]
     assert f'<td class="n best">{good.scores["balanced_accuracy"]:.1%}</td>' in row
     errors = [record.scores["calibration"]["ece"] for record in (good, bad)]
@@ -106,7 +106,7 @@ def test_the_best_is_named_and_the_lead_judged(good_and_bad, tmp_path):
 
 def test_other_samples_are_said_to_be(good_and_bad, tmp_path, labels):
     shuffled = answered(tmp_path / "other", labels[::-1], labels[::-1])
-    assert difference(read_record(good_and_bad[0]), read_record(shuffled)) is None
+    assert difference(read_run(good_and_bad[0]), read_run(shuffled)) is None
     page = text_of(write_comparison([good_and_bad[0], shuffled], tmp_path / "page.html"))
     assert "not all scored on the same samples" in page
     assert "other has the highest balanced accuracy, 100.0%." in page

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from equipoise.app.report.record import read_record
-from equipoise.app.report.sections.verdict import record_skill, verdict
+from equipoise.app.report.sections.verdict import run_skill, verdict
 from equipoise.app.report.worth import worth
+from equipoise.app.stored_run import read_run
 from tests.app.report.runs import made_up, made_up_attributes, softmax, write_run
 from tests.app.report.test_numbers import one_hot
 
@@ -24,7 +24,7 @@ def told(tmp_path):
         before = one_hot(predicted((early, first)), 2)
         options = {"before": before, "counts": list(counts), "names": list(names)} | options
         after = one_hot(predicted((late, last)), 2)
-        return verdict(read_record(write_run(tmp_path / "run", probabilities=after, labels=labels, **options)))
+        return verdict(read_run(write_run(tmp_path / "run", probabilities=after, labels=labels, **options)))
 
     return make
 
@@ -47,7 +47,7 @@ def ranked(tmp_path):
         folder = write_run(
             tmp_path / "run", probabilities=after, labels=labels, before=natural if before else None, **options
         )
-        return verdict(read_record(folder))
+        return verdict(read_run(folder))
 
     return make
 
@@ -86,7 +86,7 @@ def test_the_rare_class_as_the_answer_to_everything_is_no_better_than_guessing(t
     labels = np.repeat([0, 1], [970, 30])
     options = {"counts": [9700, 300], "names": ["False", "True"], "before": one_hot(np.zeros(1000, dtype=int), 2)}
     always = np.tile([0.1, 0.9], (1000, 1))
-    found = verdict(read_record(write_run(tmp_path, probabilities=always, labels=labels, **options)))
+    found = verdict(read_run(write_run(tmp_path, probabilities=always, labels=labels, **options)))
     assert found.headline.startswith("No better than guessing: ")
     assert "(95% interval −" in found.worth[2]
     assert found.worth[2].endswith("One answer for all has 0 points; answers given at random do as well every time.")
@@ -141,7 +141,7 @@ def test_a_wide_interval_is_not_called_good(ranked):
 
 
 def test_several_classes_are_judged_by_the_rare_ones(tmp_path):
-    found = verdict(read_record(made_up(tmp_path, 7)))
+    found = verdict(read_run(made_up(tmp_path, 7)))
     assert found.headline == (
         "The model separates the rare classes well from the rest (mean AUC 0.97, where guessing has 0.50), but 63.5% "
         "of the answers that name them are wrong."
@@ -158,12 +158,12 @@ def test_classes_that_guessing_answers_as_well_are_named(tmp_path):
     scores = rng.normal(size=(len(labels), 4)) + 4 * (labels[:, None] == np.arange(4))
     scores[labels == 2] = [9, 0, 0, 0]
     options = {"counts": [2000, 1000, 40, 40], "names": list("abcd"), "before": None}
-    found = verdict(read_record(write_run(tmp_path, probabilities=softmax(scores), labels=labels, **options)))
+    found = verdict(read_run(write_run(tmp_path, probabilities=softmax(scores), labels=labels, **options)))
     assert found.worth[-1] == "Not shown to be better than guessing, class by class: c."
 
 
 def test_attributes_are_judged_by_their_positives(tmp_path):
-    found = verdict(read_record(made_up_attributes(tmp_path)))
+    found = verdict(read_run(made_up_attributes(tmp_path)))
     assert found.headline.startswith("The model separates the rare attributes well from the rest (mean AUC 0.99")
     assert found.worth[0].startswith("On average each rare attribute is present in 2.6% of the held-out samples; ")
     assert found.worth[2].endswith("; one answer for all gets 50.0%.")
@@ -173,7 +173,7 @@ def test_attributes_are_judged_by_their_positives(tmp_path):
 def test_a_run_that_kept_no_answers_is_judged_by_its_table(tmp_path):
     folder = made_up(tmp_path, 7)
     (folder / "held_out.npz").unlink()
-    record = read_record(folder)
+    record = read_run(folder)
     found = verdict(record)
     assert found.headline == (
         "Better than guessing, but 16 held-out samples of the rare classes cannot show how good it is (AUC of the "
@@ -186,9 +186,9 @@ def test_a_run_that_kept_no_answers_is_judged_by_its_table(tmp_path):
 
 def test_the_answers_and_their_table_give_the_same_counts(tmp_path):
     for folder in (made_up(tmp_path / "one", 7), made_up_attributes(tmp_path / "several")):
-        answers = record_skill(read_record(folder))
+        answers = run_skill(read_run(folder))
         (folder / "held_out.npz").unlink()
-        table = record_skill(read_record(folder))
+        table = run_skill(read_run(folder))
         for name in ("support", "named", "recall", "false_alarms", "gap_low", "gap_chance"):
             np.testing.assert_allclose(getattr(answers, name), getattr(table, name), err_msg=name)
 
@@ -196,7 +196,7 @@ def test_the_answers_and_their_table_give_the_same_counts(tmp_path):
 def test_nothing_tested_cannot_be_judged(tmp_path):
     labels = np.zeros(30, dtype=np.int64)
     options = {"counts": [1000] + [10] * 8, "names": list("abcdefghi"), "before": one_hot(labels, 9)}
-    found = verdict(read_record(write_run(tmp_path, probabilities=one_hot(labels, 9), labels=labels, **options)))
+    found = verdict(read_run(write_run(tmp_path, probabilities=one_hot(labels, 9), labels=labels, **options)))
     assert found.headline == "Cannot be judged: no class has held-out samples both of it and of others."
     assert found.change[0].startswith("No rare class could be tested; all classes together are found as often")
     assert "Nothing can be said of b, c, d, e, f and 3 more: no held-out sample." in found.basis
@@ -294,19 +294,19 @@ def test_without_the_answers_before_nothing_is_said_of_chance(tmp_path):
     with np.load(folder / "held_out.npz") as file:
         arrays = {name: file[name] for name in file.files if name != "before"}
     np.savez(folder / "held_out.npz", **arrays)
-    found = verdict(read_record(folder)).change
+    found = verdict(read_run(folder)).change
     assert found[0].startswith("The rare classes are found more often")
     assert not any("chance" in sentence or "False alarms" in sentence for sentence in found)
 
 
 def test_a_run_of_an_earlier_version_has_no_ranking_before(tmp_path):
-    record = read_record(made_up(tmp_path, 7))
+    record = read_run(made_up(tmp_path, 7))
     del record.before["average_precision"]
     assert not any("ranked" in sentence for sentence in verdict(record).change)
 
 
 def test_the_words_are_the_same_without_a_record(tmp_path):
-    record = read_record(made_up(tmp_path, 7))
-    found = worth(record_skill(record), record.classes, record.in_group("rare"), multilabel=False)
+    record = read_run(made_up(tmp_path, 7))
+    found = worth(run_skill(record), record.classes, record.in_group("rare"), multilabel=False)
     assert found.headline == verdict(record).headline
     assert found.as_dict() == {"headline": found.headline, "sentences": verdict(record).worth}

@@ -1,4 +1,4 @@
-"""A run's record becomes one HTML page that needs nothing else: no network, no server, no torch."""
+"""Stored runs -> one HTML page that needs nothing else: no network, no server, no torch."""
 
 from equipoise.app.report.page import write_report
 from equipoise.app.report.side_by_side import write_comparison

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from equipoise.app.report.record import Floats, Record
+from equipoise.app.stored_run import Floats, StoredRun
 from equipoise.data.summary import Group
 
 WIDTH = 420
@@ -73,15 +73,15 @@ def new_axes(height: float, *, rows: int = 1, width: float = WIDTH) -> Any:
     return figure.subplots(rows, 1, sharex=True) if rows > 1 else figure.add_subplot()
 
 
-def counts_axis(axes: Any, record: Record) -> None:
+def counts_axis(axes: Any, run: StoredRun) -> None:
     """Label the horizontal axis with training samples, logarithmic and in whole numbers."""
     axes.set_xscale("log")
-    spread = max(float(record.counts.max()), 1) / max(float(record.counts.min()), 1)
+    spread = max(float(run.counts.max()), 1) / max(float(run.counts.min()), 1)
     places = (1.0, 2.0, 5.0) if spread < 50 else (1.0, 3.0) if spread < 1000 else (1.0,)
     axes.xaxis.set_major_locator(LogLocator(subs=places))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("positive training samples" if record.multilabel else "training samples")
+    axes.set_xlabel("positive training samples" if run.multilabel else "training samples")
 
 
 def percent_axis(axes: Any, which: str) -> None:
@@ -120,7 +120,7 @@ def legend_above(axes: Any, columns: int = 3, **options: Any) -> None:
 
 def group_scatter(
     axes: Any,
-    record: Record,
+    run: StoredRun,
     y: Floats,
     tips: Sequence[str],
     *,
@@ -133,14 +133,14 @@ def group_scatter(
     Returns:
         The tool tips of each collection, by its gid.
     """
-    across = np.maximum(record.counts, 1).astype(np.float64) if x is None else x
+    across = np.maximum(run.counts, 1).astype(np.float64) if x is None else x
     unfilled = np.zeros(len(y), dtype=bool) if hollow is None else hollow
     known = ~np.isnan(y) & ~np.isnan(across)
-    many = len(record.classes) > 100
+    many = len(run.classes) > 100
     drawn = {}
     for group, mark in MARKS.items():
         for outline in (False, True):
-            rows = record.in_group(group) & known & (unfilled == outline)
+            rows = run.in_group(group) & known & (unfilled == outline)
             if not rows.any():
                 continue
             area = (24.0 if many else 52.0) if sizes is None else sizes[rows]
@@ -160,10 +160,10 @@ def short(name: str, longest: int = LONGEST) -> str:
     return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"
 
 
-def label_points(axes: Any, record: Record, y: Floats, *, above: float = -np.inf, most: int = 24) -> None:
+def label_points(axes: Any, run: StoredRun, y: Floats, *, above: float = -np.inf, most: int = 24) -> None:
     """Write names beside classes' marks, the highest first and only ``above``; without a free place one is left out."""
     _settle(axes.figure)
-    x = np.maximum(record.counts, 1)
+    x = np.maximum(run.counts, 1)
     low, high = axes.get_window_extent().get_points()
     places = axes.transData.transform(np.column_stack([x, y]))
     taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in places]
@@ -171,7 +171,7 @@ def label_points(axes: Any, record: Record, y: Floats, *, above: float = -np.inf
         px, py = places[which]
         if not (np.isfinite([px, py]).all() and y[which] > above):
             continue
-        text = short(record.classes[which])
+        text = short(run.classes[which])
         wide = LETTER * len(text)
         for dx, dy, side in ((GAP, 0, "left"), (-GAP, 0, "right"), (0, GAP + 5, "center"), (0, -GAP - 5, "center")):
             left = px + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from equipoise.app.report.markup import render
-from equipoise.app.report.record import REMEDY, Record, read_record
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.report.sections.provenance import origin
+from equipoise.app.run_folder import REMEDY, REPORT
+from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DiskFullError, foreign_files, write_atomically
-
-REPORT = "report.html"
 
 
 def write_report(run: str | Path, out: str | Path | None = None) -> Path:
@@ -19,10 +18,10 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
         run: the run's folder.
         out: where to; None is ``report.html`` in the folder. An earlier page there is replaced.
     """
-    record = read_record(run)
-    path = page_path(record.folder / REPORT if out is None else out)
-    with foreign_files(record.folder, REMEDY):
-        page = _page(record)
+    found = read_run(run)
+    path = page_path(found.folder / REPORT if out is None else out)
+    with foreign_files(found.folder, REMEDY):
+        page = _page(found)
     return write_page(page, path)
 
 
@@ -45,7 +44,7 @@ def write_page(page: str, path: Path) -> Path:
     return path
 
 
-def _page(record: Record) -> str:
-    sections = [section(record) for section in SECTIONS]
+def _page(run: StoredRun) -> str:
+    sections = [section(run) for section in SECTIONS]
     data = {name: value for section in sections for name, value in section.data.items()}
-    return render("report.html.j2", record=record, origin=origin(record), sections=sections, data=data)
+    return render("report.html.j2", run=run, origin=origin(run), sections=sections, data=data)

@@ -10,10 +10,11 @@ from markupsafe import Markup
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import percent, points, render
 from equipoise.app.report.page import page_path, write_page
-from equipoise.app.report.record import REMEDY, Record, read_record
 from equipoise.app.report.sections.class_table import MOST_ROWS, by_count
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.sections.verdict import verdict
+from equipoise.app.run_folder import REMEDY
+from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.data.summary import GROUPS, Group
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import foreign_files
@@ -44,16 +45,16 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     """
     if len(runs) < 2:
         raise InvalidInputError(f"a comparison needs at least two runs, got {len(runs)}; for one, write its report.")
-    records = [read_record(run) for run in runs]
-    if len({record.multilabel for record in records}) > 1:
+    found = [read_run(run) for run in runs]
+    if len({run.multilabel for run in found}) > 1:
         raise InvalidInputError("runs with classes and runs with attributes cannot be compared; choose one kind.")
     path = page_path(out)
     with foreign_files(Path("one of the runs"), REMEDY):  # each alone was read before
-        page = render("comparison.html.j2", **_content(records))
+        page = render("comparison.html.j2", **_content(found))
     return write_page(page, path)
 
 
-def difference(one: Record, other: Record, *, seed: int = 0) -> Difference | None:
+def difference(one: StoredRun, other: StoredRun, *, seed: int = 0) -> Difference | None:
     """Return how much better ``one`` is, from samples drawn anew within each class; None unless both saw the same.
 
     With attributes the ones and the zeros of each are classes: the mean of their recalls is balanced accuracy too.
@@ -77,66 +78,66 @@ def difference(one: Record, other: Record, *, seed: int = 0) -> Difference | Non
     return Difference(float(((counts[:, 0] - counts[:, 1]) / total).mean()), float(low), float(high))
 
 
-def _same_samples(one: Record, other: Record) -> bool:
+def _same_samples(one: StoredRun, other: StoredRun) -> bool:
     a, b = one.held_out, other.held_out
     if a is None or b is None or one.classes != other.classes:
         return False
     return np.array_equal(a.rows, b.rows) and np.array_equal(a.labels, b.labels)
 
 
-def _content(records: list[Record]) -> dict[str, Any]:
-    names = _names(records)
-    best = max(range(len(records)), key=lambda place: _score(records[place], "balanced_accuracy"))
-    groups = [group for group in GROUPS if any(group in record.groups for record in records)]
-    rows = [_run_row(record, name, groups) for record, name in zip(records, names, strict=True)]
-    for row, record in zip(rows, records, strict=True):
-        row["difference"] = None if record is records[best] else difference(records[best], record)
+def _content(runs: list[StoredRun]) -> dict[str, Any]:
+    names = _names(runs)
+    best = max(range(len(runs)), key=lambda place: _score(runs[place], "balanced_accuracy"))
+    groups = [group for group in GROUPS if any(group in run.groups for run in runs)]
+    rows = [_run_row(run, name, groups) for run, name in zip(runs, names, strict=True)]
+    for row, run in zip(rows, runs, strict=True):
+        row["difference"] = None if run is runs[best] else difference(runs[best], run)
     return {
         "headline": _headline(names, best, rows),
-        "sentences": [f"{names[best]}: {verdict(records[best]).headline}", _basis(records)],
-        "noun": records[0].noun,
-        "nouns": records[0].nouns,
+        "sentences": [f"{names[best]}: {verdict(runs[best]).headline}", _basis(runs)],
+        "noun": runs[0].noun,
+        "nouns": runs[0].nouns,
         "groups": groups,
         "scores": SCORES,
         "rows": rows,
         "best": _best(rows),
         "seeds": _over_seeds(rows),
-        "classes": _class_rows(records),
+        "classes": _class_rows(runs),
         "names": names,
-        "groups_figure": groups_figure(records, names),
-        "commands": [(name, origin(record)["command"]) for name, record in zip(names, records, strict=True)],
+        "groups_figure": groups_figure(runs, names),
+        "commands": [(name, origin(run)["command"]) for name, run in zip(names, runs, strict=True)],
         "data": {},
     }
 
 
-def _names(records: list[Record]) -> list[str]:
+def _names(runs: list[StoredRun]) -> list[str]:
     """Return the folders' names; where two are alike, with their parents."""
-    names = [record.name for record in records]
+    names = [run.name for run in runs]
     alike = len(set(names)) < len(names)
-    return [f"{record.folder.resolve().parent.name}/{record.name}" for record in records] if alike else names
+    return [f"{run.folder.resolve().parent.name}/{run.name}" for run in runs] if alike else names
 
 
-def _score(record: Record, name: str) -> float:
-    value = record.scores.get(name)
+def _score(run: StoredRun, name: str) -> float:
+    value = run.scores.get(name)
     return float(value) if isinstance(value, int | float) else -1.0
 
 
-def _run_row(record: Record, name: str, groups: list[Group]) -> dict[str, Any]:
-    about = origin(record)
+def _run_row(run: StoredRun, name: str, groups: list[Group]) -> dict[str, Any]:
+    about = origin(run)
     values: dict[str, Any] = {
-        "balanced_accuracy": record.scores["balanced_accuracy"],
-        "accuracy": record.scores["accuracy"],
-        "macro F1": record.scores["f1"]["mean"],
-        "G-mean": record.scores["g_mean"]["mean"],
-        **{group: _group_recall(record, group) for group in groups},
-        "ECE": (record.scores.get("calibration") or {}).get("ece"),
+        "balanced_accuracy": run.scores["balanced_accuracy"],
+        "accuracy": run.scores["accuracy"],
+        "macro F1": run.scores["f1"]["mean"],
+        "G-mean": run.scores["g_mean"]["mean"],
+        **{group: _group_recall(run, group) for group in groups},
+        "ECE": (run.scores.get("calibration") or {}).get("ece"),
     }
     known = {key: float("nan") if value is None else float(value) for key, value in values.items()}
     return {
         "name": name,
         "method": about["method"],
         "seed": about["options"].get("seed", ""),
-        "samples": int(record.scores["samples"]),
+        "samples": int(run.scores["samples"]),
         "values": known,
         "same_but_seed": {key: value for key, value in about["options"].items() if key != "seed"},
     }
@@ -152,10 +153,10 @@ def _headline(names: list[str], best: int, rows: list[dict[str, Any]]) -> str:
     return f"{said}, and its lead is more than these samples would give by chance." if gaps else said + "."
 
 
-def _basis(records: list[Record]) -> str:
-    if all(_same_samples(records[0], record) for record in records[1:]):
+def _basis(runs: list[StoredRun]) -> str:
+    if all(_same_samples(runs[0], run) for run in runs[1:]):
         return (
-            f"All runs were scored on the same {int(records[0].scores['samples']):,} held-out samples. Intervals are "
+            f"All runs were scored on the same {int(runs[0].scores['samples']):,} held-out samples. Intervals are "
             "from drawing these anew; they do not cover what another seed of training would give."
         )
     return (
@@ -185,10 +186,10 @@ def _over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
+def _class_rows(runs: list[StoredRun]) -> list[dict[str, Any]]:
     """Return the recall of each class of the first run in every run; unknown to one, it has none there."""
-    first = records[0]
-    recalls = [dict(zip(record.classes, record.each("recall").tolist(), strict=True)) for record in records]
+    first = runs[0]
+    recalls = [dict(zip(run.classes, run.each("recall").tolist(), strict=True)) for run in runs]
     rows = []
     for place in by_count(first)[:MOST_ROWS].tolist():
         name = first.classes[place]
@@ -208,27 +209,27 @@ def _class_rows(records: list[Record]) -> list[dict[str, Any]]:
 
 
 @drawing.house_style()
-def groups_figure(records: Sequence[Record], names: Sequence[str]) -> Markup:
+def groups_figure(runs: Sequence[StoredRun], names: Sequence[str]) -> Markup:
     """Draw the mean recall of each group of classes, a line a run."""
-    axes = drawing.new_axes(90 + 28 * len(records))
-    rows = np.arange(len(records))
+    axes = drawing.new_axes(90 + 28 * len(runs))
+    rows = np.arange(len(runs))
     drawn: dict[str, list[str]] = {}
     for group, mark in drawing.MARKS.items():
-        values = np.array([_group_recall(record, group) for record in records])
+        values = np.array([_group_recall(run, group) for run in runs])
         known = ~np.isnan(values)
         if known.any():
             style = {"s": 58, "marker": mark, "color": drawing.COLOURS[group], "zorder": 3, "label": group}
             axes.scatter(values[known], rows[known], **style).set_gid(group)
             drawn[group] = [f"{names[place]}: {percent(values[place])}" for place in np.flatnonzero(known).tolist()]
     axes.set_yticks(rows, [drawing.short(name, 20) for name in names])
-    axes.set(ylim=(len(records) - 0.4, -0.6), xlabel="mean recall of the group's classes")
+    axes.set(ylim=(len(runs) - 0.4, -0.6), xlabel="mean recall of the group's classes")
     drawing.percent_axis(axes, "x")
     drawing.legend_above(axes, handletextpad=0.2)
     said = "Mean recall of each group of classes in every run"
     return drawing.inline_svg(axes.figure, "groups", said, tips=drawn)
 
 
-def _group_recall(record: Record, group: Group) -> float:
-    recall = record.each("recall")
-    known = recall[record.in_group(group) & ~np.isnan(recall)]
+def _group_recall(run: StoredRun, group: Group) -> float:
+    recall = run.each("recall")
+    known = recall[run.in_group(group) & ~np.isnan(recall)]
     return float(known.mean()) if len(known) else float("nan")

@@ -18,6 +18,7 @@ from equipoise.app.run_folder import (
     BEFORE_SCORES,
     GALLERY,
     RECORD,
+    REPORT,
     SCORES,
     SOFTMAX,
     SPLIT,
@@ -191,7 +192,6 @@ def _noted(told: RunWatcher) -> Iterator[None]:
 
 def _report(folder: Path) -> Path:
     from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
-    from equipoise.app.report.page import REPORT
 
     return write_report(folder) if is_main() else folder / REPORT
 

@@ -1,9 +1,8 @@
-"""The sections of a run's page: a new one is a module with a function from record to ``Section``, and a line here."""
+"""The sections of a run's page: a new one is a module with a function from run to ``Section``, and a line here."""
 
 from collections.abc import Callable
 
 from equipoise.app.report.markup import Section
-from equipoise.app.report.record import Record
 from equipoise.app.report.sections import (
     before_after,
     class_table,
@@ -17,8 +16,9 @@ from equipoise.app.report.sections import (
     uncertainty_frequency,
     verdict,
 )
+from equipoise.app.stored_run import StoredRun
 
-SECTIONS: list[Callable[[Record], Section]] = [
+SECTIONS: list[Callable[[StoredRun], Section]] = [
     verdict.section,
     class_table.section,
     uncertainty_frequency.section,

@@ -11,8 +11,8 @@ from scipy.special import bdtr
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill, percent
-from equipoise.app.report.record import Floats, HeldOut, Record
 from equipoise.app.report.sections.class_table import by_count
+from equipoise.app.stored_run import Floats, HeldOut, StoredRun
 from equipoise.data.summary import GROUPS, Group
 from equipoise.evaluation.intervals import Z, combined
 
@@ -23,8 +23,8 @@ MOST_LINES = 40
 """Classes with a line of their own; more are a scatter."""
 TEMPLATE = """\
 {% if figure %}
-{% call beside(figure) %}Recall of each {{ record.noun }} with the softmax stage's model and with the final one\
-{% if record.classes|length <= 40 %}, the largest {{ record.noun }} first, its training samples in brackets{% else %}; \
+{% call beside(figure) %}Recall of each {{ run.noun }} with the softmax stage's model and with the final one\
+{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
 above the dashed line it is found more often than before{% endif %}.{% endcall %}
 {% else %}<p class="none">There is no softmax stage's model to compare with.</p>{% endif %}
 """
@@ -84,28 +84,28 @@ class Change:
         return self.chance is None or self.chance < CHANCE
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the picture and how to read it."""
-    return Section("Before and after", "Before and after", fill(TEMPLATE, record=record, figure=recall_figure(record)))
+    return Section("Before and after", "Before and after", fill(TEMPLATE, run=run, figure=recall_figure(run)))
 
 
-def recall_figure(record: Record) -> Markup | None:
+def recall_figure(run: StoredRun) -> Markup | None:
     """Draw the recall of each class before and after."""
-    before, after = record.each("recall", before=True), record.each("recall")
+    before, after = run.each("recall", before=True), run.each("recall")
     known = ~np.isnan(before) & ~np.isnan(after)
     tips = [
         f"{name}: recall {percent(was)} before, {percent(now)} after, {held:,} held-out samples"
-        for name, was, now, held in zip(record.classes, before, after, record.support, strict=True)
+        for name, was, now, held in zip(run.classes, before, after, run.support, strict=True)
     ]
     if not known.any():
         return None
     draw = _lines if known.sum() <= MOST_LINES else _scatter
-    return draw(record, before, np.where(known, after, np.nan), tips)
+    return draw(run, before, np.where(known, after, np.nan), tips)
 
 
 @drawing.house_style()
-def _lines(record: Record, before: Floats, after: Floats, tips: list[str]) -> Markup:
-    order = [place for place in by_count(record).tolist() if not np.isnan(after[place])]
+def _lines(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> Markup:
+    order = [place for place in by_count(run).tolist() if not np.isnan(after[place])]
     axes = drawing.new_axes(90 + 24 * len(order))
     rows, was, now = np.arange(len(order)), before[order], after[order]
     for chosen, colour in ((now >= was, "accent"), (now < was, "warn")):
@@ -113,34 +113,34 @@ def _lines(record: Record, before: Floats, after: Floats, tips: list[str]) -> Ma
     hollow = {"facecolor": "none", "edgecolor": COLOURS["muted"], "lw": 1.6}
     axes.scatter(was, rows, s=48, zorder=3, label="softmax stage", **hollow).set_gid("before")
     axes.scatter(now, rows, s=52, color=COLOURS["accent"], zorder=4, label="final model").set_gid("after")
-    axes.set_yticks(rows, [f"{drawing.short(record.classes[which])}  ({record.counts[which]:,})" for which in order])
+    axes.set_yticks(rows, [f"{drawing.short(run.classes[which])}  ({run.counts[which]:,})" for which in order])
     for text, which in zip(axes.get_yticklabels(), order, strict=True):
-        text.set_color(COLOURS[record.groups[which]])
+        text.set_color(COLOURS[run.groups[which]])
     axes.set(ylim=(len(order) - 0.4, -0.6), xlabel="recall, the share found")
     drawing.percent_axis(axes, "x")
     axes.grid(False, axis="y")
     drawing.legend_above(axes, 2, handletextpad=0.3)
     shown = [tips[which] for which in order]
-    said = f"Recall of each {record.noun} before and after"
+    said = f"Recall of each {run.noun} before and after"
     return drawing.inline_svg(axes.figure, "change", said, tips={"before": shown, "after": shown})
 
 
 @drawing.house_style()
-def _scatter(record: Record, before: Floats, after: Floats, tips: list[str]) -> Markup:
+def _scatter(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> Markup:
     axes = drawing.new_axes(420)
     axes.plot([0, 1], [0, 1], **drawing.DASHED)
-    drawn = drawing.group_scatter(axes, record, after, tips, x=before)
+    drawn = drawing.group_scatter(axes, run, after, tips, x=before)
     drawing.percent_axis(axes, "x")
     drawing.percent_axis(axes, "y")
     axes.set(xlabel="recall of the softmax stage's model", ylabel="recall of the final model")
     drawing.legend_above(axes, handletextpad=0.2)
-    return drawing.inline_svg(axes.figure, "change", f"Recall of each {record.noun} after over before", tips=drawn)
+    return drawing.inline_svg(axes.figure, "change", f"Recall of each {run.noun} after over before", tips=drawn)
 
 
-def group_changes(record: Record) -> list[Change]:
+def group_changes(run: StoredRun) -> list[Change]:
     """Compare recall before and after in each group that has classes, and in all classes together last."""
-    groups = [group for group in GROUPS if group in record.groups]
-    return [*(_change(record, group, group) for group in groups), _change(record, "all", *groups)]
+    groups = [group for group in GROUPS if group in run.groups]
+    return [*(_change(run, group, group) for group in groups), _change(run, "all", *groups)]
 
 
 def sign_test(gained: int, lost: int) -> float:
@@ -152,19 +152,18 @@ def sign_test(gained: int, lost: int) -> float:
     return float(min(1.0, 2 * bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
-def _change(record: Record, name: str, *groups: Group) -> Change:
-    mine = record.in_group(*groups)
-    tested = mine & (record.support > 0)
+def _change(run: StoredRun, name: str, *groups: Group) -> Change:
+    mine = run.in_group(*groups)
+    tested = mine & (run.support > 0)
     recall, precision = (
-        [_mean(record.each(metric, before=early)[tested]) for early in (True, False)]
-        for metric in ("recall", "precision")
+        [_mean(run.each(metric, before=early)[tested]) for early in (True, False)] for metric in ("recall", "precision")
     )
-    gained, lost = _turned(record, tested)
-    named = None if record.held_out is None else _named(record, record.held_out, tested)
+    gained, lost = _turned(run, tested)
+    named = None if run.held_out is None else _named(run, run.held_out, tested)
     return Change(
         name=name,
-        classes=tuple(record.classes[place] for place in np.flatnonzero(mine)),
-        samples=int(record.support[mine].sum()),
+        classes=tuple(run.classes[place] for place in np.flatnonzero(mine)),
+        samples=int(run.support[mine].sum()),
         before=recall[0],
         after=recall[1],
         precision=(precision[0], precision[1]),
@@ -175,23 +174,23 @@ def _change(record: Record, name: str, *groups: Group) -> Change:
     )
 
 
-def _turned(record: Record, tested: NDArray[np.bool_]) -> tuple[int | None, int | None]:
+def _turned(run: StoredRun, tested: NDArray[np.bool_]) -> tuple[int | None, int | None]:
     """Count samples of the classes that turned right and wrong; with attributes, those that have it."""
-    held = record.held_out
+    held = run.held_out
     if held is None or held.before is None:
         return None, None
-    asked = tested & (held.labels == 1) if record.multilabel else tested[held.labels]
+    asked = tested & (held.labels == 1) if run.multilabel else tested[held.labels]
     was, now = held.before == held.labels, held.predicted == held.labels
     return int((asked & now & ~was).sum()), int((asked & was & ~now).sum())
 
 
-def _named(record: Record, held: HeldOut, tested: NDArray[np.bool_]) -> tuple[Any, Any, Any] | None:
+def _named(run: StoredRun, held: HeldOut, tested: NDArray[np.bool_]) -> tuple[Any, Any, Any] | None:
     """Which samples have, were given before, and are given now each of the tested classes: (samples, classes) each."""
     places = np.flatnonzero(tested)
     if held.before is None or not len(places) or len(places) * len(held.labels) > MOST_CELLS:
         return None
     parts = (held.labels, held.before, held.predicted)
-    own, was, now = (part[:, places] == 1 if record.multilabel else part[:, None] == places for part in parts)
+    own, was, now = (part[:, places] == 1 if run.multilabel else part[:, None] == places for part in parts)
     return own, was, now
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.record import Record
 from equipoise.app.report.sections.class_table import by_count
+from equipoise.app.stored_run import StoredRun
 
 MOST_CLASSES, MOST_NUMBERS, MOST_PAIRS = 40, 20, 10
 Integers = NDArray[np.int64]
@@ -87,23 +87,23 @@ class Pair:
     share: float  # of the true class's samples
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the matrix and the worst pairs of classes, or the counts of each attribute."""
-    found, table = matrix(record), record.scores.get("confusion")
-    attributes = list(zip(record.classes, table, strict=True)) if record.multilabel and table is not None else []
-    body = fill(TEMPLATE, matrix=found, pairs=worst_pairs(record), attributes=attributes)
+    found, table = matrix(run), run.scores.get("confusion")
+    attributes = list(zip(run.classes, table, strict=True)) if run.multilabel and table is not None else []
+    body = fill(TEMPLATE, matrix=found, pairs=worst_pairs(run), attributes=attributes)
     data = found and {"heads": found.heads, "counts": found.counts.tolist(), "blocks": found.blocks}
     return Section("Confusion", "Confusion", body, {"confusion": data})
 
 
-def matrix(record: Record) -> Matrix | None:
+def matrix(run: StoredRun) -> Matrix | None:
     """Return the confusion matrix of classes; None for attributes, and where nothing of it was kept."""
-    pairs = _pairs(record)
+    pairs = _pairs(run)
     if pairs is None:
         return None
     true, predicted, count = pairs
-    size = len(record.classes)
-    order = by_count(record)
+    size = len(run.classes)
+    order = by_count(run)
     rank = np.empty(size, dtype=np.int64)
     rank[order] = np.arange(size)
     side = min(size, MOST_CLASSES)
@@ -112,27 +112,27 @@ def matrix(record: Record) -> Matrix | None:
     np.add.at(counts, (place[true], place[predicted]), count)
     total = counts.sum(1, keepdims=True)
     levels = np.ceil(10 * counts / np.maximum(total, 1) - 1e-9).astype(np.int64)
-    return Matrix(_heads(record, order, place, side), counts, levels, blocks=side < size)
+    return Matrix(_heads(run, order, place, side), counts, levels, blocks=side < size)
 
 
-def worst_pairs(record: Record, most: int = MOST_PAIRS) -> list[Pair]:
+def worst_pairs(run: StoredRun, most: int = MOST_PAIRS) -> list[Pair]:
     """Return the most frequent confusions, the largest first; of equal ones that which takes more of its class."""
-    pairs = _pairs(record)
+    pairs = _pairs(run)
     if pairs is None:
         return []
     true, predicted, count = (part[pairs[0] != pairs[1]] for part in pairs)
-    share = count / np.maximum(record.support[true], 1)
+    share = count / np.maximum(run.support[true], 1)
     order = np.lexsort((-share, -count))[:most]
     return [
-        Pair(record.classes[true[place]], record.classes[predicted[place]], int(count[place]), float(share[place]))
+        Pair(run.classes[true[place]], run.classes[predicted[place]], int(count[place]), float(share[place]))
         for place in order
         if count[place] > 0
     ]
 
 
-def rivals(record: Record) -> dict[int, int]:
+def rivals(run: StoredRun) -> dict[int, int]:
     """Map a class to the other class that its samples are most often taken for."""
-    pairs = _pairs(record)
+    pairs = _pairs(run)
     if pairs is None:
         return {}
     wrong = (pairs[0] != pairs[1]) & (pairs[2] > 0)
@@ -141,20 +141,20 @@ def rivals(record: Record) -> dict[int, int]:
     return dict(zip(true[order].tolist(), predicted[order].tolist(), strict=True))
 
 
-def _heads(record: Record, order: Integers, place: Integers, side: int) -> list[str]:
+def _heads(run: StoredRun, order: Integers, place: Integers, side: int) -> list[str]:
     if side == len(order):
-        return [record.classes[which] for which in order]
+        return [run.classes[which] for which in order]
     ends = [order[place[order] == block][[0, -1]] for block in range(side)]
-    return [f"{record.classes[first]} … {record.classes[last]}" for first, last in ends]
+    return [f"{run.classes[first]} … {run.classes[last]}" for first, last in ends]
 
 
-def _pairs(record: Record) -> tuple[Integers, Integers, Integers] | None:
+def _pairs(run: StoredRun) -> tuple[Integers, Integers, Integers] | None:
     """True class, predicted class, samples: every pair that occurs."""
-    if record.multilabel:
+    if run.multilabel:
         return None
-    size, table = len(record.classes), record.scores.get("confusion")
-    if record.held_out is not None:
-        pairs, count = np.unique(record.held_out.labels * size + record.held_out.predicted, return_counts=True)
+    size, table = len(run.classes), run.scores.get("confusion")
+    if run.held_out is not None:
+        pairs, count = np.unique(run.held_out.labels * size + run.held_out.predicted, return_counts=True)
         return pairs // size, pairs % size, count.astype(np.int64)
     if table is None:
         return None

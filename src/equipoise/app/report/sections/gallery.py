@@ -2,12 +2,12 @@
 
 import base64
 import binascii
-from dataclasses import dataclass
 from typing import Any
 
+from equipoise.app.output import one_line
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.record import Record, shown
 from equipoise.app.run_folder import GalleryItem
+from equipoise.app.stored_run import StoredRun
 
 MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
 KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
@@ -20,11 +20,11 @@ TITLES = {
     ),
 }
 TEMPLATE = """\
-{% for list in gallery %}
-<h3>{{ list.title }}</h3>
-<p>{{ list.text }}</p>
+{% for part in gallery %}
+<h3>{{ part.title }}</h3>
+<p>{{ part.text }}</p>
 <ul class="gallery">
-{% for item in list["items"] %}
+{% for item in part["items"] %}
 <li class="card">
 {% if item.image %}<img src="{{ item.image }}" alt="{{ item.name }}" loading="lazy">{% endif %}
 <div><p class="file">{{ item.name }}</p>
@@ -40,49 +40,31 @@ TEMPLATE = """\
 """
 
 
-@dataclass(frozen=True)
-class Item:
-    """A sample."""
-
-    name: str
-    true: str
-    predicted: str
-    probability: float
-    uncertainty: float
-    image: str  # a data: address, or empty
-    columns: dict[str, str]
-
-    @property
-    def right(self) -> bool:
-        """Whether the answer is."""
-        return self.true == self.predicted
-
-
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the samples as cards."""
-    return Section("Samples", "Samples to look at", fill(TEMPLATE, gallery=gallery(record)))
+    return Section("Samples", "Samples to look at", fill(TEMPLATE, gallery=gallery(run)))
 
 
-def gallery(record: Record) -> list[dict[str, Any]]:
+def gallery(run: StoredRun) -> list[dict[str, Any]]:
     """Return the two lists, those that are not empty."""
-    found = []
-    for key, (title, text) in TITLES.items():
-        items = [_item(entry) for entry in getattr(record.gallery, key)]
-        if items:
-            found.append({"title": title, "text": text, "items": items[:MOST_ITEMS]})
-    return found
+    lists = [
+        {"title": title, "text": text, "items": [_item(entry) for entry in getattr(run.gallery, key)[:MOST_ITEMS]]}
+        for key, (title, text) in TITLES.items()
+    ]
+    return [found for found in lists if found["items"]]
 
 
-def _item(entry: GalleryItem) -> Item:
-    return Item(
-        name=shown(entry.name, 80),
-        true=shown(entry.true, 80),
-        predicted=shown(entry.predicted, 80),
-        probability=entry.probability,
-        uncertainty=entry.uncertainty,
-        image=_image(entry.thumbnail),
-        columns={shown(name, 40): shown(value, 40) for name, value in list(entry.columns.items())[:MOST_COLUMNS]},
-    )
+def _item(entry: GalleryItem) -> dict[str, Any]:
+    texts = {name: one_line(getattr(entry, name), 80) for name in ("name", "true", "predicted")}
+    columns = list(entry.columns.items())[:MOST_COLUMNS]
+    return {
+        **texts,
+        "right": entry.true == entry.predicted,
+        "probability": entry.probability,
+        "uncertainty": entry.uncertainty,
+        "image": _image(entry.thumbnail),
+        "columns": {one_line(name, 40): one_line(value, 40) for name, value in columns},
+    }
 
 
 def _image(encoded: str) -> str:

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import Section, fill, percent
-from equipoise.app.report.record import Floats, Record
 from equipoise.app.report.sections.confusion import rivals
+from equipoise.app.stored_run import Floats, StoredRun
 
 Kind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
 LEAST_MISSED, LEAST_TESTED, MOST_NAMED, MOST_LABELLED = 0.1, 10, 12, 40
@@ -23,10 +23,10 @@ KINDS: dict[Kind, str] = {
 }
 TEMPLATE = """\
 {% if figure %}
-<div class="split wide"><div class="prose"><p>A {{ record.noun }} that is often missed with few training samples may \
+<div class="split wide"><div class="prose"><p>A {{ run.noun }} that is often missed with few training samples may \
 only need more of them; one that is often missed in spite of many overlaps with others, and more of the same data \
-will hardly help. Often means more than {{ often_above|percent }}: the mean {{ record.noun }}, and at least a tenth. \
-The larger the mark, the less certain the network is of the {{ record.noun }}: among the rare, a small mark high up \
+will hardly help. Often means more than {{ often_above|percent }}: the mean {{ run.noun }}, and at least a tenth. \
+The larger the mark, the less certain the network is of the {{ run.noun }}: among the rare, a small mark high up \
 may overlap as well.</p>
 {% for kind in kinds %}
 <h3>{{ kind.text }}</h3>
@@ -36,7 +36,7 @@ missed{% if entry.rival %}, most often taken for {{ entry.rival }}{% endif %}</s
 {% if not loop.last %}; {% endif %}{% endfor %}{% if kind.more %} and {{ kind.more|whole }} more{% endif %}.</p>
 {% endfor %}</div>
 <figure>{{ figure }}</figure></div>
-{% else %}<p class="none">No {{ record.noun }} has a held-out sample.</p>{% endif %}
+{% else %}<p class="none">No {{ run.noun }} has a held-out sample.</p>{% endif %}
 """
 
 
@@ -60,22 +60,22 @@ class Hardness:
     rivals: tuple[int | None, ...]
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the picture and the classes of each kind."""
-    found = hardness(record)
-    content = {"figure": hardness_figure(record, found), "kinds": _named(record, found)}
-    body = fill(TEMPLATE, record=record, often_above=found.often_above, **content)
+    found = hardness(run)
+    content = {"figure": hardness_figure(run, found), "kinds": _named(run, found)}
+    body = fill(TEMPLATE, run=run, often_above=found.often_above, **content)
     return Section("Hard or rare", "Hard, or merely rare?", body)
 
 
-def hardness(record: Record) -> Hardness:
+def hardness(run: StoredRun) -> Hardness:
     """Sort the classes by training samples and by how often they are missed."""
-    missed = 1 - record.each("recall")
+    missed = 1 - run.each("recall")
     known = missed[~np.isnan(missed)]
     often = max(LEAST_MISSED, float(known.mean()) if len(known) else 0.0)
-    rare = record.in_group("rare")
+    rare = run.in_group("rare")
     kinds: list[Kind] = []
-    for share, scarce, tested in zip(missed.tolist(), rare.tolist(), record.support.tolist(), strict=True):
+    for share, scarce, tested in zip(missed.tolist(), rare.tolist(), run.support.tolist(), strict=True):
         if tested < LEAST_TESTED:
             kinds.append("unclear")
         elif share > often:
@@ -84,33 +84,33 @@ def hardness(record: Record) -> Hardness:
             kinds.append("middling")
         else:
             kinds.append("distinct" if scarce else "learnt")
-    taken = rivals(record)
+    taken = rivals(run)
     return Hardness(
         missed=missed,
-        few_below=_border(record) if rare.any() else None,
+        few_below=_border(run) if rare.any() else None,
         often_above=often,
         kinds=tuple(kinds),
-        rivals=tuple(taken.get(place) for place in range(len(record.classes))),
+        rivals=tuple(taken.get(place) for place in range(len(run.classes))),
     )
 
 
-def _border(record: Record) -> float:
+def _border(run: StoredRun) -> float:
     """Return a count between the largest rare and the smallest other class, on the logarithmic axis."""
-    rare, counts = record.in_group("rare"), np.maximum(record.counts, 1)
+    rare, counts = run.in_group("rare"), np.maximum(run.counts, 1)
     return float(np.sqrt(counts[rare].max() * counts[~rare].min()))
 
 
-def _named(record: Record, found: Hardness) -> list[dict[str, Any]]:
+def _named(run: StoredRun, found: Hardness) -> list[dict[str, Any]]:
     """Return the kinds that occur, with their classes, those missed most often first."""
     groups = []
     for kind, text in KINDS.items():
-        mine = [place for place in range(len(record.classes)) if found.kinds[place] == kind]
+        mine = [place for place in range(len(run.classes)) if found.kinds[place] == kind]
         mine.sort(key=lambda place: -np.nan_to_num(found.missed[place], nan=-1))
         names = []
         for place in mine[:MOST_NAMED]:
             rival = found.rivals[place] if kind in ("needs data", "overlaps") else None
-            taken_for = "" if rival is None else record.classes[rival]
-            names.append({"name": record.classes[place], "missed": found.missed[place], "rival": taken_for})
+            taken_for = "" if rival is None else run.classes[rival]
+            names.append({"name": run.classes[place], "missed": found.missed[place], "rival": taken_for})
         if mine:
             percents = kind not in ("learnt", "distinct")
             groups.append({"text": text, "names": names, "percents": percents, "more": len(mine) - len(names)})
@@ -118,15 +118,15 @@ def _named(record: Record, found: Hardness) -> list[dict[str, Any]]:
 
 
 @drawing.house_style()
-def hardness_figure(record: Record, found: Hardness) -> Markup | None:
+def hardness_figure(run: StoredRun, found: Hardness) -> Markup | None:
     """Draw the share missed over training samples, quarters named; a mark's area is the class's uncertainty."""
     if np.isnan(found.missed).all():
         return None
     axes = drawing.new_axes(380)
-    tips = [_tip(record, found, which) for which in range(len(record.classes))]
+    tips = [_tip(run, found, which) for which in range(len(run.classes))]
     unclear = np.array([kind == "unclear" for kind in found.kinds])
-    drawn = drawing.group_scatter(axes, record, found.missed, tips, sizes=_areas(record), hollow=unclear)
-    drawing.counts_axis(axes, record)
+    drawn = drawing.group_scatter(axes, run, found.missed, tips, sizes=_areas(run), hollow=unclear)
+    drawing.counts_axis(axes, run)
     axes.margins(x=0.14)
     top = max(2.2 * found.often_above, 1.12 * float(np.nanmax(found.missed)))
     axes.set(ylim=(-0.12 * top, 1.12 * top), ylabel="share missed (1 − recall)")
@@ -140,21 +140,21 @@ def hardness_figure(record: Record, found: Hardness) -> Markup | None:
     for (right, high), text in corners.items():
         style |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
         axes.text(0.985 if right else 0.015, 0.98 if high else 0.02, text, **style)
-    least = found.often_above if len(record.classes) > MOST_LABELLED else -np.inf
-    drawing.label_points(axes, record, found.missed, above=least)
-    said = f"Share missed of each {record.noun} over its training samples"
+    least = found.often_above if len(run.classes) > MOST_LABELLED else -np.inf
+    drawing.label_points(axes, run, found.missed, above=least)
+    said = f"Share missed of each {run.noun} over its training samples"
     return drawing.inline_svg(axes.figure, "hardness", said, tips=drawn)
 
 
-def _areas(record: Record) -> Floats:
+def _areas(run: StoredRun) -> Floats:
     """Return a mark's area by the class's uncertainty, the largest 180; alike where it is not known."""
-    if record.uncertainty is None or np.isnan(record.uncertainty).all():
-        return np.full(len(record.classes), 52.0)
-    share = np.nan_to_num(record.uncertainty, nan=0.0)
+    if run.uncertainty is None or np.isnan(run.uncertainty).all():
+        return np.full(len(run.classes), 52.0)
+    share = np.nan_to_num(run.uncertainty, nan=0.0)
     return 24 + 156 * np.clip(share / max(float(share.max()), 1e-12), 0, 1)
 
 
-def _tip(record: Record, found: Hardness, which: int) -> str:
+def _tip(run: StoredRun, found: Hardness, which: int) -> str:
     missed, rival = percent(found.missed[which]), found.rivals[which]
-    said = f"{record.classes[which]}: {missed} missed of {record.support[which]:,} held-out samples"
-    return said + ("" if rival is None else f", most often taken for {record.classes[rival]}")
+    said = f"{run.classes[which]}: {missed} missed of {run.support[which]:,} held-out samples"
+    return said + ("" if rival is None else f", most often taken for {run.classes[rival]}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.record import Floats, HeldOut, Record
+from equipoise.app.stored_run import Floats, HeldOut, StoredRun
 from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
 from equipoise.data.summary import GROUPS
 from equipoise.decisions.abstention import (
@@ -40,11 +40,11 @@ TEMPLATE = """\
 <div><dt>samples sent</dt><dd id="now-sent"></dd></div>
 <div><dt>accuracy on the rest</dt><dd id="now-accuracy"></dd></div>
 <div><dt>balanced accuracy on the rest</dt><dd id="now-balanced"></dd></div>
-<div><dt>rare {{ record.nouns }}' samples sent</dt><dd id="now-rare"></dd></div>
+<div><dt>rare {{ run.nouns }}' samples sent</dt><dd id="now-rare"></dd></div>
 <div><dt>wrong answers caught</dt><dd id="now-wrong"></dd></div>
 </dl>
 </div>
-<p class="aside">Balanced accuracy is the mean over the {{ record.nouns }} that still have samples in the rest. Once \
+<p class="aside">Balanced accuracy is the mean over the {{ run.nouns }} that still have samples in the rest. Once \
 one has none left, the line is dotted: what it shows is no longer comparable.</p>
 </div>
 <figure>{{ figure }}</figure></div>
@@ -56,12 +56,12 @@ one has none left, the line is dotted: what it shows is no longer comparable.</p
 <td class="n">{{ step.balanced_accuracy|percent }}</td><td class="n">{{ step.rare_sent }} of {{ step.rare }}</td>\
 <td class="n">{{ step.wrong_sent }} of {{ step.wrong }}</td></tr>
 {% endfor %}</tbody></table>
-<h3>Which {{ record.nouns }} are sent?</h3>
-<p>{{ sentence }}{% if found.shares.abstained_away %} Answers look better where hard {{ record.nouns }} are left out; \
+<h3>Which {{ run.nouns }} are sent?</h3>
+<p>{{ sentence }}{% if found.shares.abstained_away %} Answers look better where hard {{ run.nouns }} are left out; \
 make sure that the human expects them.{% endif %}</p>
-{% call table("What is sent of each " ~ record.noun) %}
-<thead><tr>{{ sort(record.noun, "text") }}{{ sort("group", "text") }}\
-{{ sort("sent", dir="descending", hint="share of its samples sent") }}{{ held_out_head(record) }}\
+{% call table("What is sent of each " ~ run.noun) %}
+<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
+{{ sort("sent", dir="descending", hint="share of its samples sent") }}{{ held_out_head(run) }}\
 {{ sort("wrong, none sent", hint="share of all its samples that is answered wrongly") }}\
 {{ sort("wrong on the rest", hint="share of its samples still answered that is answered wrongly") }}\
 {{ sort("verdict", "text") }}</tr></thead>
@@ -73,24 +73,24 @@ make sure that the human expects them.{% endif %}</p>
 {% endfor %}
 </tbody>{% endcall %}
 <p class="aside">With {{ share }}% of all samples \
-sent.{% if rows|length > most %} The {{ most }} {{ record.nouns }} sent most; {{ (rows|length - most)|whole }} more \
+sent.{% if rows|length > most %} The {{ most }} {{ run.nouns }} sent most; {{ (rows|length - most)|whole }} more \
 are not listed.{% endif %} Abstained away: sent more than twice as often as all samples, or answered less than half \
 as often; at least a fifth of it; and with a probability below 5% by chance. Unclear: as often, but of so few samples \
 that it may be chance.</p>
 {% call beside(class_figure) %}The same at every share answered, the most certain samples first. Above: on the dashed \
-line a {{ record.noun }} is answered as often as all samples; below the line it is left to the human more often. \
-Below: of what is answered of a {{ record.noun }}, the share that is wrong.{% if means %} The lines are means over \
-the {{ record.nouns }} of a group.{% endif %}{% endcall %}
+line a {{ run.noun }} is answered as often as all samples; below the line it is left to the human more often. \
+Below: of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} The lines are means over \
+the {{ run.nouns }} of a group.{% endif %}{% endcall %}
 {% if sets %}
-<h3>Which {{ record.nouns }} remain possible?</h3>
-<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ record.noun }}, however rare, \
+<h3>Which {{ run.nouns }} remain possible?</h3>
+<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
 {{ "{:.0%}".format(level) }} or a little more shall have it among them. Here, too, each sample was judged by others. \
 {{ sets_sentence }}</p>
-{% call table("Sets of possible " ~ record.nouns, "sets") %}
-<thead><tr>{{ sort(record.noun, "text") }}{{ sort("group", "text") }}\
+{% call table("Sets of possible " ~ run.nouns, "sets") %}
+<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
 {{ sort("covered", hint="share of its samples for which it remains possible") }}\
 {{ sort("unanswered", dir="descending", hint="share of its samples with more than one possibility") }}\
-{{ held_out_head(record) }}{{ sort("possibilities", hint="on average for its samples") }}\
+{{ held_out_head(run) }}{{ sort("possibilities", hint="on average for its samples") }}\
 {{ sort("verdict", "text") }}</tr></thead>
 <tbody>
 {% for row in sets[:most] %}
@@ -101,7 +101,7 @@ the {{ record.nouns }} of a group.{% endif %}{% endcall %}
 out{% else %}{{ row.verdict }}; never ruled out{% endif %}</td></tr>
 {% endfor %}
 </tbody>{% endcall %}
-<p class="aside">{% if sets|length > most %}The {{ most }} {{ record.nouns }} left unanswered most; \
+<p class="aside">{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; \
 {{ (sets|length - most)|whole }} more are not listed. {% endif %}Never ruled out: fewer than \
 {{ (level / (1 - level))|round|int }} samples of it are too few to rule it out at this level, so it stays possible \
 everywhere.</p>
@@ -147,56 +147,56 @@ class Sending(NamedTuple):
     shares: AbstainedShares
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the slider with its curve, the classes sent, and the sets of possible classes."""
     menu, title = "To a human", "Sending the uncertain to a human"
-    found = sending(record)
+    found = sending(run)
     if found is None:
         return Section(menu, title, fill(TEMPLATE, found=None), {"steps": [], "places": []})
     figure, places = abstention_figure(found.steps)
-    rows, sets, told = sent_rows(record, found), set_rows(record), record.record.calibration
+    rows, sets, told = sent_rows(run, found), set_rows(run), run.record.calibration
     body = fill(
         TEMPLATE,
-        record=record,
+        run=run,
         found=found,
         figure=figure,
         share=SHOWN_STEP,
-        sentence=sent_sentence(record, found),
+        sentence=sent_sentence(run, found),
         rows=rows,
         most=MOST_CLASSES,
         means=len(rows) > MOST_LINES,
-        class_figure=class_coverage_figure(record, found),
+        class_figure=class_coverage_figure(run, found),
         sets=sets,
-        sets_sentence=set_sentence(record, sets),
+        sets_sentence=set_sentence(run, sets),
         level=LEVEL if told is None or told.level is None else told.level,
     )
     steps = [{name: _json(value) for name, value in step._asdict().items()} for step in found.steps]
     return Section(menu, title, body, {"steps": steps, "places": places})
 
 
-def sending(record: Record) -> Sending | None:
+def sending(run: StoredRun) -> Sending | None:
     """Send the most uncertain held-out samples to a human; None without the held-out answers."""
-    held = record.held_out
+    held = run.held_out
     if held is None:
         return None
     right = held.predicted == held.labels
-    curve = risk_coverage(right, held.uncertainty, held.labels, len(record.classes), points=STEPS + 1)
+    curve = risk_coverage(right, held.uncertainty, held.labels, len(run.classes), points=STEPS + 1)
     order = abstention_order(held.uncertainty)
     sent = np.zeros(len(order), dtype=bool)
     sent[order[: len(order) - curve.answered[STEPS - SHOWN_STEP]]] = True
-    shares = abstained_shares(held.labels, sent, len(record.classes))
-    return Sending(_steps(record, held, right, order, curve), curve, shares)
+    shares = abstained_shares(held.labels, sent, len(run.classes))
+    return Sending(_steps(run, held, right, order, curve), curve, shares)
 
 
 def _steps(
-    record: Record, held: HeldOut, right: NDArray[np.bool_], order: NDArray[np.intp], curve: RiskCoverage
+    run: StoredRun, held: HeldOut, right: NDArray[np.bool_], order: NDArray[np.intp], curve: RiskCoverage
 ) -> list[Abstention]:
     sent = (len(order) - curve.answered)[:0:-1]  # from 0 to 99 %; all sent leaves no answers
     recalls = 1 - curve.class_error[:0:-1]  # (steps, classes); with attributes of their zeros and ones
-    recalls = recalls.mean(-1) if record.multilabel else recalls
+    recalls = recalls.mean(-1) if run.multilabel else recalls
     left, balanced = (~np.isnan(recalls)).sum(1), _row_means(recalls)
-    rare = record.in_group("rare")  # with attributes, samples that have a rare one
-    scarce = np.asarray((held.labels[:, rare] == 1).any(1) if record.multilabel else rare[held.labels])
+    rare = run.in_group("rare")  # with attributes, samples that have a rare one
+    scarce = np.asarray((held.labels[:, rare] == 1).any(1) if run.multilabel else rare[held.labels])
     wrong = np.asarray(~right.reshape(len(order), -1).all(1))
     scarce_sent, wrong_sent = (np.append(0, what[order].cumsum())[sent] for what in (scarce, wrong))
     columns = (
@@ -206,17 +206,17 @@ def _steps(
     return [Abstention(*row) for row in zip(*(np.broadcast_to(part, STEPS).tolist() for part in columns), strict=True)]
 
 
-def sent_rows(record: Record, found: Sending) -> list[dict[str, Any]]:
+def sent_rows(run: StoredRun, found: Sending) -> list[dict[str, Any]]:
     """Return one row a class that has held-out samples, those sent most first."""
     error = _own_class(found.curve.class_error)
-    return _class_rows(record, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
+    return _class_rows(run, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
 
 
-def _class_rows(record: Record, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
+def _class_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
     rows = [
         {
-            "name": record.classes[place],
-            "group": record.groups[place],
+            "name": run.classes[place],
+            "group": run.groups[place],
             "support": count,
             "sent": shares.each[place],
             "verdict": shares.verdicts[place],
@@ -228,51 +228,51 @@ def _class_rows(record: Record, shares: AbstainedShares, **columns: Any) -> list
     return sorted(rows, key=lambda row: -row["sent"])
 
 
-def sent_sentence(record: Record, found: Sending) -> str:
+def sent_sentence(run: StoredRun, found: Sending) -> str:
     """Say which classes are abstained away."""
     away = found.shares.abstained_away
     if not away:
-        return f"With {SHOWN_STEP}% sent, no {record.noun} is sent far more often than the rest."
-    named = [f"{record.classes[place]} ({found.shares.each[place]:.0%})" for place in away]
+        return f"With {SHOWN_STEP}% sent, no {run.noun} is sent far more often than the rest."
+    named = [f"{run.classes[place]} ({found.shares.each[place]:.0%})" for place in away]
     return (
-        f"With {SHOWN_STEP}% sent, {len(away):,} of {len(record.classes):,} {record.nouns} "
+        f"With {SHOWN_STEP}% sent, {len(away):,} of {len(run.classes):,} {run.nouns} "
         f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: "
         f"{listed(named, most=8, quoted=False)}."
     )
 
 
-def set_rows(record: Record) -> list[dict[str, Any]]:
+def set_rows(run: StoredRun) -> list[dict[str, Any]]:
     """Return one row a class that has held-out samples, those left unanswered most first; none without sets."""
-    held = record.held_out
+    held = run.held_out
     if held is None or held.trust is None:
         return []
     coverage, sizes = class_coverage(held.trust.sets, held.labels)
-    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(record.classes))
-    never = never_ruled_out(record)
-    return _class_rows(record, shares, coverage=coverage, size=sizes, always=[name in never for name in record.classes])
+    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(run.classes))
+    never = never_ruled_out(run)
+    return _class_rows(run, shares, coverage=coverage, size=sizes, always=[name in never for name in run.classes])
 
 
-def never_ruled_out(record: Record) -> list[str]:
+def never_ruled_out(run: StoredRun) -> list[str]:
     """Return the classes that the saved model was calibrated on too few samples of to rule them out."""
-    told = record.record.calibration
-    return [] if told is None else [name for name in record.classes if name in set(told.never_ruled_out)]
+    told = run.record.calibration
+    return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
 
 
-def set_sentence(record: Record, rows: list[dict[str, Any]]) -> str:
+def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
     """Say how many samples are left unanswered, and which classes most."""
-    held = record.held_out
+    held = run.held_out
     if held is None or held.trust is None:
         return ""
     share = float(unanswered_rows(held.trust.sets).mean())
-    settled = "an attribute is not settled" if record.multilabel else "more than one class remains"
+    settled = "an attribute is not settled" if run.multilabel else "more than one class remains"
     said = f"For {share:.1%} of the held-out samples {settled}."
-    always = never_ruled_out(record)
+    always = never_ruled_out(run)
     if always:
         names = listed(always, most=8, quoted=False)
         said += f" Too few samples to be ruled out, and so possible for every sample: {names}."
     away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
     if not away:
-        return f"{said} No {record.noun} is left unanswered far more often than the rest."
+        return f"{said} No {run.noun} is left unanswered far more often than the rest."
     return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."
 
 
@@ -310,26 +310,26 @@ def _places(axes: Any, share: Floats, *lines: Floats) -> list[list[float]]:
 
 
 @drawing.house_style()
-def class_coverage_figure(record: Record, found: Sending) -> Markup:
+def class_coverage_figure(run: StoredRun, found: Sending) -> Markup:
     """Draw the share of each class answered, and its error there, over the share of all samples answered."""
     above, below = drawing.new_axes(460, rows=2)
     for axes, values in ((above, found.curve.class_answered), (below, found.curve.class_error)):
-        _class_lines(axes, record, found, _own_class(values))
+        _class_lines(axes, run, found, _own_class(values))
         axes.set_xlim(0, 1)
         drawing.share_axis(axes.xaxis, axes.yaxis)
     above.plot([0, 1], [0, 1], **drawing.DASHED)
-    above.set(ylim=(-0.02, 1.02), ylabel=f"of the {record.noun}, answered")
+    above.set(ylim=(-0.02, 1.02), ylabel=f"of the {run.noun}, answered")
     below.set(ylim=(-0.005, None), ylabel="of these, wrong", xlabel="share answered, the most certain first")
     drawing.legend_above(above)
-    said = f"Share answered and share wrong of each {record.noun} over the share of all samples answered"
+    said = f"Share answered and share wrong of each {run.noun} over the share of all samples answered"
     return drawing.inline_svg(above.figure, "classcoverage", said)
 
 
-def _class_lines(axes: Any, record: Record, found: Sending, values: Floats) -> None:
+def _class_lines(axes: Any, run: StoredRun, found: Sending, values: Floats) -> None:
     """Draw a line a class in its group's colour; of many classes, the mean of each group."""
     tested = np.array(found.shares.samples) > 0
     for group in GROUPS:
-        lines = values[:, tested & record.in_group(group)]
+        lines = values[:, tested & run.in_group(group)]
         if tested.sum() > MOST_LINES and lines.size:
             lines = _row_means(lines)[:, None]
         for place, line in enumerate(lines.T):

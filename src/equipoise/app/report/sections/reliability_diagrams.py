@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.record import Floats, Record
+from equipoise.app.stored_run import Floats, StoredRun
 from equipoise.calibration.reliability import (
     Calibration,
     ReliabilityDiagram,
@@ -33,7 +33,7 @@ TEMPLATE = """\
 {% if diagrams %}
 <p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
 too sure of itself. The larger a dot, the more answers; bars are 95% intervals. Answers are sorted by the \
-{{ record.noun }} they {{ "are about" if record.multilabel else "name" }}, which is what one knows when using them.</p>
+{{ run.noun }} they {{ "are about" if run.multilabel else "name" }}, which is what one knows when using them.</p>
 <div class="three">
 {% for part, picture in diagrams %}<figure><figcaption><strong>{{ part.title }}</strong><br>ECE \
 {{ part.diagram.ece|percent }} · {{ part.diagram.count.sum()|whole }} answers</figcaption>{{ picture }}</figure>
@@ -41,7 +41,7 @@ too sure of itself. The larger a dot, the more answers; bars are 95% intervals. 
 </div>
 {% if calibrations %}
 <h3>Before and after calibration</h3>
-<p>{{ how }} Natural: where {{ record.nouns }} are as common as in training; balanced: where all are equally common, \
+<p>{{ how }} Natural: where {{ run.nouns }} are as common as in training; balanced: where all are equally common, \
 the probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
 <div class="scroll" tabindex="0" role="region" aria-label="Calibration before and after"><table id="calibration">
 <thead><tr><th scope="col"></th><th scope="col" class="n">natural, before</th><th scope="col" class="n">natural, \
@@ -66,27 +66,27 @@ class Reliability:
     high: Floats
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the diagrams, and the figures before and after calibration."""
-    diagrams = [(part, reliability_figure(part, place)) for place, part in enumerate(reliability(record))]
-    content = {"calibrations": calibration_rows(calibrations(record)), "how": calibrated_how(record)}
-    body = fill(TEMPLATE, record=record, diagrams=diagrams, few=few_sentence(record), **content)
+    diagrams = [(part, reliability_figure(part, place)) for place, part in enumerate(reliability(run))]
+    content = {"calibrations": calibration_rows(calibrations(run)), "how": calibrated_how(run)}
+    body = fill(TEMPLATE, run=run, diagrams=diagrams, few=few_sentence(run), **content)
     return Section("Reliability", "Reliability", body)
 
 
-def reliability(record: Record) -> list[Reliability]:
+def reliability(run: StoredRun) -> list[Reliability]:
     """Sort all answers, and apart those that name a rare or a common class.
 
     The class that is *named* decides, not the true one: only that is known when an answer is used. Among the samples of
     a rare class even a perfectly calibrated model would look overconfident. With attributes every yes-or-no is an
     answer, and the attribute decides.
     """
-    held = record.held_out
+    held = run.held_out
     if held is None:
         return []
-    if record.multilabel:
+    if run.multilabel:
         confidence = np.where(held.predicted == 1, held.probabilities, 1 - held.probabilities)
-        named = np.broadcast_to(np.arange(len(record.classes)), held.predicted.shape)
+        named = np.broadcast_to(np.arange(len(run.classes)), held.predicted.shape)
     else:
         confidence = held.probabilities[np.arange(len(held.predicted)), held.predicted]
         named = held.predicted
@@ -95,9 +95,9 @@ def reliability(record: Record) -> list[Reliability]:
     found = [_diagram("All answers", confidence, right)]
     groups: dict[str, Group] = {"rare": "rare", "common": "many"}
     for name, group in groups.items():
-        rows = record.in_group(group)[named]
+        rows = run.in_group(group)[named]
         if rows.any() and not rows.all():
-            title = f"About {name} attributes" if record.multilabel else f"Answers that name a {name} class"
+            title = f"About {name} attributes" if run.multilabel else f"Answers that name a {name} class"
             found.append(_diagram(title, confidence[rows], right[rows]))
     return found
 
@@ -130,9 +130,9 @@ def reliability_figure(found: Reliability, number: int) -> Markup:
     return drawing.inline_svg(axes.figure, f"reliability{number}", said, tips={"bins": tips})
 
 
-def calibrations(record: Record) -> dict[str, tuple[Calibration, Calibration]]:
+def calibrations(run: StoredRun) -> dict[str, tuple[Calibration, Calibration]]:
     """Measure calibration without and with the scaling, at the training samples' class prior and a balanced one."""
-    held = record.held_out
+    held = run.held_out
     if held is None or held.trust is None:
         return {}
     trust = held.trust
@@ -152,9 +152,9 @@ def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[
     return [(text, [form.format(part[name]) for part in parts]) for name, (text, form) in FIGURES.items() if parts]
 
 
-def calibrated_how(record: Record) -> str:
-    """Say which samples the probabilities are calibrated on, as the run's record says."""
-    told = record.record.calibration
+def calibrated_how(run: StoredRun) -> str:
+    """Say which samples the probabilities are calibrated on, as its record says."""
+    told = run.record.calibration
     if told is not None and told.source == "held_out":
         return (
             f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
@@ -169,14 +169,14 @@ def calibrated_how(record: Record) -> str:
     return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
 
 
-def few_sentence(record: Record) -> str:
+def few_sentence(run: StoredRun) -> str:
     """Say which class has fewest held-out samples, where a balanced mix rests on few."""
-    tested = record.support[record.support > 0]
+    tested = run.support[run.support > 0]
     least = int(tested.min()) if len(tested) else 0
     if not 0 < least < FEW:
         return ""
-    name = record.classes[int(np.flatnonzero(record.support == least)[0])]
+    name = run.classes[int(np.flatnonzero(run.support == least)[0])]
     return (
-        f"At a balanced mix {name} counts as much as the largest {record.noun} and has {least:,} held-out "
+        f"At a balanced mix {name} counts as much as the largest {run.noun} and has {least:,} held-out "
         f"{plural(least, 'sample')}: such figures come out too high by chance."
     )

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.record import Record
+from equipoise.app.stored_run import StoredRun
 
 STAGES = {
     "softmax": ("softmax", "shade1"),
@@ -33,9 +33,9 @@ goes on.{% endcall %}
 """
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the curves and how to read them."""
-    return Section("Training", "Training", fill(TEMPLATE, epochs=record.epochs, figure=training_figure(record.epochs)))
+    return Section("Training", "Training", fill(TEMPLATE, epochs=run.epochs, figure=training_figure(run.epochs)))
 
 
 @drawing.house_style()

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
-from equipoise.app.report.record import Record
 from equipoise.app.report.sections.before_after import Change, group_changes
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.worth import worth
+from equipoise.app.stored_run import StoredRun
 from equipoise.evaluation.skill import Skill, skill, skill_of_counts
 from equipoise.wording import plural
 
@@ -22,18 +22,18 @@ TEMPLATE = """\
 <div class="prose">
 {{ told("Is it any good?", verdict.worth) }}{{ told("What this rests on", verdict.basis) }}
 <div class="scroll"><table class="small">
-<caption>Mean recall by group of {{ record.nouns }}</caption>
-<thead><tr><th scope="col">group</th><th scope="col" class="n">{{ record.nouns }}</th>\
-<th scope="col" class="n">{{ "positives" if record.multilabel else "held out" }}</th>\
-{% if record.before %}<th scope="col" class="n">before</th>{% endif %}\
-<th scope="col" class="n">{{ "after" if record.before else "recall" }}</th>\
-{% if record.before %}<th scope="col" class="n">points</th>{% endif %}</tr></thead>
+<caption>Mean recall by group of {{ run.nouns }}</caption>
+<thead><tr><th scope="col">group</th><th scope="col" class="n">{{ run.nouns }}</th>\
+<th scope="col" class="n">{{ "positives" if run.multilabel else "held out" }}</th>\
+{% if run.before %}<th scope="col" class="n">before</th>{% endif %}\
+<th scope="col" class="n">{{ "after" if run.before else "recall" }}</th>\
+{% if run.before %}<th scope="col" class="n">points</th>{% endif %}</tr></thead>
 <tbody>
 {% for change in verdict.changes %}
 <tr><th scope="row">{% if change.name == "all" %}all{% else %}{{ tag(change.name) }}{% endif %}</th>\
 <td class="n">{{ change.classes|length|whole }}</td><td class="n">{{ change.samples|whole }}</td>\
-{% if record.before %}<td class="n">{{ change.before|percent }}</td>{% endif %}\
-<td class="n">{{ change.after|percent }}</td>{% if record.before %}\
+{% if run.before %}<td class="n">{{ change.before|percent }}</td>{% endif %}\
+<td class="n">{{ change.after|percent }}</td>{% if run.before %}\
 <td class="n">{{ change.difference|points }}</td>{% endif %}</tr>
 {% endfor %}
 </tbody></table></div>
@@ -72,67 +72,67 @@ class Verdict:
         return {"headline": self.headline, "sentences": self.sentences}
 
 
-def section(record: Record) -> Section:
+def section(run: StoredRun) -> Section:
     """Return the verdict with the recall of each group."""
-    return Section("Verdict", "Verdict", fill(TEMPLATE, record=record, verdict=verdict(record)))
+    return Section("Verdict", "Verdict", fill(TEMPLATE, run=run, verdict=verdict(run)))
 
 
-def verdict(record: Record) -> Verdict:
+def verdict(run: StoredRun) -> Verdict:
     """Judge the final model, then compare it with the softmax stage's where there is one."""
-    changes = group_changes(record)
+    changes = group_changes(run)
     rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
-    found = record_skill(record)
+    found = run_skill(run)
     if found is None:
-        balanced = percent(_number(record.scores, "balanced_accuracy"))
+        balanced = percent(_number(run.scores, "balanced_accuracy"))
         headline, figures = f"Cannot be judged: the run has kept no answers. Balanced accuracy is {balanced}.", []
     else:
-        judged = worth(found, record.classes, record.in_group("rare"), multilabel=record.multilabel)
+        judged = worth(found, run.classes, run.in_group("rare"), multilabel=run.multilabel)
         headline, figures = judged.headline, judged.sentences
     return Verdict(
         headline,
         figures,
-        _changed(record, changes[-1], rare, common),
-        _rests_on(record, rare),
+        _changed(run, changes[-1], rare, common),
+        _rests_on(run, rare),
         changes if len(changes) > 2 else changes[:1],  # of one group all is the same
     )
 
 
-def record_skill(record: Record) -> Skill | None:
+def run_skill(run: StoredRun) -> Skill | None:
     """Compare the held-out answers with guessing; None where a run has kept neither them nor their table."""
-    held = record.held_out
+    held = run.held_out
     if held is not None:
-        return skill(held.labels, held.predicted, len(record.classes), probabilities=held.probabilities)
-    if record.scores.get("confusion") is None:
+        return skill(held.labels, held.predicted, len(run.classes), probabilities=held.probabilities)
+    if run.scores.get("confusion") is None:
         return None
-    table = np.asarray(record.scores["confusion"], dtype=np.int64)
-    if record.multilabel:
+    table = np.asarray(run.scores["confusion"], dtype=np.int64)
+    if run.multilabel:
         hits, named = table[:, 1, 1], table[:, :, 1].sum(1)
     else:
         hits, named = np.diagonal(table), table.sum(0)
-    return skill_of_counts(hits, record.support, named, int(record.scores["samples"]))
+    return skill_of_counts(hits, run.support, named, int(run.scores["samples"]))
 
 
-def _changed(record: Record, total: Change, rare: Change | None, common: Change | None) -> list[str]:
+def _changed(run: StoredRun, total: Change, rare: Change | None, common: Change | None) -> list[str]:
     if math.isnan(total.difference):
-        return _alone(record)
+        return _alone(run)
     if rare is None or math.isnan(rare.difference):
-        none = f"No {record.noun} is rare here" if rare is None else f"No rare {record.noun} could be tested"
-        said, cost = f"{none}; all {record.nouns} together {_moved(total, one=False)}.", []
+        none = f"No {run.noun} is rare here" if rare is None else f"No rare {run.noun} could be tested"
+        said, cost = f"{none}; all {run.nouns} together {_moved(total, one=False)}.", []
     else:
         one = len(rare.classes) == 1
         moved = _moved(rare, one=one)
         if common is not None and abs(common.difference) >= SAME:  # it did, elsewhere
             moved = moved.removesuffix(NOTHING)
-        subject = f"The rare {record.noun} {rare.classes[0]}" if one else f"The rare {record.nouns}"
-        said, cost = f"{subject} {moved}{_of_common(common)}.", _cost(record, rare)
-    return [said, *cost, *_behind(record, total), *_order(record, rare), *_caveats(record, total)]
+        subject = f"The rare {run.noun} {rare.classes[0]}" if one else f"The rare {run.nouns}"
+        said, cost = f"{subject} {moved}{_of_common(common)}.", _cost(run, rare)
+    return [said, *cost, *_behind(run, total), *_order(run, rare), *_caveats(run, total)]
 
 
-def _alone(record: Record) -> list[str]:
-    balanced, plain = (percent(_number(record.scores, name)) for name in ("balanced_accuracy", "accuracy"))
-    method = origin(record)["method"] or "the method"
+def _alone(run: StoredRun) -> list[str]:
+    balanced, plain = (percent(_number(run.scores, name)) for name in ("balanced_accuracy", "accuracy"))
+    method = origin(run)["method"] or "the method"
     return [
-        f"Balanced accuracy, the mean over the {record.nouns}, is {balanced} and accuracy {plain}.",
+        f"Balanced accuracy, the mean over the {run.nouns}, is {balanced} and accuracy {plain}.",
         f"There is no model of a softmax stage to compare with: {method} has none, or there were too few epochs.",
     ]
 
@@ -160,7 +160,7 @@ def _of_common(common: Change | None) -> str:
     return f"{subject} {verb} {abs(100 * common.difference):.1f} points{chance}"
 
 
-def _cost(record: Record, rare: Change) -> list[str]:
+def _cost(run: StoredRun, rare: Change) -> list[str]:
     """Say how many false alarms recall was bought with, and what is left when they count against it."""
     named = "it" if len(rare.classes) == 1 else "one of them"
     sentences = []
@@ -168,7 +168,7 @@ def _cost(record: Record, rare: Change) -> list[str]:
         went = _went(*rare.alarms, "{:,}")
         sentences.append(f"False alarms, wrong answers that name {named}, {went}.")
     if not any(map(math.isnan, rare.precision)):
-        whose = f"the rare {plural(len(rare.classes), record.noun)}, how often an answer that names one is right,"
+        whose = f"the rare {plural(len(rare.classes), run.noun)}, how often an answer that names one is right,"
         sentences.append(f"Precision of {whose} {_went(*rare.precision)}.")
     if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
         says = "a gain" if rare.gap.low > 0 else "a loss" if rare.gap.high < 0 else "which may be chance"
@@ -180,42 +180,40 @@ def _cost(record: Record, rare: Change) -> list[str]:
     return sentences
 
 
-def _behind(record: Record, total: Change) -> list[str]:
+def _behind(run: StoredRun, total: Change) -> list[str]:
     balanced, plain = (
-        _went(_number(record.before or {}, name), _number(record.scores, name))
-        for name in ("balanced_accuracy", "accuracy")
+        _went(_number(run.before or {}, name), _number(run.scores, name)) for name in ("balanced_accuracy", "accuracy")
     )
     sentences = [
-        f"Balanced accuracy, the mean over the {record.nouns}, {balanced}; accuracy, the share of right answers, "
-        f"{plain}."
+        f"Balanced accuracy, the mean over the {run.nouns}, {balanced}; accuracy, the share of right answers, {plain}."
     ]
     if total.gained == total.lost == 0:
         sentences.append("Not one held-out sample changed between found and missed.")
     return sentences
 
 
-def _order(record: Record, rare: Change | None) -> list[str]:
+def _order(run: StoredRun, rare: Change | None) -> list[str]:
     """Say whether samples are ranked better than before, or the rare classes are only named more often."""
-    before, after = (_average_precision(record, source, rare) for source in (record.before, record.scores))
+    before, after = (_average_precision(run, source, rare) for source in (run.before, run.scores))
     if math.isnan(before) or math.isnan(after):
         return []
-    whose = f"the rare {plural(len(rare.classes), record.noun)}" if rare is not None else f"the {record.nouns}"
+    whose = f"the rare {plural(len(rare.classes), run.noun)}" if rare is not None else f"the {run.nouns}"
     return [f"Average precision of {whose}, how well the samples are ranked, {_went(before, after, '{:.3f}')}."]
 
 
-def _average_precision(record: Record, scores: dict[str, Any] | None, rare: Change | None) -> float:
+def _average_precision(run: StoredRun, scores: dict[str, Any] | None, rare: Change | None) -> float:
     """Mean over the rare classes, or over all; NaN where it is not known, as in a run of an earlier version."""
     each = (scores or {}).get("average_precision")
     values = each.get("each") if isinstance(each, dict) else None
-    if not isinstance(values, list) or len(values) != len(record.classes):
+    if not isinstance(values, list) or len(values) != len(run.classes):
         return float("nan")
-    wanted = record.in_group("rare") if rare is not None else np.ones(len(values), dtype=bool)
+    wanted = run.in_group("rare") if rare is not None else np.ones(len(values), dtype=bool)
     known = [float(value) for value, own in zip(values, wanted, strict=True) if own and isinstance(value, int | float)]
     return sum(known) / len(known) if known else float("nan")
 
 
-def _caveats(record: Record, total: Change) -> list[str]:
-    stages = [epoch["stage"] for epoch in record.epochs]
+def _caveats(run: StoredRun, total: Change) -> list[str]:
+    stages = [epoch["stage"] for epoch in run.epochs]
     early = stages.count("softmax")
     if not early or early == len(stages) or total.gained == total.lost == 0:
         return []
@@ -225,17 +223,17 @@ def _caveats(record: Record, total: Change) -> list[str]:
     ]
 
 
-def _rests_on(record: Record, rare: Change | None) -> list[str]:
-    samples = int(record.scores["samples"])
+def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
+    samples = int(run.scores["samples"])
     said = f"This rests on {samples:,} held-out {plural(samples, 'sample')}"
     if rare is not None:
-        of_them = f"with {rare.samples:,} positives" if record.multilabel else f"{rare.samples:,} of them"
+        of_them = f"with {rare.samples:,} positives" if run.multilabel else f"{rare.samples:,} of them"
         number = f"{len(rare.classes):,} rare" if len(rare.classes) > 1 else "rare"
-        said += f", {of_them} of the {number} {plural(len(rare.classes), record.noun)}"
+        said += f", {of_them} of the {number} {plural(len(rare.classes), run.noun)}"
     sentences = [said + "."]
     if rare is not None and 0 < rare.samples < FEW_SAMPLES:
         sentences[0] += f" One rare sample more or less moves this recall by about {100 / rare.samples:.1f} points."
-    untested = [name for name, held in zip(record.classes, record.support.tolist(), strict=True) if not held]
+    untested = [name for name, held in zip(run.classes, run.support.tolist(), strict=True) if not held]
     if untested:
         more = f" and {len(untested) - NAMED:,} more" if len(untested) > NAMED else ""
         sentences.append(f"Nothing can be said of {', '.join(untested[:NAMED])}{more}: no held-out sample.")
