@@ -26,7 +26,7 @@ def test_a_table_with_holes_trains_and_answers_in_numbers(tmp_path):
     folder = train_run(TrainOptions(str(tmp_path / "t.csv"), target="y", epochs=2), tmp_path / "run").folder
     model = RunModel.load(folder)
     hostile = pd.DataFrame(dict.fromkeys("abc", HOLES))
-    probabilities, uncertainty = model.answer(hostile)[:2]
+    probabilities, uncertainty = model.predictions(hostile)[:2]
     assert np.isfinite(probabilities).all()
     assert np.isfinite(uncertainty).all()
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)

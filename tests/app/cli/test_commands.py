@@ -111,12 +111,12 @@ def test_another_class_mix_and_sets_of_classes(equipoise, table_run, tmp_path):
     done = equipoise("predict", table_run, "new.csv", "--prior", "estimate", "--abstain", 0.2, "--out", "a.csv")
     assert done.code == 0, done.err
     lines = done.err.splitlines()
-    assert lines[0].startswith("estimated class mix: <digit> ")
+    assert lines[0].startswith("estimated class prior: <digit> ")
     assert " of 600 samples (" in lines[1]
     assert lines[-1] == "600 predictions are in a.csv."
     assert list(pd.read_csv(tmp_path / "a.csv").columns)[-2:] == ["set", "abstain"]
     done = equipoise("evaluate", table_run, "new.csv", "--prior", "balanced", "--abstain", 0.2)
-    assert done.err.startswith("class mix: <digit> 0 10.0%, ")
+    assert done.err.startswith("class prior: <digit> 0 10.0%, ")
     assert "Sets of possible classes at 0.8: " in done.out
     found = json.loads(equipoise("evaluate", table_run, "new.csv", "--abstain", 0.2, "--json").out)
     assert found["prior"] is None

@@ -1,4 +1,4 @@
-"""A run's answers at another class mix, and sets of possible classes beside them."""
+"""A run's answers at another class prior, and sets of possible classes beside them."""
 
 import json
 
@@ -10,8 +10,7 @@ from equipoise.app.runs import RunModel
 from equipoise.app.runs import unlabelled as sources
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.predict import predict_to
-from equipoise.app.runs.trained import class_mix, mix_of, named_shares
-from equipoise.app.runs.unlabelled import estimated_mix
+from equipoise.app.runs.unlabelled import estimated_prior
 from equipoise.errors import InvalidInputError
 from tests.app.runs.made import digits_frame, pictures
 
@@ -36,14 +35,14 @@ def predicted(model, source, out, **options):
 
 def test_a_mix_is_named_typed_or_read(model, tmp_path):
     prior, size = model.calibrated.prior.numpy(), len(model.classes)
-    np.testing.assert_array_equal(class_mix("natural", model), prior)
-    np.testing.assert_array_equal(class_mix("balanced", model), np.full(size, 1 / size))
+    np.testing.assert_array_equal(model.read_prior("natural"), prior)
+    np.testing.assert_array_equal(model.read_prior("balanced"), np.full(size, 1 / size))
     shares = {name: place + 1 for place, name in enumerate(model.classes)}
     wanted = np.arange(1, size + 1) / 55
     text = ", ".join(f"{name}={share}" for name, share in reversed(shares.items()))
-    np.testing.assert_allclose(class_mix(text, model), wanted)
+    np.testing.assert_allclose(model.read_prior(text), wanted)
     (tmp_path / "mix.json").write_text(json.dumps(shares))
-    np.testing.assert_allclose(class_mix(str(tmp_path / "mix.json"), model), wanted)
+    np.testing.assert_allclose(model.read_prior(str(tmp_path / "mix.json")), wanted)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +52,13 @@ def test_a_mix_is_named_typed_or_read(model, tmp_path):
         ("<digit> 0=a half", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1,<digit> 0=2", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1", "must give each of the run's classes a share, and it lacks '<digit> 1'; the classes are"),
-        ("gone.json", r"the class mix gone\.json cannot be read \(No such file or directory\); check the path"),
+        ("gone.json", r"gone\.json cannot be read \(No such file or directory\); write an object of shares by class"),
     ],
 )
 def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInputError, match=sentence):
-        class_mix(text, model)
+        model.read_prior(text)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +66,10 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
     [
         ({"extra": 1}, "and it names 'extra'"),
         ({"<digit> 3": -1}, "the shares of --prior must be numbers, none negative"),
-        ({"<digit> 3": "1"}, "the shares of --prior must be numbers, none negative"),
-        ({"<digit> 3": True}, "the shares of --prior must be numbers, none negative"),
+        ({"<digit> 3": "1"}, r"no valid field .*: expected a number, got text; write an object of shares"),
+        ({"<digit> 3": True}, r"no valid field .*: expected a number, got true or false; write"),
         ({"<digit> 3": float("nan")}, "the shares of --prior must be numbers, none negative"),
-        ({"<digit> 3": 10**400}, "the shares of --prior must be numbers, none negative and none beyond"),
+        ({"<digit> 3": 10**400}, "no valid field .*: number out of range; write"),
         ({"<digit> 3": 1e308, "<digit> 4": 1e308}, "with a finite sum above 0"),
     ],
 )
@@ -78,17 +77,19 @@ def test_a_file_of_a_mix_is_checked(model, tmp_path, change, sentence):
     path = tmp_path / "mix.json"
     path.write_text(json.dumps(dict.fromkeys(model.classes, 1) | change))
     with pytest.raises(InvalidInputError, match=sentence):
-        class_mix(str(path), model)
+        model.read_prior(str(path))
     for broken in ("[1]", "{", "[" * 10**5):
         path.write_text(broken)
-        with pytest.raises(InvalidInputError, match=r"the class mix .* (is no JSON|must hold an object)"):
-            class_mix(str(path), model)
+        with pytest.raises(
+            InvalidInputError, match=r"mix\.json (cannot be read|is not as it should be: expected an object)"
+        ):
+            model.read_prior(str(path))
 
 
 def test_a_mix_moves_probabilities_by_bayes_rule_and_the_class_with_them(model, new, tmp_path):
     frame = digits_frame().drop(columns="digit")
     names = [f"p_{name}" for name in model.classes]
-    mix = class_mix("balanced", model)
+    mix = model.read_prior("balanced")
     natural = predicted(model, new, tmp_path / "natural.csv")[1]
     moved = predicted(model, new, tmp_path / "balanced.csv", prior=mix)[1]
     expected = natural[names].to_numpy() / model.calibrated.prior.numpy()
@@ -97,7 +98,7 @@ def test_a_mix_moves_probabilities_by_bayes_rule_and_the_class_with_them(model, 
     assert natural["class"].tolist() == model.predict(frame)
     best = [model.classes[place] for place in moved[names].to_numpy().argmax(1)]
     assert moved["class"].tolist() == best == model.predict(frame, mix)
-    at_home = predicted(model, new, tmp_path / "home.csv", prior=class_mix("natural", model))[1]
+    at_home = predicted(model, new, tmp_path / "home.csv", prior=model.read_prior("natural"))[1]
     np.testing.assert_array_equal(at_home[names], natural[names])
     best = [model.classes[place] for place in natural[names].to_numpy().argmax(1)]
     assert at_home["class"].tolist() == best != natural["class"].tolist()
@@ -105,28 +106,30 @@ def test_a_mix_moves_probabilities_by_bayes_rule_and_the_class_with_them(model, 
 
 def test_a_mix_is_estimated_from_the_data_part_by_part(model, new, monkeypatch):
     frame = digits_frame()
-    whole = mix_of(model, model.predict_proba(frame))
+    whole = model.estimate_prior(model.predict_proba(frame))
     true = frame["digit"].value_counts(normalize=True).reindex(model.classes)
     assert np.abs(whole - true).max() < 0.08
     monkeypatch.setattr(sources, "ROWS_AT_ONCE", 90)
-    np.testing.assert_allclose(estimated_mix(model, str(new)), whole, atol=1e-4)
+    np.testing.assert_allclose(estimated_prior(model, str(new)), whole, atol=1e-4)
     monkeypatch.setattr(sources, "MOST_NUMBERS", 10 * 200)  # 200 rows drawn of 600
-    few = estimated_mix(model, str(new))
+    few = estimated_prior(model, str(new))
     assert np.abs(few - whole).max() < 0.1
-    assert np.abs(few - mix_of(model, model.predict_proba(frame.iloc[:200]))).max() > 0.02  # not just the first
-    assert named_shares(model, few)["<digit> 3"] == few[3]
+    assert np.abs(few - model.estimate_prior(model.predict_proba(frame.iloc[:200]))).max() > 0.02  # not just the first
+    assert model.named_shares(few)["<digit> 3"] == few[3]
     sure = np.zeros((50, 10), dtype=np.float32)
     sure[:, 0] = 1
-    np.testing.assert_allclose(mix_of(model, sure), np.array([51] + [1] * 9) / 60)  # one of each is taken for granted
+    np.testing.assert_allclose(
+        model.estimate_prior(sure), np.array([51] + [1] * 9) / 60
+    )  # one of each is taken for granted
     with pytest.raises(InvalidInputError, match="reads the data twice, and standard input can be read only once"):
-        estimated_mix(model, "-")
-    with pytest.raises(InvalidInputError, match="there is no sample to estimate the class mix from"):
-        mix_of(model, model.predict_proba(frame.iloc[:0]))
+        estimated_prior(model, "-")
+    with pytest.raises(InvalidInputError, match="there is no sample to estimate the class prior from"):
+        model.estimate_prior(model.predict_proba(frame.iloc[:0]))
 
 
 def test_sets_of_possible_classes_and_who_is_left_unanswered(model, new, tmp_path):
     found, rows, told = predicted(model, new, tmp_path / "a.csv", abstain=0.1)
-    sets = model.calibrated.sets(model.answer(digits_frame()).logits, 0.9)
+    sets = model.calibrated.sets(model.predictions(digits_frame()).logits, 0.9)
     names = np.array(model.classes)
     assert rows["set"].tolist() == ["|".join(names[own]) for own in sets]
     assert rows["abstain"].tolist() == (sets.sum(1) != 1).tolist()
@@ -155,7 +158,7 @@ def test_images_that_cannot_be_read_have_every_class_left(image_run, tmp_path):
     photos = pictures(tmp_path / "photos", {"night": 3, "day": 2})
     (photos / "night" / "broken.png").write_bytes(b"none")
     model = RunModel.load(image_run)
-    mix = class_mix("natural", model)
+    mix = model.read_prior("natural")
     found, rows, told = predicted(model, photos, tmp_path / "a.csv", abstain=0.2, prior=mix)
     assert found.abstained == rows["abstain"].sum() > 0
     assert any(line.startswith(f"{found.abstained} of 6 samples") for line in told)
@@ -165,30 +168,30 @@ def test_images_that_cannot_be_read_have_every_class_left(image_run, tmp_path):
 
 def test_several_labels_have_a_set_each(several_run, tmp_path):
     model, source = RunModel.load(several_run), several_run.parent / "several.csv"
-    mix = class_mix("up=0.5,right=0.1", model)
+    mix = model.read_prior("up=0.5,right=0.1")
     np.testing.assert_allclose(mix, [[0.5, 0.5], [0.9, 0.1]])
     with pytest.raises(InvalidInputError, match="the share of an attribute's ones must lie between 0 and 1"):
-        class_mix("up=2,right=1", model)
+        model.read_prior("up=2,right=1")
     _, rows, _ = predicted(model, source, tmp_path / "a.csv", abstain=0.1, prior=mix)
     assert set(rows["set_up"].astype(str)) <= {"", "0", "1", "0|1"}
     open_ones = ~rows["set_up"].astype(str).isin(["0", "1"]) | ~rows["set_right"].astype(str).isin(["0", "1"])
     assert rows["abstain"].tolist() == open_ones.tolist()
-    assert estimated_mix(model, str(source))[1, 1] == pytest.approx(0.5, abs=0.08)
+    assert estimated_prior(model, str(source))[1, 1] == pytest.approx(0.5, abs=0.08)
 
 
 def test_evaluating_tells_coverage_class_by_class(model, tmp_path):
     digits_frame().to_csv(tmp_path / "all.csv", index=False)
     found = evaluate_run(model, str(tmp_path / "all.csv"), prior="estimate", abstain=0.2)
-    answered = model.answer(digits_frame(), list(found.prior.values()))
+    answered = model.predictions(digits_frame(), list(found.prior.values()))
     sets = model.calibrated.sets(answered.logits, 0.8, list(found.prior.values()))
     places = np.array([model.classes.index(name) for name in digits_frame()["digit"]])
-    for place, covered in enumerate(found.sets.coverage):
-        assert covered == pytest.approx(sets[places == place, place].mean())
-    told = found.sets.as_dict(model.classes)
+    for place, covered in enumerate(found.sets["classes"].values()):
+        assert covered["coverage"] == pytest.approx(sets[places == place, place].mean())
+    told = found.sets
     assert told["abstained"] == pytest.approx((sets.sum(1) > 1).mean())
     own = sets[places == 3]
     assert told["classes"]["<digit> 3"]["abstained"] == pytest.approx((own.sum(1) > 1).mean())
     assert told["mean_size"] == pytest.approx(sets.sum(1).mean())
     expected = (np.array(model.classes)[answered.predicted] == digits_frame()["digit"]).mean()
     assert found.scores.accuracy == pytest.approx(expected)
-    assert found.prior == pytest.approx(named_shares(model, mix_of(model, model.predict_proba(digits_frame()))))
+    assert found.prior == pytest.approx(model.named_shares(model.estimate_prior(model.predict_proba(digits_frame()))))

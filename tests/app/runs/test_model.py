@@ -57,7 +57,7 @@ def test_images_and_several_labels_are_answered_as_in_training(image_run, severa
 
 
 def test_no_rows_are_no_answers(table_run):
-    found = RunModel.load(table_run).answer(digits_frame().iloc[:0])
+    found = RunModel.load(table_run).predictions(digits_frame().iloc[:0])
     assert [part.shape for part in found] == [(0, 10), (0,), (0,), (0, 10)]
 
 
@@ -69,7 +69,7 @@ def test_the_estimator_says_the_same_of_the_same_rows(table_run, several_run, pr
         rows, mix = model.input.rows(frame), None
         if prior is not None:
             mix = model.calibrated.balanced() * ([[1, 3]] if model.multilabel else np.arange(1, 11))
-        answered = model.answer(frame, mix)
+        answered = model.predictions(frame, mix)
         np.testing.assert_allclose(estimator.uncertainty(rows, target_prior=mix), answered.uncertainty, atol=1e-6)
         np.testing.assert_allclose(estimator.predict_proba(rows, mix), answered.probabilities, atol=1e-6)
         places = np.searchsorted(estimator.classes_, estimator.predict(rows, target_prior=mix))
@@ -148,7 +148,7 @@ def put(place, value):
         ),
         (["input", "backbone", "size"], [32], r"'input\.backbone\.size': expected a list of length 2"),
         (["input", "backbone", "channels"], 4, r"'input\.backbone\.channels': it is none of the values known"),
-        (["input", "backbone", "name"], "resnet50", "are not those of resnet50: network/backbone.body"),
+        (["input", "backbone", "name"], "resnet50", "are not those of resnet50: backbone.body"),
         (["input", "backbone", "name"], "../../etc/passwd", "backbone must be one of lenet"),
         (["input", "backbone", "name"], ["lenet"], r"'input\.backbone\.name': expected text, got a list"),
     ],

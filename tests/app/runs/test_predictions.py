@@ -43,7 +43,7 @@ def test_every_format_holds_the_same(table_run, tmp_path, monkeypatch, kind):
     names = [f"p_{name}" for name in model.classes]
     assert list(found.columns) == ["row", "class", "rule", *names, "uncertainty", "human"]
     assert found["row"].tolist() == list(range(len(frame)))
-    answered = model.answer(frame)
+    answered = model.predictions(frame)
     probabilities, uncertainty = answered.probabilities, answered.uncertainty
     np.testing.assert_allclose(found[names].to_numpy(), probabilities, atol=2e-6)
     np.testing.assert_allclose(found["uncertainty"], uncertainty, atol=2e-6)

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput
 from equipoise.errors import InvalidInputError
@@ -117,7 +118,7 @@ def test_dropout_is_off():
 def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_last(model):
     extractor = ImageBackbone(ImageInput(1), Pixels())
     frozen = RunModel(
-        FeaturesInput(extractor, {"size": [32, 32], "channels": 1}, None, cache=False),
+        FeaturesInput(extractor, BackboneRecord("lenet", 1, (32, 32)), None, cache=False),
         Network(Halved(), model.network.head),
         model.classes,
         False,

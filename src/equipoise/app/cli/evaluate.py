@@ -53,14 +53,13 @@ def evaluate(
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
         found = evaluate_run(model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain)
-    sets = None if found.sets is None else found.sets.as_dict(model.classes)
     judged = _worth(model, found)
     if as_json:
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
-        print_json(told | {"prior": found.prior, "sets": sets, "verdict": judged.as_dict()})
+        print_json(told | {"prior": found.prior, "sets": found.sets, "verdict": judged.as_dict()})
         return
     if found.prior is not None:
-        watcher.note(shares_sentence("estimated class mix" if prior == "estimate" else "class mix", found.prior))
+        watcher.note(shares_sentence("estimated class prior" if prior == "estimate" else "class prior", found.prior))
     print_scores(
         Console(),
         found.scores,
@@ -69,8 +68,8 @@ def evaluate(
         margins=model.learnt("margins"),
         title="On {samples:,} samples",
     )
-    if sets is not None:
-        print_sets(Console(), sets)
+    if found.sets is not None:
+        print_sets(Console(), found.sets)
     print_verdict(Console(), judged.headline, judged.sentences)
 
 

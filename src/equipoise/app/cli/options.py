@@ -55,7 +55,7 @@ Labels = Annotated[Path | None, training_flag("labels")]
 Prior = Annotated[
     str | None,
     typer.Option(
-        help="The class mix where the model is used: natural (as in training), balanced, estimate (from these data), "
+        help="The class prior where the model is used: natural (as in training), balanced, estimate (from these data), "
         "'a=0.2,b=0.8' or a .json file. Probabilities and classes are then the most probable there; without it "
         "probabilities are natural, and the class is decided as the method aims at, all equally common by default."
     ),

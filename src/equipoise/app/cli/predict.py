@@ -61,18 +61,18 @@ def predict(
     if file is not None:
         check_free(file, force)
     from equipoise.app.runs.predict import human_threshold, predict_to
-    from equipoise.app.runs.trained import ESTIMATE, RunModel, class_mix, named_shares
-    from equipoise.app.runs.unlabelled import estimated_mix
+    from equipoise.app.runs.trained import ESTIMATE, RunModel  # torch
+    from equipoise.app.runs.unlabelled import estimated_prior
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
         threshold = human_threshold(run, human)
-        mix = None
+        shares = None
         if prior == ESTIMATE:
-            mix = estimated_mix(model, data)
-            watcher.note(shares_sentence("estimated class mix", named_shares(model, mix)))
+            shares = estimated_prior(model, data)
+            watcher.note(shares_sentence("estimated class prior", model.named_shares(shares)))
         elif prior is not None:
-            mix = class_mix(prior, model)
+            shares = model.read_prior(prior)
         found = predict_to(
             model,
             data,
@@ -81,7 +81,7 @@ def predict(
             threshold=threshold,
             tell=watcher.note,
             force=force,
-            prior=mix,
+            prior=shares,
             abstain=abstain,
             raw=raw,
         )
@@ -89,8 +89,8 @@ def predict(
         what = "value" if values == 1 else "values"
         watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
     if as_json:
-        shares = None if mix is None else named_shares(model, mix)
-        print_json({"out": str(file), **asdict(found), "prior": shares})
+        named = None if shares is None else model.named_shares(shares)
+        print_json({"out": str(file), **asdict(found), "prior": named})
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
         rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""

@@ -187,7 +187,7 @@ def print_sets(console: Console, sets: dict[str, Any]) -> None:
 
 
 def shares_sentence(what: str, shares: dict[str, float]) -> str:
-    """A class mix in a line, the largest first."""
+    """Say a class prior in a line, the largest share first."""
     order = sorted(shares.items(), key=lambda pair: -pair[1])
     named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
     return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."

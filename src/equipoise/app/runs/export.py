@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise import __version__
-from equipoise.app.runs.inputs import FeaturesInput, TableInput
 from equipoise.app.runs.trained import RunModel
-from equipoise.app.runs.unlabelled import image_shape
 from equipoise.decisions.prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
@@ -48,8 +46,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
     if wrong is not None:
         raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
     _need_packages()
-    extractor = model.input.extractor if isinstance(model.input, FeaturesInput) else None
-    answers = PredictionModule(model.network, model.calibrated, extractor=extractor)
+    answers = PredictionModule(model.network, model.calibrated, extractor=model.input.extractor)
     content = _graph(answers, example(model, 3), metadata(model))
     difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
     if not difference <= TOLERANCE:
@@ -77,13 +74,13 @@ def metadata(model: RunModel) -> dict[str, str]:
         "decided_at": model.calibrated.aimed.tolist(),
         "outputs": MEANING,
     }
-    if isinstance(model.input, TableInput):
-        encoder = model.input.encoder
+    encoder = model.input.encoder
+    if encoder is not None:
         kind = np.dtype(encoder.dtype).name
         found |= {"input": "table", "dtype": kind, "columns": encoder.column_names_, "encoder": encoder.to_json()}
     else:
-        channels, height, width = image_shape(model)
-        backbone: Any = model.input.extractor if isinstance(model.input, FeaturesInput) else model.network.backbone
+        channels, height, width = model.input.image_shape
+        backbone: Any = model.input.extractor or model.network.backbone
         first = backbone.input
         found |= {
             "input": "images: uint8 from 0 to 255, (batch, channels, height, width), RGB; scaling is in the graph",
@@ -101,12 +98,12 @@ def metadata(model: RunModel) -> dict[str, str]:
 def example(model: RunModel, rows: int) -> torch.Tensor:
     """Random input of the right shape and range."""
     generator = torch.Generator().manual_seed(rows)
-    if isinstance(model.input, TableInput):
+    if model.input.encoder is not None:
         first: Any = model.network.backbone[0]  # type: ignore[index]
         kind = torch.float64 if model.input.encoder.dtype is np.float64 else torch.float32
         drawn = torch.randn(rows, len(first.mean), generator=generator)
         return torch.addcmul(first.mean, first.scale, drawn.double()).to(kind)
-    return torch.randint(0, 256, (rows, *image_shape(model)), generator=generator, dtype=torch.uint8)
+    return torch.randint(0, 256, (rows, *model.input.image_shape), generator=generator, dtype=torch.uint8)
 
 
 def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> bytes:

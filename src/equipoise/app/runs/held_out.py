@@ -54,12 +54,12 @@ def answer_held_out(
         softmax: the weights at the end of the softmax stage; the file may not be there.
         groups: of the rows, which calibration keeps together.
     """
-    answered = model.answer_inputs(inputs)
+    answered = model.predict_rows(inputs)
     check_finite(answered.finite)
     found = calibrate_held_out(model.calibrated, answered.logits, labels, groups=groups, seed=seed)
     earlier = None
     if softmax.is_file():
-        earlier = model.with_network(network_before(model.network, softmax)).answer_inputs(inputs)
+        earlier = model.with_network(network_before(model.network, softmax)).predict_rows(inputs)
     trust = None
     if found.uncalibrated is not None and found.sets is not None:
         trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
@@ -81,7 +81,7 @@ def _uncertainty(model: RunModel, inputs: Any, found: HeldOutCalibration) -> NDA
     uncertainty = np.empty(len(inputs), dtype=np.float32)
     for own, calibrated in found.parts:
         rows = inputs.take(own, axis=0)
-        uncertainty[own] = replace(model, calibrated=calibrated).answer_inputs(rows).uncertainty
+        uncertainty[own] = replace(model, calibrated=calibrated).predict_rows(rows).uncertainty
     return uncertainty
 
 
@@ -102,10 +102,10 @@ def score(
     classes: Sequence[str],
     counts: Sequence[int],
 ) -> Scores:
-    """Scores under the classes' names."""
+    """Score predictions; ``labels`` and ``predicted`` are places in the classes, or 0 and 1 of the attributes."""
     total = probabilities.astype(np.float64)
     if labels.ndim == 1:
-        names = np.asarray(classes, dtype=np.str_)
         total /= total.sum(1, keepdims=True)
-        return scores(names[labels], names[predicted], probabilities=total, classes=names, train_counts=counts)
-    return scores(labels, predicted, probabilities=total, classes=list(classes), train_counts=counts)
+    places = range(len(classes))
+    found = scores(labels, predicted, probabilities=total, classes=places, train_counts=counts)
+    return replace(found, classes=tuple(classes))

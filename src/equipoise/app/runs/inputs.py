@@ -1,7 +1,8 @@
 """How rows of a table or images become what the classifier takes, and how that is written into a run."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import safetensors
@@ -9,78 +10,93 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
-from equipoise.app.run_folder import EXTRACTOR, MODEL, BackboneRecord, InputRecord
+from equipoise.app.run_folder import EXTRACTOR, MODEL, RECORD, BackboneRecord, InputRecord
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
+from equipoise.estimators.persistence import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.storage.files import write_atomically
-from equipoise.storage.limits import load_tensors, open_tensors
+from equipoise.storage.limits import load_tensors
 from equipoise.tensors import not_finite
 
 SMALL_IMAGE = 32
 """Pixels a side up to which the network of the MNIST experiment is the default for grey images."""
 
 
-class RunInput(Protocol):
-    """From what a reader gives to what the classifier takes."""
+class RunInput:
+    """From what a reader gives to what the classifier takes; what a kind has not is None.
 
-    notes: tuple[str, ...]
+    Args:
+        encoder: of a table's columns.
+        backbone: trained below the head.
+        extractor: a frozen backbone, in front of the network.
+        described: the images' backbone for ``run.json``.
+        notes: sentences about what was chosen.
+    """
+
+    encoder: TableEncoder | None = None
+    backbone: ImageBackbone | None = None
+    extractor: ImageBackbone | None = None
+    described: BackboneRecord | None = None
+    notes: Sequence[str] = ()
 
     @property
-    def backbone(self) -> ImageBackbone | None:
-        """What is trained below the head; None where the rows are numbers already."""
-        ...
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the images that the run takes."""
+        assert self.described is not None
+        return self.described.channels, *self.described.size
 
     def rows(self, x: Any) -> Any:
-        """Rows for the classifier."""
-        ...
+        """Return rows for the classifier."""
+        raise NotImplementedError
+
+    def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
+        """Return rows for the classifier and, by column, which of them have a value that could not be read."""
+        return self.rows(x), {}
 
     def save(self, folder: Path) -> InputRecord:
         """Write what is needed to do the same again; the plain part is returned for ``run.json``."""
-        ...
+        raise NotImplementedError
 
 
-class TableInput:
+class TableInput(RunInput):
     """Columns as numbers."""
 
-    backbone = None
+    encoder: TableEncoder
 
     def __init__(self, encoder: TableEncoder) -> None:
-        self.encoder = encoder
-        self.notes = tuple(encoder.notes)
+        self.encoder, self.notes = encoder, encoder.notes
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:
-        """The encoded columns."""
         return self.encoder.transform(x)
 
+    def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
+        found = self.encoder.encode(x)
+        return found.values, found.unread
+
     def save(self, folder: Path) -> InputRecord:  # noqa: ARG002
-        """All of it is plain."""
         return InputRecord("table", encoder=self.encoder.to_json())
 
 
-class ImagesInput:
-    """Images as they are, for a backbone that is trained with the head."""
+class ImagesInput(RunInput):
+    """Images as they are, for a backbone that is trained with the head and saved with the model."""
 
     def __init__(self, backbone: ImageBackbone, described: BackboneRecord, progress: Progress | None) -> None:
-        self.backbone = backbone
-        self.described, self.progress = described, progress
-        self.notes: tuple[str, ...] = ()
+        self.backbone, self.described, self.progress = backbone, described, progress
 
     def rows(self, x: Any) -> Any:
-        """The images themselves, decoded once where memory allows."""
         return rows_of(x).cached(progress=self.progress)
 
     def save(self, folder: Path) -> InputRecord:  # noqa: ARG002
-        """The backbone's weights are in the model."""
         return InputRecord("images", backbone=self.described)
 
 
-class FeaturesInput:
+class FeaturesInput(RunInput):
     """Features of a frozen backbone, extracted once and kept on disk."""
 
-    backbone = None
+    extractor: ImageBackbone
 
     def __init__(
         self,
@@ -91,14 +107,11 @@ class FeaturesInput:
         cache: Literal[False] | None = None,
     ) -> None:
         self.extractor, self.described, self.progress, self.cache = extractor, described, progress, cache
-        self.notes: tuple[str, ...] = ()
 
     def rows(self, x: Any) -> NDArray[np.float32]:
-        """One row of features an image."""
         return extract_features(x, self.extractor, cache=self.cache, progress=self.progress)
 
     def save(self, folder: Path) -> InputRecord:
-        """The extractor's weights get a file of their own."""
         tensors = {name: tensor.contiguous() for name, tensor in self.extractor.state_dict().items()}
         write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
         return InputRecord("features", backbone=self.described)
@@ -130,32 +143,47 @@ def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = Non
     return kind(module, described, progress)
 
 
-def load_backbone(known: BackboneRecord, folder: Path, *, frozen: bool = False, dropout: float = 0.5) -> ImageBackbone:
-    """Build the backbone that a run's record describes.
+def load_input(known: InputRecord | None, folder: Path, saved: SavedModel) -> RunInput:
+    """Build what a run's record says of its input, checked against the network that takes it."""
+    if known is not None and known.kind == "table":
+        encoder = TableEncoder.from_json(known.encoder)
+        if len(encoder.column_names_) != saved.recipe.columns:
+            raise InvalidInputError(f"{folder} holds a table encoding of another network; train again.")
+        return TableInput(encoder)
+    if known is None or known.backbone is None:
+        raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")
+    name = known.backbone.name
+    if known.kind == "images":
+        _check_shapes(folder / MODEL, name, {key: tuple(own.shape) for key, own in saved.network.items()}, "backbone.")
+        backbone = image_backbone(name, dropout=saved.recipe.dropout)  # its weights come with the model
+        return ImagesInput(backbone.eval(), known.backbone, None)
+    extractor = _load_extractor(name, folder / EXTRACTOR)
+    if extractor.out_features != saved.recipe.columns:
+        raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
+    return FeaturesInput(extractor, known.backbone, None, cache=False)
 
-    A frozen one has its weights; one that was trained with the head gets them with the model. The sizes of the file's
-    tensors are compared with those of the network before it is built: a wrong name must not fill the memory.
-    """
-    path, prefix = (folder / EXTRACTOR, "") if frozen else (folder / MODEL, "network/backbone.")
+
+def _load_extractor(name: str, path: Path) -> ImageBackbone:
     try:
-        with open_tensors(path) as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        weights = load_tensors(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
+    _check_shapes(path, name, {key: tuple(own.shape) for key, own in weights.items()}, "")
+    extractor = image_backbone(name, frozen=True)
+    try:
+        extractor.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InvalidInputError(f"the weights in {path} do not fit {name}: {error}.") from error
+    damaged = not_finite(weights)
+    if damaged is not None:
+        raise InvalidInputError(f"{path} holds NaN or infinity in {damaged!r}; train again.")
+    return extractor.eval()
+
+
+def _check_shapes(path: Path, name: str, shapes: Mapping[str, tuple[int, ...]], prefix: str) -> None:
+    """Compare tensors with those of the named network before it is built: a wrong name must not fill the memory."""
     with torch.device("meta"):
-        body = build_backbone(known.name)
-    wanted = {f"{prefix}body.{name}": tuple(tensor.shape) for name, tensor in body.state_dict().items()}
-    wrong = [name for name, shape in wanted.items() if shapes.get(name) != shape]
-    if wrong:
-        raise InvalidInputError(f"the weights in {path} are not those of {known.name}: {wrong[0]} does not fit.")
-    backbone = image_backbone(known.name, dropout=dropout, frozen=frozen)
-    if frozen:
-        try:
-            weights = load_tensors(path)
-            backbone.load_state_dict(weights)
-        except (RuntimeError, safetensors.SafetensorError) as error:
-            raise InvalidInputError(f"the weights in {path} do not fit {known.name}: {error}.") from error
-        damaged = not_finite(weights)
-        if damaged is not None:
-            raise InvalidInputError(f"{path} holds NaN or infinity in {damaged!r}; train again.")
-    return backbone.eval()
+        body = build_backbone(name)
+    for key, tensor in body.state_dict().items():
+        if shapes.get(f"{prefix}body.{key}") != tuple(tensor.shape):
+            raise InvalidInputError(f"the weights in {path} are not those of {name}: {prefix}body.{key} does not fit.")

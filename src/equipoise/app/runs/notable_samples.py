@@ -14,7 +14,6 @@ from PIL import Image
 from equipoise.app.output import encodable
 from equipoise.app.run_folder import Gallery, GalleryItem
 from equipoise.app.runs.held_out import network_before
-from equipoise.app.runs.inputs import TableInput
 from equipoise.app.runs.split import Division, Targets
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels
@@ -41,7 +40,7 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
     sure = _sureness(held, model.multilabel)
     by_uncertainty = np.argsort(-held.uncertainty, kind="stable")[:MOST_ITEMS]
     by_sureness = np.flatnonzero(wrong)[np.argsort(-sure[wrong], kind="stable")][:MOST_ITEMS]
-    is_table = isinstance(model.input, TableInput) and pictures is None
+    is_table = model.input.encoder is not None and pictures is None
     show = _table_shower(model, x) if is_table else _picture_shower(x if pictures is None else pictures)
 
     names = rows_of(x).names
@@ -92,7 +91,7 @@ def _table_shower(model: RunModel, x: Any) -> Callable[[int], dict[str, Any]]:
 
 def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
     """The columns whose standardised values meet the largest weights of the first layer."""
-    assert isinstance(model.input, TableInput)
+    assert model.input.encoder is not None
     weight = next(tensor for name, tensor in model.network.backbone.named_parameters() if tensor.ndim == 2)
     each = weight.detach().square().sum(0).double().numpy()  # one an output of the encoder
     columns: list[tuple[float, str]] = []

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +15,10 @@ from torch import Tensor
 
 from equipoise.app.output import open_rows
 from equipoise.app.run_folder import HELD_OUT
-from equipoise.app.runs.inputs import TableInput
-from equipoise.app.runs.trained import Answered, RunModel
+from equipoise.app.runs.trained import Prior, RunModel
 from equipoise.app.runs.unlabelled import Part, open_parts
 from equipoise.calibration.conformal import unanswered_rows
-from equipoise.decisions.abstention import AbstainedShares, shares_of_counts
+from equipoise.decisions.abstention import shares_of_counts
 from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import load_arrays
 
@@ -27,115 +26,77 @@ Rule = Literal["balanced", "natural", "method", "prior"]
 MEANING: dict[Rule, str] = {
     "balanced": "most probable if all classes were equally common",
     "natural": "most probable if classes are as common as in training",
-    "method": "most probable at the class mix that the method aims at",
-    "prior": "most probable at the class mix given",
+    "method": "most probable at the class prior that the method aims at",
+    "prior": "most probable at the class prior given",
 }
 UNDECIDED = "none: the network gave no finite probabilities"
 CLOSE = 1e-6
-"""Shares of a class mix that are equal but for rounding."""
-
-
-def rule_of(model: RunModel, prior: NDArray[np.float64] | None) -> Rule:
-    """The rule of a run's decisions, at a class mix as :meth:`RunModel.answer` takes it."""
-    if prior is not None:
-        return "prior"
-    aimed = model.calibrated.aimed.numpy()
-    if np.allclose(aimed, model.calibrated.balanced(), rtol=CLOSE, atol=0):
-        return "balanced"
-    return "natural" if np.allclose(aimed, model.calibrated.prior.numpy(), rtol=CLOSE, atol=CLOSE) else "method"
-
-
-def rule_column(
-    rule: Rule, probabilities: NDArray[np.float32], found: NDArray[np.int64], answered: NDArray[np.bool_]
-) -> Any:
-    """One text a row: the rule, and why where the class is not the most probable one of the row's probabilities.
-
-    Args:
-        probabilities: (rows, classes), or of each attribute being 1, (rows, attributes).
-        found: the class's place, (rows,), or 0 and 1, (rows, attributes).
-        answered: whether the row was decided at all; others have no rule.
-    """
-    if found.ndim == 2:
-        likeliest = ((probabilities > 0.5) == (found == 1)) | (probabilities == 0.5)
-        plain = likeliest.all(1)
-    else:
-        plain = np.take_along_axis(probabilities, found[:, None], 1)[:, 0] >= probabilities.max(1)
-    texts = np.where(plain, rule, f"{rule}: {MEANING[rule]}").astype(object)
-    column = pd.array(texts, dtype="string")
-    column[~answered] = pd.NA
-    return column
-
-
+"""Shares of a class prior that are equal but for rounding."""
 BETWEEN = "|"
 
 
 @dataclass
 class Abstained:
-    """Counts, by the class that would have been predicted, of what is left unanswered.
+    """The sets of possible classes, and counts of what they leave unanswered by the class that would be predicted.
 
     Args:
-        level: share of each class's samples whose set is to hold their class.
-        samples, sent: of each class, or of the samples predicted to have each attribute.
-        total, rows: samples in all, and those left unanswered.
+        abstain: share of each class whose set may lack it.
     """
 
     model: RunModel
-    level: float
-    samples: NDArray[np.int64]
-    sent: NDArray[np.int64]
+    abstain: float
+    samples: NDArray[np.int64] = field(init=False)  # of each class, or predicted to have each attribute
+    sent: NDArray[np.int64] = field(init=False)
     total: int = 0
     rows: int = 0
 
-    @classmethod
-    def start(cls, model: RunModel, abstain: float) -> "Abstained":
-        """Before the first sample; a run without calibrated sets, or a share that is none, is refused here."""
-        if not 0 < abstain < 1:
-            raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {abstain}.")
-        if model.calibrated.thresholds is None:
+    def __post_init__(self) -> None:
+        """Refuse a share that is none, and a run without calibrated sets."""
+        if not 0 < self.abstain < 1:
+            raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {self.abstain}.")
+        if self.model.calibrated.thresholds is None:
             raise InvalidInputError("this run keeps no sets of classes, which --abstain needs; train it again.")
-        size = len(model.classes)
-        return cls(model, 1 - abstain, np.zeros(size, np.int64), np.zeros(size, np.int64))
+        self.samples, self.sent = np.zeros((2, len(self.model.classes)), dtype=np.int64)
 
-    def add(
-        self, logits: Tensor, told: NDArray[np.int64], prior: NDArray[np.float64] | None = None
-    ) -> NDArray[np.bool_]:
-        """Which classes remain possible, shaped as the logits.
+    @property
+    def level(self) -> float:
+        """The share of each class's samples whose set is to hold their class."""
+        return 1 - self.abstain
+
+    def add(self, logits: Tensor, predicted: NDArray[np.int64], prior: Prior | None = None) -> NDArray[np.bool_]:
+        """Count samples, and return which classes remain possible, shaped as the logits; what is predicted always does.
 
         Args:
-            told: what is predicted, which always remains possible.
-            prior: the class mix at which it is.
+            predicted: the class's place, (rows,), or 0 and 1, (rows, attributes).
+            prior: the class prior at which it is.
         """
         possible = self.model.calibrated.sets(logits, self.level, prior)
         out = unanswered_rows(possible)
-        if self.model.multilabel:
-            self.samples += told.sum(0)
-            self.sent += told[out].sum(0)
-        else:
-            self.samples += np.bincount(told, minlength=len(self.samples))
-            self.sent += np.bincount(told[out], minlength=len(self.samples))
+        self.samples += self._each_class(predicted)
+        self.sent += self._each_class(predicted[out])
         self.total, self.rows = self.total + len(out), self.rows + int(out.sum())
         return possible
 
-    def add_unread(self, count: int) -> None:
-        """Samples that could not be read: unanswered, and of no class."""
-        self.total, self.rows = self.total + count, self.rows + count
+    def _each_class(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
+        return predicted.sum(0) if predicted.ndim == 2 else np.bincount(predicted, minlength=len(self.samples))
 
-    @property
-    def shares(self) -> AbstainedShares | None:
-        """What is left unanswered of each class; None without a sample."""
-        return shares_of_counts(self.samples, self.sent, self.rows / self.total) if self.total else None
+    def never_ruled_out(self) -> list[str]:
+        """Classes, or attributes one of whose values, had fewer calibration samples than the level needs."""
+        assert self.model.calibrated.thresholds is not None
+        always = np.flatnonzero(self.model.calibrated.thresholds.never_ruled_out(self.level))
+        return [self.model.classes[place] for place in always]
 
     def sentences(self) -> Iterator[str]:
         """Which classes are left unanswered far more often than the rest, and which can never be ruled out."""
-        shares, classes = self.shares, self.model.classes
-        if shares is None:
+        if not self.total:
             return
+        shares, classes = shares_of_counts(self.samples, self.sent, self.rows / self.total), self.model.classes
         yield f"{self.rows:,} of {self.total:,} samples ({shares.overall:.1%}) have more than one class left."
         away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
         if away:
             names = listed(away, most=8, quoted=False)
             yield f"left unanswered far more often than the rest, of what would be called so: {names}."
-        always = never_ruled_out(self.model, self.level)
+        always = self.never_ruled_out()
         if always:
             yield (
                 f"calibrated on too few samples to be ruled out at {self.level:.4g}, and so possible everywhere: "
@@ -150,34 +111,8 @@ class Abstained:
         return f"; with --abstain {share:g} or more none would be" if fewest else "; hold out more of them"
 
 
-def never_ruled_out(model: RunModel, level: float) -> list[str]:
-    """Classes, or attributes one of whose answers, had fewer calibration samples than the level needs."""
-    assert model.calibrated.thresholds is not None
-    return [model.classes[place] for place in np.flatnonzero(model.calibrated.thresholds.never_ruled_out(level))]
-
-
-def set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
-    """``set``, the possible classes with | between, and whether those are more than one.
-
-    For several labels ``set_NAME`` for each attribute, of 0 and 1, and whether any of them is not settled.
-    """
-    if not model.multilabel:
-        return {"set": _joined(possible, model.classes), "abstain": unanswered_rows(possible)}
-    columns = {f"set_{name}": _joined(possible[:, place], ("0", "1")) for place, name in enumerate(model.classes)}
-    return columns | {"abstain": unanswered_rows(possible)}
-
-
-def _joined(possible: NDArray[np.bool_], names: tuple[str, ...]) -> Any:
-    kinds, which = np.unique(possible, axis=0, return_inverse=True)
-    texts = [BETWEEN.join(name for name, has in zip(names, kind, strict=True) if has) for kind in kinds.tolist()]
-    return pd.array([texts[place] for place in which.ravel().tolist()], dtype="string")
-
-
-Tell = Callable[[str], None]
-
-
 @dataclass(frozen=True)
-class Predicted:
+class PredictedCounts:
     """How many samples there were, how many of them could not be read, and how many a human should look at.
 
     Args:
@@ -200,28 +135,25 @@ def predict_to(
     *,
     kind: str,
     threshold: float,
-    tell: Tell,
+    tell: Callable[[str], None],
     force: bool = False,
-    prior: NDArray[np.float64] | None = None,
+    prior: Prior | None = None,
     abstain: float | None = None,
     raw: bool = False,
-) -> Predicted:
+) -> PredictedCounts:
     """Predict for all of the source, a part at a time.
 
     Args:
-        out: the file, written whole or not at all; None is standard output.
-        kind: ``csv``, ``parquet`` or ``jsonl``.
+        out, kind, force, raw: as for :func:`equipoise.app.output.open_rows`.
         threshold: samples that are more uncertain are for a human.
         tell: told, in a sentence each, of samples that cannot be read, and of classes left unanswered too often.
-        force: an existing file may be replaced.
-        prior: the class mix where the samples come from, as ``class_mix`` gives it; None is that of the training
-            samples for the probabilities, and for the class the one which the method aims at.
+        prior: the class prior where the samples come from, as ``RunModel.read_prior`` gives it; None is that of the
+            training samples for the probabilities, and for the class the one which the method aims at.
         abstain: the share of each class whose set of possible classes may lack it.
-        raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
     """
     samples = broken = human = 0
     unread: Counter[str] = Counter()
-    unanswered = None if abstain is None else Abstained.start(model, abstain)
+    unanswered = None if abstain is None else Abstained(model, abstain)
     with open_parts(model, source) as parts, open_rows(out, kind=kind, force=force, raw=raw) as write:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
@@ -232,11 +164,11 @@ def predict_to(
             human += int(rows["human"].sum())
     for sentence in unanswered.sentences() if unanswered is not None else ():
         tell(sentence)
-    return Predicted(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
+    return PredictedCounts(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
 
 
 def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
-    """The parts as they are; an error where not one sample can be read, before anything is written."""
+    """Pass the parts on; refuse a source of which not one sample can be read, before anything is written."""
     waiting: list[Part] = []
     for part in parts:
         waiting.append(part)
@@ -258,11 +190,11 @@ def predictions(
     part: Part,
     threshold: float,
     *,
-    prior: NDArray[np.float64] | None = None,
+    prior: Prior | None = None,
     unanswered: Abstained | None = None,
     unread: Counter[str] | None = None,
 ) -> pd.DataFrame:
-    """A row a sample: its name, class, rule, probabilities, uncertainty, and whether a human should look at it.
+    """Return a row a sample: its name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
     A human should look at what is more uncertain than the threshold, and at every sample of which something could not
     be read: a value of a table, which counts as missing, or an image, which has no class then. A row for which the
@@ -276,42 +208,34 @@ def predictions(
     possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # of what could not be read
     decided, doubtful = known.copy(), ~known
     if known.any():
-        answered, lost = _answered(model, part.x, prior)
+        inputs, lost = model.input.encoded(part.x)
+        predicted = model.predict_rows(inputs, prior)
         for name, rows in lost.items():
             doubtful |= rows
             if unread is not None:
                 unread[name] += int(rows.sum())
-        finite = answered.finite
+        finite = predicted.finite
         decided[known] = finite
-        probabilities[decided], uncertainty[decided] = answered.probabilities[finite], answered.uncertainty[finite]
-        found[decided] = answered.predicted[finite]
+        probabilities[decided], uncertainty[decided] = predicted.probabilities[finite], predicted.uncertainty[finite]
+        found[decided] = predicted.predicted[finite]
         if unanswered is not None and finite.any():
-            possible[decided] = unanswered.add(answered.logits[torch.from_numpy(finite)], found[decided], prior)
-    if unanswered is not None:
-        unanswered.add_unread(int((~decided).sum()))
-    by_file = not isinstance(model.input, TableInput) and len(part.names) > 0 and isinstance(part.names[0], str)
+            possible[decided] = unanswered.add(predicted.logits[torch.from_numpy(finite)], found[decided], prior)
+    if unanswered is not None:  # what could not be read is unanswered, and of no class
+        lost_rows = int((~decided).sum())
+        unanswered.total, unanswered.rows = unanswered.total + lost_rows, unanswered.rows + lost_rows
+    by_file = len(part.names) > 0 and isinstance(part.names[0], str)
     columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
-    columns |= _answers(model, found, decided)
+    columns |= _class_columns(model, found, decided)
     rules = rule_column(rule_of(model, prior), probabilities, found, decided)
     rules[known & ~decided] = UNDECIDED
     columns["rule"] = rules
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
     columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | doubtful | ~decided}
-    return pd.DataFrame(columns if unanswered is None else columns | set_columns(model, possible))
+    return pd.DataFrame(columns if unanswered is None else columns | _set_columns(model, possible))
 
 
-def _answered(
-    model: RunModel, x: Any, prior: NDArray[np.float64] | None
-) -> tuple[Answered, dict[str, NDArray[np.bool_]]]:
-    """Answer a part, and say by column which rows of a table have a value that could not be read."""
-    if not isinstance(model.input, TableInput):
-        return model.answer(x, prior), {}
-    encoded = model.input.encoder.encode(x)
-    return model.answer_inputs(encoded.values, prior), encoded.unread
-
-
-def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
-    """The class of each sample, or 0 and 1 for each attribute; nothing for samples that could not be answered."""
+def _class_columns(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
+    """The class of each sample, or 0 and 1 for each attribute; nothing where there is no prediction."""
     if not model.multilabel:
         names = [model.classes[place] for place in found.tolist()]
         columns = {"class": pd.array(names, dtype="string")}
@@ -322,8 +246,52 @@ def _answers(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]
     return columns
 
 
+def rule_of(model: RunModel, prior: Prior | None) -> Rule:
+    """Return the rule by which classes are decided at this prior, as :meth:`RunModel.predict` takes it."""
+    if prior is not None:
+        return "prior"
+    aimed = model.calibrated.aimed.numpy()
+    if np.allclose(aimed, model.calibrated.balanced(), rtol=CLOSE, atol=0):
+        return "balanced"
+    return "natural" if np.allclose(aimed, model.calibrated.prior.numpy(), rtol=CLOSE, atol=CLOSE) else "method"
+
+
+def rule_column(
+    rule: Rule, probabilities: NDArray[np.float32], found: NDArray[np.int64], decided: NDArray[np.bool_]
+) -> Any:
+    """Return one text a row: the rule, and why where the class is not the most probable one; none where undecided.
+
+    Args:
+        probabilities: (rows, classes), or of each attribute being 1, (rows, attributes).
+        found: the class's place, (rows,), or 0 and 1, (rows, attributes).
+    """
+    if found.ndim == 2:
+        plain = (((probabilities > 0.5) == (found == 1)) | (probabilities == 0.5)).all(1)
+    else:
+        plain = np.take_along_axis(probabilities, found[:, None], 1)[:, 0] >= probabilities.max(1)
+    column = pd.array(np.where(plain, rule, f"{rule}: {MEANING[rule]}").astype(object), dtype="string")
+    column[~decided] = pd.NA
+    return column
+
+
+def _set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
+    """``set``, the possible classes with | between, or ``set_NAME`` of 0 and 1; and whether those are more than one."""
+    if model.multilabel:
+        each = enumerate(model.classes)
+        columns = {f"set_{name}": _joined(possible[:, place], ("0", "1")) for place, name in each}
+    else:
+        columns = {"set": _joined(possible, model.classes)}
+    return columns | {"abstain": unanswered_rows(possible)}
+
+
+def _joined(possible: NDArray[np.bool_], names: tuple[str, ...]) -> Any:
+    kinds, which = np.unique(possible, axis=0, return_inverse=True)
+    texts = [BETWEEN.join(name for name, has in zip(names, kind, strict=True) if has) for kind in kinds.tolist()]
+    return pd.array([texts[place] for place in which.ravel().tolist()], dtype="string")
+
+
 def human_threshold(folder: Path, share: float) -> float:
-    """The uncertainty that this share of the held-out samples exceeds; they stand for what is to come."""
+    """Return the uncertainty that this share of the held-out samples exceeds; they stand for what is to come."""
     if not 0 <= share <= 1:
         raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
     if share in (0, 1):

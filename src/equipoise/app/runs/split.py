@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import RunWatcher
-from equipoise.app.runs.inputs import FeaturesInput, RunInput
+from equipoise.app.runs.inputs import RunInput
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note
@@ -77,7 +77,7 @@ class Division:
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
         """What the network takes of both. Frozen features of the whole are found again whatever the split."""
-        if isinstance(prepared, FeaturesInput) and self.whole is not None:
+        if prepared.extractor is not None and self.whole is not None:
             features = prepared.rows(self.whole.x)
             return features[self.split.train], features[self.split.test]
         return prepared.rows(self.train.x), prepared.rows(self.test.x)

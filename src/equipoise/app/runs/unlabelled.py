@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import encodable
-from equipoise.app.run_folder import BackboneRecord
-from equipoise.app.runs.inputs import TableInput
-from equipoise.app.runs.trained import Mix, RunModel, mix_of
+from equipoise.app.runs.trained import Prior, RunModel
 from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, scan
@@ -28,7 +26,7 @@ from equipoise.storage.limits import open_arrays
 from equipoise.storage.unnamed import HeldFile
 
 MOST_NUMBERS = 2**23
-"""Probabilities that a class mix is estimated from; of more samples, so many drawn at random."""
+"""Probabilities that a class prior is estimated from; of more samples, so many drawn at random."""
 STANDARD_INPUT = "-"
 ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
 ARRAYS = ("X", "x", "features", "images", "data")
@@ -66,10 +64,10 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
     path = Path(source).expanduser()
     if not path.exists() and source not in NAMED_SETS:
         raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
-    if isinstance(model.input, TableInput):
+    if model.input.encoder is not None:
         yield _table(model, path)
     elif not path.exists():
-        yield _slices(model, open_data(source, size=image_shape(model)[1:]).x, source)
+        yield _slices(model, open_data(source, size=model.input.image_shape[1:]).x, source)
     else:
         yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _images(model, path)
 
@@ -77,7 +75,7 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
 @contextmanager
 def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
     """Kept in a file first: its first rows are looked at before the others, and a Parquet is read from its end."""
-    if not isinstance(model.input, TableInput):
+    if model.input.encoder is None:
         raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
     if sys.stdin is None:
         raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
@@ -88,7 +86,7 @@ def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
 
 
 def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
-    assert isinstance(model.input, TableInput)
+    assert model.input.encoder is not None
     if path.suffix.lower() == ".npz":
         yield from _array_parts(model, path)
         return
@@ -110,15 +108,16 @@ def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(f"{path} is no .npz file of numbers, or damaged; write it by numpy.savez.") from error
-    if isinstance(model.input, TableInput) and values.ndim != 2:
+    table = model.input.encoder is not None
+    if table and values.ndim != 2:
         raise InvalidInputError(f"{path} must hold rows and columns, got an array of shape {values.shape}.")
-    if not isinstance(model.input, TableInput) and values.ndim == 3:
+    if not table and values.ndim == 3:
         values = values[:, None]
     yield from _slices(model, values, str(path))
 
 
 def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
-    table = isinstance(model.input, TableInput)
+    table = model.input.encoder is not None
     if not table:
         check_images(model, x, where)
     step = ROWS_AT_ONCE if table else IMAGES_AT_ONCE
@@ -129,7 +128,7 @@ def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
 
 def check_images(model: RunModel, x: Any, where: str) -> None:
     """Images must be as those that the run was trained on."""
-    channels, height, width = image_shape(model)
+    channels, height, width = model.input.image_shape
     shape = tuple(getattr(x, "shape", ()))
     if shape[1:] != (channels, height, width) or x.dtype != np.uint8:
         raise InvalidInputError(
@@ -138,16 +137,10 @@ def check_images(model: RunModel, x: Any, where: str) -> None:
         )
 
 
-def image_shape(model: RunModel) -> tuple[int, int, int]:
-    """Channels, height and width of the images that a run takes."""
-    described: BackboneRecord = model.input.described  # type: ignore[attr-defined]
-    return described.channels, *described.size
-
-
 def _images(model: RunModel, path: Path) -> Iterator[Part]:
     """Image files in batches."""
     root, names = _files(path)
-    channels, height, width = image_shape(model)
+    channels, height, width = model.input.image_shape
 
     def decoded(name: str) -> Any:
         try:
@@ -177,8 +170,8 @@ def _files(path: Path) -> tuple[Path, list[str]]:
     return root, names
 
 
-def estimated_mix(model: RunModel, source: str, *, seed: int = 0) -> Mix:
-    """The class mix of samples without labels, by EM; the source is read once for this alone."""
+def estimated_prior(model: RunModel, source: str, *, seed: int = 0) -> Prior:
+    """Estimate the class prior of samples without labels; the source is read once for this alone."""
     if source == STANDARD_INPUT:
         raise InvalidInputError(
             "--prior estimate reads the data twice, and standard input can be read only once; give a file."
@@ -191,7 +184,7 @@ def estimated_mix(model: RunModel, source: str, *, seed: int = 0) -> Mix:
         for part in parts:
             if len(part.names) == len(part.broken):
                 continue
-            found = model.answer(part.x).probabilities
+            found = model.predictions(part.x).probabilities
             free = min(len(found), most - len(kept))
             kept = np.concatenate((kept, found[:free])) if free else kept
             seen, rest = seen + free, found[free:]
@@ -199,4 +192,4 @@ def estimated_mix(model: RunModel, source: str, *, seed: int = 0) -> Mix:
             places = generator.integers(0, seen + 1 + np.arange(len(rest)))
             kept[places[places < most]] = rest[places < most]
             seen += len(rest)
-    return mix_of(model, kept)
+    return model.estimate_prior(kept)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs import RunModel
-from equipoise.app.runs.inputs import FeaturesInput, ImagesInput
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed
 from equipoise.models import ImageBackbone
@@ -225,9 +224,9 @@ def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) ->
     if layer not in get_args(Layer):
         raise InvalidInputError(f"layer must be 'pooled' or 'last', got {layer!r}.")
     trained = model.network.backbone
-    if isinstance(model.input, ImagesInput) and isinstance(trained, ImageBackbone):
+    if isinstance(trained, ImageBackbone):
         layers: nn.Module = trained if layer == "last" else ImageBackbone(trained.input, trained.body)
-    elif isinstance(model.input, FeaturesInput):
+    elif model.input.extractor is not None:
         layers = model.input.extractor
         layers = nn.Sequential(layers, trained) if layer == "last" else layers
     else:
