@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs import RunModel
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed
@@ -248,8 +247,7 @@ def face_features(
     Images are read and passed on a few at a time, so that memory does not grow with the number of frames.
     """
     layers = embedding(model, layer=layer, flip=flip)
-    described: BackboneRecord = model.input.described  # type: ignore[attr-defined]  # of images, as the layers are
-    channels, (height, width) = described.channels, described.size
+    channels, height, width = model.input.image_shape
     images = pairs.images.read((height, width), channels)
     step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * height * width))
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
