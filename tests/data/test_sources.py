@@ -4,15 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import equipoise.main  # noqa: F401 (offers the known sets)
-from equipoise.data.sources import open_data
+from equipoise.data.sources import NAMED_SETS, open_data
 from equipoise.errors import InvalidInputError
+from equipoise.paper.sets import DATASETS, find_set
 from tests.paper.sets.layouts import orl, write_image
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def _known_sets(monkeypatch):
+    monkeypatch.setattr(NAMED_SETS, "_offered", lambda: (DATASETS, find_set))
 
 
 def table(folder, column):

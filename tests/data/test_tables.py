@@ -18,10 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.data import tables
-from equipoise.data.arrays import read_npz
 from equipoise.data.delimited import sniff_delimiter
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.tables import iterate_table, read_table
+from equipoise.data.tables import iterate_table, read_npz, read_table
 from equipoise.errors import InvalidInputError
 
 PLAIN = "age,town,label\n31,Oslo,a\n54,Rome,b\n40,Oslo,a\n"

@@ -1,28 +1,34 @@
-"""Tables: CSV, Parquet, ``.npz``, data frames and arrays, with the column that is to be learnt."""
+"""Tables and arrays with their labels: CSV, Parquet and ``.npz`` files, frames, pairs. Nothing in a file is run."""
 
+import zipfile
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.arrays import read_arrays, read_npz
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.parsing import fits_float32, relabelled, without_blanks
-from equipoise.data.samples import Samples
+from equipoise.data.samples import Part, Samples
 from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
+from equipoise.storage.files import DAMAGE
+from equipoise.storage.limits import open_arrays
 from equipoise.storage.unnamed import HeldFile
 
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
+PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
+DIVIDED_PAIRS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
 def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Samples:
-    """A table and its labels. Rows without a label are left out, and the notes say how many.
+    """Read a table and its labels. Rows without a label are left out, and the notes say how many.
 
     Args:
         source: a CSV file with any delimiter (also ``.gz``, ``.bz2``, ``.xz``), a Parquet or ``.npz`` file, a data
@@ -41,7 +47,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
             raise InvalidInputError(
                 f"a pair of arrays has its labels in the second one, so target={target!r} has no meaning; leave it out."
             )
-        return read_arrays(*source)
+        return _from_arrays(*source)
     path = _file(source)
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
@@ -54,7 +60,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
 
 
 def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
-    """Data frames of up to ``rows`` rows from a CSV or Parquet file of any size; only one part is in memory.
+    """Yield data frames of up to ``rows`` rows from a CSV or Parquet file of any size; only one part is in memory.
 
     Args:
         source: the file.
@@ -67,10 +73,10 @@ def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text:
     path = _file(source)
     if path.suffix.lower() == ".npz":
         raise InvalidInputError(f"{path} cannot be read in parts; give a CSV or a Parquet file.")
-    if path.suffix.lower() not in PARQUET:
+    if path.suffix.lower() in PARQUET:
+        yield from parquet_parts(path, rows=rows)
+    else:
         yield from read_parts(find_layout(path), rows=rows, text=text)
-        return
-    yield from parquet_parts(path, rows=rows)
 
 
 def _file(source: object) -> Path:
@@ -135,18 +141,140 @@ def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> 
     if len(frame) == 0:
         raise InvalidInputError(f"{where} has column names but no rows; add the rows.")
     frame = relabelled(frame, names)
-    answers = pd.DataFrame({name: without_blanks(frame[name]) for name in chosen})
-    known = answers.notna().all(axis=1).to_numpy()
+    labels = pd.DataFrame({name: without_blanks(frame[name]) for name in chosen})
+    known = labels.notna().all(axis=1).to_numpy()
     notes = []
     if not known.all():
-        frame, answers = frame[known], answers[known]
+        frame, labels = frame[known], labels[known]
         named = f"column {chosen[0]!r}" if len(chosen) == 1 else "columns"
         notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no value in the target {named}.")
     if len(frame) == 0:
         raise InvalidInputError(f"{where} has no value in the target column {chosen[0]!r}; choose another target.")
     if len(chosen) == len(names):
         raise InvalidInputError(f"every column of {where} is a target; leave at least one to learn from.")
-    y, more = labels_of(answers[chosen[0]]) if len(chosen) == 1 else multilabel_of(answers)
+    y, more = labels_of(labels[chosen[0]]) if len(chosen) == 1 else multilabel_of(labels)
     x = frame.drop(columns=chosen)
     x.index = pd.RangeIndex(len(x))
     return Samples(x, y, attributes=tuple(chosen) if len(chosen) > 1 else (), notes=(*notes, *more))
+
+
+def read_npz(path: Path, *, target: str | None = None) -> Samples:
+    """Read the arrays X and y (or x and y, features and labels, images and labels, data and target) of a ``.npz`` file.
+
+    Where they are divided, as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, the division
+    is the official partition: train, val, test. The labels are found by these names; a ``target`` that is not the name
+    of the ones found is refused.
+    """
+    damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
+    if not zipfile.is_zipfile(path):
+        raise InvalidInputError(damaged)
+    try:
+        with open_arrays(path) as archive:
+            pairs = _pairs(set(archive.files))
+            if not pairs:
+                found = listed(sorted(archive.files)) or "none"
+                raise InvalidInputError(f"{path} must hold arrays X and y, got {found}.")
+            names = [y for _, y in pairs.values()]
+            if target is not None and target not in names:
+                raise InvalidInputError(
+                    f"{path} has no labels named {target!r}; a .npz file has its labels in {' and '.join(names)}: "
+                    "leave target out."
+                )
+            arrays = {part: (_sound(archive[x]), _sound(archive[y])) for part, (x, y) in pairs.items()}
+    except InvalidInputError:
+        raise
+    except MemoryError:  # of a sound file that is large, or of a damaged one that claims to be
+        raise InvalidInputError(f"{path} asks for more memory than there is; give fewer rows or columns.") from None
+    except (OSError, *DAMAGE) as error:
+        if isinstance(error, ValueError) and "allow_pickle" in str(error):
+            raise InvalidInputError(
+                f"{path} holds Python objects, which are not read because they can run code; save numbers or strings."
+            ) from None
+        raise InvalidInputError(damaged) from None
+    return _from_arrays(*arrays[""], where=str(path)) if "" in arrays else _from_parts(arrays, str(path))
+
+
+def _sound(values: Any) -> NDArray[Any]:
+    """An array of numbers or text; what does not begin as one comes as bytes, and text may hold what is no letter."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
+        raise TypeError("it is no array of numbers or text")
+    if values.dtype.kind == "U" and values.dtype.itemsize:
+        letters = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
+            raise ValueError("its text has letters that are none")
+    return values
+
+
+def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
+    """The names of x and y, of the whole (``""``) or of each part."""
+    for x, y in PAIRS:
+        if {x, y} <= names:
+            return {"": (x, y)}
+    for x, y in DIVIDED_PAIRS:
+        parts = {part: (x.format(part), y.format(part)) for part in get_args(Part)}
+        present = {part: pair for part, pair in parts.items() if set(pair) <= names}
+        if "train" in present:
+            return present
+    return {}
+
+
+def _from_parts(arrays: dict[str, tuple[NDArray[Any], NDArray[Any]]], where: str) -> Samples:
+    shapes = {(x.shape[1:], y.shape[1:]) for x, y in arrays.values()}
+    if len(shapes) > 1:
+        raise InvalidInputError(f"{where} has parts of different shapes: {sorted(map(str, shapes))}; make them alike.")
+    for part, (x, y) in arrays.items():
+        if len(x) != len(y):
+            raise InvalidInputError(f"{where} has {len(x)} samples but {len(y)} labels to {part}.")
+    x, y = (np.concatenate(both) for both in zip(*arrays.values(), strict=True))
+    if bool(pd.isna(y).any()):
+        raise InvalidInputError(f"{where} has samples without a label; leave them out.")
+    partition = np.repeat(list(arrays), [len(pair[0]) for pair in arrays.values()])
+    return replace(_from_arrays(x, y, where=where), partition=partition)
+
+
+def _from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
+    """A table (samples, columns), or uint8 images with their channels, if any, before or after height and width."""
+    values: Any = x if isinstance(x, pd.DataFrame) else np.asarray(x)
+    if len(np.shape(values)) < 2 or 0 in np.shape(values):
+        raise InvalidInputError(f"{where} must have samples and columns, got an array of shape {np.shape(values)}.")
+    labels, notes = np.asarray(y), list[str]()
+    if labels.ndim == 0:
+        raise InvalidInputError(f"{where} must have a label for each sample, got a single one; give a list of labels.")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if len(labels) != len(values):
+        raise InvalidInputError(f"{where} has {len(values)} samples but {len(labels)} labels; they must be as many.")
+    if labels.ndim == 1 and bool(pd.isna(labels).any()):
+        known = ~pd.isna(labels)
+        notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no label.")
+        values, labels = values[known], labels[known]
+    if values.ndim > 2:
+        values = _as_images(values, where, notes)
+    if labels.ndim > 2:
+        raise InvalidInputError(f"labels must be a list or a 0/1 matrix, got an array of shape {labels.shape}.")
+    if labels.ndim == 1:
+        found, more = labels_of(pd.Series(labels, name="y"))
+        return Samples(values, found, notes=(*notes, *more))
+    if not np.isin(labels, (0, 1)).all():
+        raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label a sample instead.")
+    if labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
+        notes.append(f"every row of the labels has a single 1 in {labels.shape[1]} columns: its place is the class.")
+        return Samples(values, labels.argmax(axis=1).astype(np.int64), notes=tuple(notes))
+    return Samples(values, labels.astype(np.int64), tuple(map(str, range(labels.shape[1]))), notes=tuple(notes))
+
+
+def _as_images(values: NDArray[Any], where: str, notes: list[str]) -> NDArray[np.uint8]:
+    """Images with their channels second."""
+    if values.dtype != np.uint8 or values.ndim > 4:
+        raise InvalidInputError(
+            f"{where} has the shape {values.shape} and type {values.dtype}; images must be uint8 with up to 4 axes, "
+            "tables have 2."
+        )
+    if values.ndim == 3:
+        return values[:, None]
+    if values.shape[1] in (1, 3):
+        return values
+    if values.shape[3] in (1, 3):
+        notes.append("the last axis of the images was taken for their channels.")
+        return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+    raise InvalidInputError(f"{where} has the shape {values.shape}; images have 1 or 3 channels, second or last.")
