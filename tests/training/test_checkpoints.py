@@ -1,326 +1,302 @@
-"""A run that is killed at any moment and resumed ends with the bits of one that was left alone."""
+"""Checkpoints are whole or not there, hold no code, and an optimiser comes back as it was."""
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
+import sys
 import time
-from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from equipoise.errors import InvalidStateError
-from equipoise.losses import LOSSES
-from equipoise.models import MLP
-from equipoise.training import (
-    ArrayData,
-    Curriculum,
-    EpochBatches,
-    Network,
-    NonFiniteLossError,
-    Settings,
-    Stopped,
-    train,
-)
+from equipoise.storage.files import DiskFullError, write_atomically
 from equipoise.training.callbacks import Silence
-from equipoise.training.checkpoints import Checkpoints
-from tests.training.digits_run import STOPPED, Digits, digits_network, imbalanced_digits, run, without_seconds
-from tests.training.processes import ENVIRONMENT, ROOT, Attempts, command, shared_once
+from equipoise.training.checkpoints import (
+    Checkpoints,
+    of_prefix,
+    pack_optimizer,
+    random_states,
+    restore_random_states,
+    unpack_optimizer,
+    with_prefix,
+)
+from equipoise.training.resume import append_metrics, write_metrics
+from tests.training.digits_run import run, without_seconds
+from tests.training.processes import ENVIRONMENT, ROOT
 
-STEPS = 12
-"""Of an epoch of the first two stages, which leave a tenth of the samples out; the sample stage has one more."""
-ALL = 6 * STEPS + 3 * (STEPS + 1)
-"""In an epoch of the digits."""
+VERSION = 75_000
+"""Words of four bytes in one version of the file that is written over and over."""
 
-BEYOND_THE_BEST = 0.02
-"""A learning rate with which the last epoch is not the best one."""
+WRITER = f"""
+import itertools, os, sys
+from pathlib import Path
+from equipoise.storage.files import write_atomically
+for _ in sys.stdin:
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print("ended", flush=True)
+        continue
+    print(os.getpid(), flush=True)
+    for version in itertools.count():
+        write_atomically(Path(sys.argv[1]), version.to_bytes(4, "little") * {VERSION})
+        print(version, flush=True)
+"""
+"""A process for each line it is sent, which writes version after version until it is killed."""
 
 
-class Deadline(Silence):
-    """Does something real after a number of steps."""
+class Danger:
+    """Leaves a file behind when a pickle of it is loaded."""
 
-    def __init__(self, steps, action):
-        self.left, self.action = steps, action
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def tensors(value: float = 1.0) -> dict[str, torch.Tensor]:
+    return {"weight": torch.full((3, 4), value), "step": torch.tensor(value)}
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path):
+    draw, path = random.Random(0), tmp_path / "file"
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", WRITER, path],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert launcher.stdin is not None
+    assert launcher.stdout is not None
+    for _ in range(20):
+        launcher.stdin.write("again\n")
+        launcher.stdin.flush()
+        writer = int(launcher.stdout.readline())
+        for version in range(draw.randint(1, 6)):  # a reader at any moment sees a whole version as well
+            assert launcher.stdout.readline() == f"{version}\n"
+            assert whole_version(path.read_bytes()) >= version
+        time.sleep(draw.uniform(0, 0.002))  # so that the kill may fall anywhere in the writing
+        os.kill(writer, signal.SIGKILL)
+        while (line := launcher.stdout.readline()) != "ended\n":
+            version = int(line)
+        assert whole_version(path.read_bytes()) in (version, version + 1)  # it may die between renaming and reporting
+    launcher.communicate()
+
+
+def whole_version(content: bytes) -> int:
+    assert len(content) == 4 * VERSION
+    words = np.frombuffer(content, dtype="<u4")
+    assert (words == words[0]).all()
+    return int(words[0])
+
+
+def test_an_error_while_writing_leaves_the_old_version_and_no_part(tmp_path):
+    path = tmp_path / "folder"
+    (path / "inside").mkdir(parents=True)  # a folder under the name: the rename fails
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(path, b"new")
+    assert sorted(child.name for child in tmp_path.iterdir()) == ["folder"]
+
+
+def test_parts_of_a_killed_process_are_removed(tmp_path):
+    (tmp_path / ".step-000000007.safetensors.123-0badcafe.part").write_bytes(b"half")
+    assert Checkpoints(tmp_path).newest() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_saved_is_what_is_found(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "new" / "folder")
+    saved = tensors(0.1) | {"half": torch.ones(2, dtype=torch.bfloat16), "turned": torch.arange(6).view(2, 3).T}
+    state = {"loss": 0.1 + 0.2, "worst": float("-inf"), "names": ["a", "é"], "nothing": None}
+    checkpoints.save(3, saved, state)
+    found, found_state = checkpoints.newest()
+    assert found_state == state
+    assert found.keys() == saved.keys()
+    for name, tensor in saved.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0)
+
+
+def test_the_newest_two_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (8, 9, 10, 100):
+        checkpoints.save(step, tensors(step), {"step": step})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step-000000010.safetensors",
+        "step-000000100.safetensors",
+    ]
+    assert checkpoints.newest()[1] == {"step": 100}
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        cut,
+        lambda content: content[:-1],
+        lambda content: content[:5],
+        lambda _: b"",
+        lambda _: random.Random(0).randbytes(4_000),
+        lambda content: b"\xff" * 8 + content[8:],
+        lambda content: content.replace(b"__metadata__", b"__metadatA__"),
+        lambda content: content.replace(b'"state":"{', b'"state":"['),
+    ],
+    ids=["half", "one byte less", "five bytes", "empty", "garbage", "huge header", "no metadata", "no JSON"],
+)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, damage):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, tensors(1), {"step": 1})
+    newest = checkpoints.save(2, tensors(2), {"step": 2})
+    newest.write_bytes(damage(newest.read_bytes()))
+    with pytest.warns(UserWarning, match=r"step-000000002\.safetensors is damaged .*the checkpoint before it is used"):
+        found, state = checkpoints.newest()
+    assert state == {"step": 1}
+    assert found["step"] == 1
+
+
+def test_with_nothing_but_damaged_checkpoints_there_is_none(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, tensors(), {}).write_bytes(b"garbage")
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert checkpoints.newest() is None
+
+
+@pytest.mark.parametrize("write", [pickle.dump, torch.save], ids=["pickle", "torch"])
+def test_a_pickle_is_refused_and_never_run(tmp_path, write):
+    checkpoints, trace = Checkpoints(tmp_path / "checkpoints"), tmp_path / "trace"
+    with checkpoints.save(1, tensors(), {}).open("wb") as file:
+        write(Danger(trace), file)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert checkpoints.newest() is None
+    assert not trace.exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("a small file system can only be mounted by root on Linux")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"mount refused: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_one_sentence_and_the_last_good_checkpoint_stays(small_disk):
+    checkpoints = Checkpoints(small_disk)
+    checkpoints.save(1, {"small": torch.ones(10)}, {"step": 1})
+    with pytest.raises(
+        DiskFullError, match=r"^no space left for .*step-000000002.*\(400,\d+ bytes\); what .*resume\.$"
+    ):
+        checkpoints.save(2, {"large": torch.ones(100_000)}, {"step": 2})
+    assert [path.name for path in small_disk.iterdir()] == ["step-000000001.safetensors"]
+    found, state = checkpoints.newest()
+    assert state == {"step": 1}
+    assert found["small"].sum() == 10
+
+
+def test_a_full_disk_is_one_sentence_for_metrics_too(small_disk):
+    path = small_disk / "metrics.jsonl"
+    write_metrics(path, [])
+    append_metrics(path, {"epoch": 0})
+    (small_disk / "ballast").write_bytes(bytes(150_000))
+    with pytest.raises(DiskFullError, match=r"^no space left for .*metrics\.jsonl .*free some space and resume\.$"):
+        append_metrics(path, {"epoch": 1, "much": "x" * 200_000})
+    (small_disk / "ballast").unlink()
+    write_metrics(path, [{"epoch": 0}])
+    assert json.loads(path.read_text()) == {"epoch": 0}
+
+
+class Filler(Silence):
+    """Fills the disk up after some steps."""
+
+    def __init__(self, ballast, steps):
+        self.ballast, self.left = ballast, steps
 
     def step(self, epoch, stage, steps):  # noqa: ARG002
         self.left -= 1
         if self.left == 0:
-            self.action()
+            with pytest.raises(OSError, match="No space left"):
+                self.ballast.write_bytes(bytes(1_000_000))
 
 
-class AbandonedError(Exception):
-    """The process is gone, as far as the run can tell."""
-
-
-def abandon():
-    raise AbandonedError
-
-
-def position(folder: Path) -> dict:
-    found = Checkpoints(folder / "checkpoints").newest()
-    assert found is not None
-    return found[1]["position"]
-
-
-def recorded(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return shared_once(tmp_path_factory, "undisturbed", lambda folder: run(folder / "run"))
-
-
-def assert_same_end(folder: Path, sha256: str, history: list[dict], undisturbed) -> None:
-    expected_sha256, expected_history = undisturbed
-    assert without_seconds(history) == without_seconds(expected_history)
+def test_a_run_that_filled_the_disk_resumes_once_there_is_room(small_disk):
+    ballast, folder = small_disk / "ballast", small_disk / "run"
+    with pytest.raises(DiskFullError, match="no space left"):
+        run(folder, epochs=3, checkpoint_steps=2, watcher=Filler(ballast, 17))
+    assert Checkpoints(folder / "checkpoints").newest()[1]["position"]["total"] == 16
+    ballast.unlink()
+    sha256, history = run(folder, epochs=3, checkpoint_steps=2)
+    expected_sha256, expected_history = run(None, epochs=3)
     assert sha256 == expected_sha256
-    assert recorded(folder) == history
+    assert without_seconds(history) == without_seconds(expected_history)
 
 
-def test_the_same_seed_gives_the_same_weights_with_and_without_a_folder(undisturbed):
-    sha256, history = run(None)
-    assert sha256 == undisturbed[0]
-    assert without_seconds(history) == without_seconds(undisturbed[1])
+def trained(build) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    return model, take_steps(model, build(model.parameters()))
 
 
-def test_the_run_goes_through_every_stage(undisturbed):
-    assert [record["stage"] for record in undisturbed[1]] == ["softmax"] * 2 + ["class"] * 4 + ["sample"] * 3
-    assert undisturbed[1][-1]["strength"] > 0
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_and_resumed_it_ends_with_the_same_bits(tmp_path, undisturbed):
-    draw = random.Random(0)
-    moments = sorted(draw.sample(range(1, ALL - 30), 11))
-    folder = tmp_path / "run"
-    with Attempts(folder, "--checkpoint-steps", 2) as attempts:
-        done = 0
-        for moment in moments:
-            steps = max(1, moment - done)  # each attempt starts where the one before had saved
-            pid = attempts.start(steps + 2)
-            assert attempts.after(steps), "it was over before the kill"
-            time.sleep(draw.uniform(0, 0.01))  # so that the kill may fall anywhere in the next two steps
-            assert attempts.killed(pid) == -signal.SIGKILL
-            done = position(folder)["total"] if any((folder / "checkpoints").glob("step-*")) else 0
-            assert moment - 2 <= done <= ALL - 20
-
-    starting = subprocess.Popen(
-        command(folder, "--checkpoint-steps", 2, "--steps", 1), cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.PIPE
-    )
-    time.sleep(draw.uniform(0.2, 1.0))  # in the imports, on most machines
-    starting.kill()
-    starting.communicate()
-    assert starting.returncode == -signal.SIGKILL
-
-    before = position(folder)["total"]
-    last = subprocess.run(
-        command(folder, "--checkpoint-steps", 2), cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
-    )
-    result = json.loads(last.stdout.splitlines()[-1].removeprefix("finished "))
-    assert last.stdout.count("\nstep ") == ALL - before, "it goes on where it was"
-    assert_same_end(folder, result["sha256"], result["history"], undisturbed)
-
-
-def test_killed_before_a_checkpoint_gets_its_name_it_resumes_from_the_one_before(tmp_path, monkeypatch, undisturbed):
-    replace = Path.replace
-
-    def killed(part, target):
-        if "step-000000020" in target.name:
-            (tmp_path / "left").write_bytes(part.read_bytes())  # what SIGKILL would leave; an exception removes it
-            raise AbandonedError
-        return replace(part, target)
-
-    monkeypatch.setattr(Path, "replace", killed)
-    with pytest.raises(AbandonedError):
-        run(tmp_path / "run", checkpoint_steps=2)
-    monkeypatch.undo()
-    part = tmp_path / "run" / "checkpoints" / ".step-000000020.safetensors.123-0badcafe.part"
-    (tmp_path / "left").rename(part)
-    assert position(tmp_path / "run")["total"] == 18
-    assert_same_end(tmp_path / "run", *run(tmp_path / "run", checkpoint_steps=2), undisturbed)
-    assert not part.exists()
-
-
-def test_asked_to_stop_it_saves_that_very_step_and_resumes_to_the_same_bits(tmp_path, undisturbed):
-    folder = tmp_path / "run"
-    with Attempts(folder) as attempts:  # what is saved within an epoch, the signal saved
-        for number, steps in ((signal.SIGTERM, 5), (signal.SIGINT, 3 * STEPS)):
-            before = position(folder)["total"] if (folder / "checkpoints").exists() else 0
-            pid = attempts.start(steps)
-            assert attempts.after(steps)
-            assert attempts.killed(pid, number) == STOPPED
-            after = position(folder)
-            assert after["total"] == before + steps
-            assert after["total"] == after["epoch"] * STEPS + max(0, after["epoch"] - 6) + after["step"]
-    assert_same_end(folder, *run(folder), undisturbed)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("steps", [1, STEPS - 1, STEPS, 5 * STEPS + 4])
-def test_a_signal_stops_after_the_step_it_came_in(tmp_path, undisturbed, number, steps):
-    handler = signal.getsignal(number)
-    with pytest.raises(Stopped, match=rf"stopped in epoch {(steps - 1) // STEPS + 1} as asked; .*resumes from there"):
-        run(tmp_path, watcher=Deadline(steps, lambda: os.kill(os.getpid(), number)))
-    assert position(tmp_path)["total"] == steps
-    assert signal.getsignal(number) is handler
-    assert_same_end(tmp_path, *run(tmp_path), undisturbed)
-
-
-@pytest.fixture
-def interruptible():
-    """Python's own handler: a suite that a shell runs in the background inherits an ignored SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_without_a_folder_signals_are_left_alone():
-    with pytest.raises(KeyboardInterrupt) as caught:
-        run(None, watcher=Deadline(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
-    assert not isinstance(caught.value, Stopped)
-
-
-def test_gradients_that_are_being_added_up_are_not_lost(tmp_path):
-    expected = run(None, epochs=6, accumulate=3)
-    for steps in (7, 22, 35):
-        with pytest.raises(AbandonedError):
-            run(tmp_path, epochs=6, accumulate=3, checkpoint_steps=1, watcher=Deadline(steps, abandon))
-    sha256, history = run(tmp_path, epochs=6, accumulate=3, checkpoint_steps=1)
-    assert without_seconds(history) == without_seconds(expected[1])
-    assert sha256 == expected[0]
-
-
-def test_the_best_epochs_weights_are_not_lost(tmp_path):
-    options = {"patience": 5, "learning_rate": BEYOND_THE_BEST}
-    expected = run(None, **options)
-    scores = [record["balanced_accuracy"] for record in expected[1] if record["stage"] == "sample"]
-    assert max(scores[:-1]) > scores[-1], "the last epoch must not be the best for this test to tell"
-    with pytest.raises(AbandonedError):
-        run(tmp_path, watcher=Deadline(8 * STEPS + 5, abandon), **options)
-    sha256, history = run(tmp_path, **options)
-    assert without_seconds(history) == without_seconds(expected[1])
-    assert sha256 == expected[0]
-    assert sha256 != run(None, learning_rate=BEYOND_THE_BEST)[0]
-
-
-def test_a_finished_run_returns_at_once_with_its_weights(tmp_path, undisturbed):
-    run(tmp_path)
-    taken = []
-    again = run(tmp_path, watcher=Deadline(1, lambda: taken.append("a step")))
-    assert taken == []
-    assert_same_end(tmp_path, *again, undisturbed)
-
-
-def other_digits(**changes) -> Digits:
-    digits = imbalanced_digits()
-    for name, change in changes.items():
-        setattr(digits, name, change(getattr(digits, name)))
-    return digits
-
-
-def heavier(data: ArrayData) -> ArrayData:
-    return ArrayData(data.x[data.rows], data.y, torch.full((len(data),), 2.0))
-
-
-def other_values(data: ArrayData) -> ArrayData:
-    return ArrayData(data.x[data.rows] + 1e-3, data.y)
-
-
-def other_labels(data: ArrayData) -> ArrayData:
-    return ArrayData(data.x[data.rows], data.y.roll(1))
+def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int = 0) -> torch.optim.Optimizer:
+    x = torch.randn(3, 8, 4, generator=torch.Generator().manual_seed(seed))
+    for batch in x:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+    return optimizer
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"),
+    "build",
     [
-        ({"learning_rate": 1e-2}, r"settings\.learning_rate was 0\.003 and is now 0\.01"),
-        ({"epochs": 6}, r"curriculum\.\w+ was \d+ and is now \d+"),
-        ({"digits": {"train": other_values}}, r"data\.samples was .* and is now"),
-        ({"digits": {"train": other_labels}}, r"data\.labels was .* and is now"),
-        ({"digits": {"train": heavier}}, r"data\.sample_weight was None and is now"),
-        ({"digits": {"validation": other_values}}, r"validation\.samples was .* and is now"),
-        ({"network": 16}, r"head\.in_features was 32 and is now 16"),
+        lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.99), amsgrad=True),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: torch.optim.SGD(p, lr=0.1),
+        lambda p: torch.optim.Adagrad(p, lr=0.1),
     ],
+    ids=["AdamW", "momentum", "plain SGD", "Adagrad"],
 )
-def test_another_run_in_the_same_folder_is_refused(tmp_path, changes, named):
-    run(tmp_path, epochs=3)
-    metrics = (tmp_path / "metrics.jsonl").read_bytes()
-    changes = {"epochs": 3} | changes
-    if "digits" in changes:
-        changes["digits"] = other_digits(**changes["digits"])
-    if "network" in changes:
-        changes["network"] = digits_network(changes["network"])
-    with pytest.raises(InvalidStateError, match=f"holds another run: {named}.*choose another folder"):
-        run(tmp_path, **changes)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+def test_an_optimiser_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path, build):
+    model, optimizer = trained(build)
+    packed, plain = pack_optimizer(optimizer.state_dict())
+    Checkpoints(tmp_path).save(1, with_prefix("optimizer", packed) | with_prefix("model", model.state_dict()), plain)
+
+    found, state = Checkpoints(tmp_path).newest()
+    other = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
+    other.load_state_dict(of_prefix("model", found))
+    resumed = build(other.parameters())
+    resumed.load_state_dict(unpack_optimizer(of_prefix("optimizer", found), state))
+
+    take_steps(model, optimizer, seed=1)
+    take_steps(other, resumed, seed=1)
+    for expected, actual in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
-def small_network(method: str) -> Network:
-    torch.manual_seed(0)
-    return Network(MLP(64, (8,)), LOSSES[method](8, 10, dropout=0.1, class_counts=torch.arange(1, 11)))
+def test_random_states_come_back():
+    device = torch.device("cpu")
+    states = random_states(device)
+    expected = torch.rand(5)
+    restore_random_states(states, device)
+    torch.testing.assert_close(torch.rand(5), expected, rtol=0, atol=0)
 
 
-def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
-    digits, settings = imbalanced_digits(), Settings(epochs=1, batch_size=256)
-    train(small_network("cross_entropy"), digits.train, settings, folder=tmp_path)
-    with pytest.raises(InvalidStateError, match=r"head\.criterion was 'cross_entropy' and is now 'focal'"):
-        train(small_network("focal"), digits.train, settings, folder=tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_damaged_run_json_is_named(tmp_path, content):
-    (tmp_path / "run.json").write_text(content)
-    with pytest.raises(InvalidStateError, match=r"run\.json is not a JSON object .*choose another folder"):
-        run(tmp_path, epochs=1)
-
-
-def test_what_else_stands_in_run_json_stays(tmp_path):
-    (tmp_path / "run.json").write_text(json.dumps({"options": {"target": "kind"}}))
-    run(tmp_path, epochs=1)
-    record = json.loads((tmp_path / "run.json").read_text())
-    assert record["options"] == {"target": "kind"}
-    assert record["training"]["settings"]["epochs"] == 1
-
-
-def test_a_damaged_newest_checkpoint_costs_only_the_steps_since_the_one_before(tmp_path, undisturbed):
-    with pytest.raises(AbandonedError):
-        run(tmp_path, checkpoint_steps=4, watcher=Deadline(50, abandon))
-    newest = max((tmp_path / "checkpoints").glob("step-*"))
-    newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="is damaged .*the checkpoint before it is used"):
-        result = run(tmp_path, checkpoint_steps=4)
-    assert_same_end(tmp_path, *result, undisturbed)
-
-
-def test_a_loss_that_overflows_names_batch_and_epoch_and_keeps_the_last_checkpoint(tmp_path):
-    digits, settings = imbalanced_digits(), Settings(epochs=2, batch_size=64, checkpoint_steps=1)
-    batches = EpochBatches(digits.train.y, 64, seed=0)
-    batches.start = 4
-    weight = torch.ones(len(digits.train))
-    weight[next(iter(batches))] = 3e38  # each a weight in range; their sum is not
-    data = ArrayData(digits.train.x[digits.train.rows], digits.train.y, weight)
-    with pytest.raises(NonFiniteLossError, match=r"the loss is (nan|inf) at batch 5 of epoch 1; try a learning rate"):
-        train(small_network("cross_entropy"), data, settings, folder=tmp_path)
-    saved = position(tmp_path)
-    assert (saved["epoch"], saved["step"]) == (0, 4)
-
-
-def test_several_checkpoints_of_one_step_keep_the_later_one(tmp_path, undisturbed):
-    """checkpoint_steps that fall on an epoch's end save twice under one number."""
-    with pytest.raises(AbandonedError):
-        run(tmp_path, checkpoint_steps=STEPS, watcher=Deadline(2 * STEPS + 1, abandon))
-    assert position(tmp_path)["epoch"] == 2
-    assert position(tmp_path)["step"] == 0
-    assert_same_end(tmp_path, *run(tmp_path, checkpoint_steps=STEPS), undisturbed)
-
-
-def test_a_curriculum_of_other_stages_is_another_run(tmp_path):
-    digits, settings = imbalanced_digits(), Settings(epochs=3, batch_size=256)
-    options = {"validation": digits.validation, "folder": tmp_path}
-    train(digits_network(), digits.train, settings, curriculum=Curriculum(3), **options)
-    with pytest.raises(InvalidStateError, match=r"curriculum\.\w+ was .* and is now"):
-        train(digits_network(), digits.train, settings, curriculum=Curriculum(3, sample_level=2), **options)
+def test_prefixes_keep_sets_of_names_apart():
+    joined = with_prefix("a", tensors(1)) | with_prefix("ab", tensors(2))
+    assert of_prefix("a", joined).keys() == tensors().keys()
+    assert of_prefix("a", joined)["step"] == 1
+    assert of_prefix("ab", joined)["step"] == 2

@@ -12,7 +12,7 @@ ClassWeight = Tensor | Literal["balanced", "effective"] | None
 
 
 def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
-    r"""scikit-learn's "balanced" weights: the weighted samples of every class add up alike.
+    r"""Return scikit-learn's "balanced" weights: the weighted samples of every class add up alike.
 
     .. math:: w_c = \frac{n}{C \, n_c}
 
@@ -27,7 +27,7 @@ def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
 
 
 def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tensor:
-    r"""One over a class's effective number of samples (Cui et al. 2019, "Class-Balanced Loss"), scaled to the mean 1.
+    r"""Return one over a class's effective number of samples (Cui et al. 2019), scaled to the mean 1.
 
     .. math:: w_c \propto \frac{1 - \beta}{1 - \beta^{n_c}}
 
@@ -46,7 +46,7 @@ def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tens
 
 
 def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | None:
-    """The weights a caller asked for: none, given, or by a rule from the counts."""
+    """Return the weights a caller asked for: none, given, or by a rule from the counts."""
     if not isinstance(choice, str):
         return None if choice is None else numeric_tensor(choice, "class_weight")
     if choice not in ("balanced", "effective"):
@@ -56,7 +56,7 @@ def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | 
 
 
 def needed_counts(class_counts: Tensor | None, who: str) -> Tensor:
-    """The counts, or an error that names who needs them."""
+    """Return the counts, or raise an error that names who needs them."""
     if class_counts is None:
         raise InvalidInputError(
             f"{who} needs the number of training samples of each class; pass class_counts=torch.bincount(y)."

@@ -15,6 +15,10 @@ from equipoise.models.layers import Dropout
 from equipoise.tensors import binary_labels, class_labels, numeric_tensor, required_tensor
 
 Reduction = Literal["mean", "sum", "none"]
+SHORTEST = 1e-12
+"""``F.normalize`` divides by no less."""
+NUMBERS_AT_ONCE = 2**19
+"""Of class vectors whose gradient is worked out at a time: 1,024 vectors of 512."""
 
 
 class ClassVectorLoss(nn.Module):
@@ -102,18 +106,14 @@ class ClassVectorLoss(nn.Module):
         return F.normalize(weight, dim=-1) if self.normalize else weight
 
     def logits(self, features: Tensor) -> Tensor:
-        """Logits without any margin, for prediction, of features (batch, D): (batch, classes), or (batch, attributes,
-        2).
-        """
+        """Return logits without any margin for features (batch, D): (batch, classes), or (batch, attributes, 2)."""
         features = self.shaped_features(features)  # their values are not looked at: vmap must be able to pass through
         with full_precision(features):
             return self.project(self.dropped(features))
 
     def dropped(self, features: Tensor) -> Tensor:
         """Features behind the head's own dropout."""
-        if self.dropout.p == 0:
-            return features
-        seen: Tensor = self.dropout(features)
+        seen: Tensor = features if self.dropout.p == 0 else self.dropout(features)
         return seen
 
     def project(self, features: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class ClassVectorLoss(nn.Module):
         return logits
 
     def forward(self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
-        """The loss of a batch, a scalar, or with ``reduction="none"`` one a sample.
+        """Return the loss of a batch, a scalar, or with ``reduction="none"`` one a sample.
 
         Args:
             features: (batch, D).
@@ -158,7 +158,7 @@ class ClassVectorLoss(nn.Module):
     @property
     def margin_range(self) -> tuple[float, float]:
         """The margin that changes nothing, and the one which the head was built with."""
-        raise InvalidInputError(f"{type(self).__name__} has no margins; take a head that has.")
+        return 0.0, 0.0
 
     @property
     def own_strength(self) -> float:
@@ -288,14 +288,6 @@ def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
     if logits.ndim == 2:
         return F.cross_entropy(logits, target, reduction="none")
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)
-
-
-SHORTEST = 1e-12
-"""``F.normalize`` divides by no less."""
-
-
-NUMBERS_AT_ONCE = 2**19
-"""Whose gradient is worked out at a time: 1,024 vectors of 512."""
 
 
 def unit_vectors(weight: Tensor) -> Tensor:

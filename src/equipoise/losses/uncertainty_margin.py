@@ -13,16 +13,10 @@ from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
 from equipoise.losses.psi import angular_logits
 from equipoise.tensors import numeric_tensor, required_tensor
-from equipoise.uncertainty.samples import (
-    ErrorMoments,
-    dropout_error_moments,
-    dropout_error_variance,
-    strongest_rival,
-)
+from equipoise.uncertainty.samples import ErrorMoments, dropout_error_moments, dropout_error_variance, strongest_rival
 
 NUMBERS_AT_ONCE = 2**18
 """Of the sample level's probabilities that are worked out at a time: 30 samples of 8,631 classes."""
-
 LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 """Buffers which may be set at any time, and the least each may be."""
 
@@ -259,7 +253,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
                 "the closed form, or pass error=error_moments(logits, target) from stochastic passes."
             )
         if self.sample_level == "expected":  # needs no mean, so one product less
-            variance = self._closed_variance(features, vectors, target) if error is None else error.variance
+            if error is None:
+                variance = dropout_error_variance(features, vectors, target, rate=self.dropout.p)
+            else:
+                variance = error.variance
             return expected_logits(adjusted, variance, kappa=self.sample_strength.item() * self.kappa)
         found = self._closed_probability(features, vectors, target) if error is None else strongest_rival(error, target)
         probability, own = found.unsqueeze(-1), target.unsqueeze(-1)
@@ -268,11 +265,6 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             return adjusted.scatter(-1, own, complement_weight(true, share * probability))
         return adjusted.scatter(-1, own, printed_weight(true, probability, share))
 
-    @torch.no_grad()
-    def _closed_variance(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        return dropout_error_variance(features, vectors, target, rate=self.dropout.p)
-
-    @torch.no_grad()
     def _closed_probability(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
         """F̂ against the strongest rival, some samples at a time: its parts take several times the logits' memory."""
         rows = max(1, NUMBERS_AT_ONCE // math.prod(self.class_shape))

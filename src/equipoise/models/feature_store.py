@@ -5,10 +5,10 @@ import math
 import os
 import time
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -48,13 +48,11 @@ class FeatureStore:
         return sum(rows for rows, _ in self.parts)
 
     def __enter__(self) -> "FeatureStore":
-        try:
+        with self._refusals():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock_file = self.lock.open("a")
             lock(self._lock_file, wait=True)
             remove_abandoned(self.folder, self.record.name)
-        except OSError as error:
-            raise self._refusal(error) from error
         try:
             self._recover()
         except BaseException:
@@ -62,14 +60,11 @@ class FeatureStore:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with suppress(OSError):  # a full disk has been told of already
-            if self._file is not None:
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            with suppress(OSError):  # a full disk has been told of already
                 self._save_record()  # an interruption loses nothing
-        with suppress(OSError):
-            if self._file is not None:
+            with suppress(OSError):
                 self._file.close()
         self._file = None
         self._lock_file.close()
@@ -77,30 +72,22 @@ class FeatureStore:
     def append(self, rows: NDArray[np.float32]) -> None:
         """Further rows, at the end."""
         content = np.ascontiguousarray(rows, dtype="<f4").tobytes()
-        try:
-            if self._file is None:
-                self._file = self._open_part()
-            self._file.write(content)
+        with self._refusals():
+            self._open_part().write(content)
             self.parts.append((len(rows), zlib.crc32(content)))
             if time.monotonic() - self._recorded >= SECONDS_BETWEEN_RECORDS:
                 self._save_record()
-        except OSError as error:
-            raise self._refusal(error) from error
 
     def finish(self) -> None:
         """Give the file its name; all rows must be there."""
         if self.rows != self.shape[0]:
             raise InvalidStateError(f"only {self.rows} of {self.shape[0]} rows are there; append the others first.")
-        try:
-            if self._file is None:
-                self._file = self._open_part()
+        with self._refusals():
             self._save_record()
-            self._file.close()
+            self._open_part().close()
             self._file = None
             self.part.replace(self.whole)
             sync_folder(self.folder)
-        except OSError as error:
-            raise self._refusal(error) from error
         self.complete = True
 
     def open(self) -> NDArray[np.float32]:
@@ -127,19 +114,20 @@ class FeatureStore:
             self.clear()
 
     def _open_part(self) -> IO[bytes]:
-        """The growing file, cut after the last safe row."""
-        if not self.parts:
-            self.part.write_bytes(self._header())
-        file = self.part.open("r+b")
-        file.truncate(len(self._header()) + 4 * self.rows * self.shape[1])
-        file.seek(0, os.SEEK_END)
-        return file
+        """The growing file, cut after the last safe row when it is opened."""
+        if self._file is None:
+            if not self.parts:
+                self.part.write_bytes(self._header())
+            self._file = self.part.open("r+b")
+            self._file.truncate(len(self._header()) + 4 * self.rows * self.shape[1])
+            self._file.seek(0, os.SEEK_END)
+        return self._file
 
     def _save_record(self) -> None:
         """Rows first, then the record of them: both flushed to the disk in this order."""
-        assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        file = self._open_part()
+        file.flush()
+        os.fsync(file.fileno())
         content = {"format": FORMAT, "shape": list(self.shape), "parts": self.parts}
         write_atomically(self.record, json.dumps(content).encode())
         self._recorded = time.monotonic()
@@ -161,24 +149,26 @@ class FeatureStore:
         np.lib.format.write_array_header_1_0(header, description)
         return header.getvalue()
 
-    def _refusal(self, error: OSError) -> InvalidInputError:
-        return InvalidInputError(
-            f"features cannot be kept in {self.folder} ({error}); pass cache=FOLDER with room to write, or cache=False."
-        )
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InvalidInputError(
+                f"features cannot be kept in {self.folder} ({error}); pass cache=FOLDER with room to write, or "
+                "cache=False."
+            ) from error
 
 
 def _sound_parts(path: Path, header: bytes, columns: int, record: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The parts at the beginning of the file that have the checksums of their record."""
     sound: list[tuple[int, int]] = []
-    try:
-        with path.open("rb") as file:
-            if file.read(len(header)) != header:
-                return []
-            for rows, checksum in record:
-                content = file.read(4 * columns * rows)
-                if len(content) != 4 * columns * rows or zlib.crc32(content) != checksum:
-                    break
-                sound.append((rows, checksum))
-    except OSError:
-        return []
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(header)) != header:
+            return []
+        for rows, checksum in record:
+            content = file.read(4 * columns * rows)
+            if len(content) != 4 * columns * rows or zlib.crc32(content) != checksum:
+                break
+            sound.append((rows, checksum))
     return sound

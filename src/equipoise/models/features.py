@@ -67,22 +67,23 @@ def extract_features(
     """
     _check(images, batch_size)
     backbone = eval_replica(backbone)
-    width = _features_of(images, np.arange(1), backbone).shape[1]
+    shape = (len(images), _features(images[np.arange(1)], backbone).shape[1])
+    told = progress or (lambda *_: None)
     if cache is False:
-        found = np.empty((len(images), width), dtype=np.float32)
+        found = np.empty(shape, dtype=np.float32)
         for rows, features in _batches(images, backbone, 0, batch_size):
             found[rows] = features
-            _tell(progress, rows, len(images))
+            told(rows.stop, len(images))
         return found
     folder = cache_folder() / "features" if cache is None else Path(cache)
-    with FeatureStore(folder, _key(images, backbone), shape=(len(images), width)) as store:
+    with FeatureStore(folder, _key(images, backbone), shape=shape) as store:
         if store.complete and not _agrees(store, images, backbone):
             store.clear()
-        _tell(progress, slice(store.rows), len(images))
+        told(store.rows, len(images))
         if not store.complete:
             for rows, features in _batches(images, backbone, store.rows, batch_size):
                 store.append(features)
-                _tell(progress, rows, len(images))
+                told(rows.stop, len(images))
             store.finish()
         return store.open()
 
@@ -99,12 +100,7 @@ def _check(images: ImageSource, batch_size: int) -> None:
 
 
 @torch.inference_mode()
-def _features_of(images: ImageSource, rows: NDArray[np.intp], backbone: nn.Module) -> NDArray[np.float32]:
-    return _forward(np.asarray(images[rows]), backbone)
-
-
-@torch.inference_mode()
-def _forward(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.float32]:
+def _features(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.float32]:
     weight = next(backbone.parameters(), None)
     batch = torch.from_numpy(np.ascontiguousarray(pixels))
     features = backbone(batch if weight is None else batch.to(weight.device))
@@ -122,23 +118,18 @@ def _batches(
     """Batches from row ``start`` on; the next one is read, and decoded, while one is computed."""
     parts = [slice(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(images.__getitem__, parts[0]) if parts else None
-        for number, rows in enumerate(parts):
-            assert coming is not None
-            pixels = coming.result()
-            coming = reader.submit(images.__getitem__, parts[number + 1]) if number + 1 < len(parts) else None
-            yield rows, _forward(pixels, backbone)
-
-
-def _tell(progress: Progress | None, rows: slice, total: int) -> None:
-    if progress is not None:
-        progress(rows.stop, total)
+        coming = [reader.submit(images.__getitem__, rows) for rows in parts[:1]]
+        for rows, following in zip(parts, [*parts[1:], None], strict=False):
+            pixels = coming.pop().result()
+            if following is not None:
+                coming.append(reader.submit(images.__getitem__, following))
+            yield rows, _features(pixels, backbone)
 
 
 def _agrees(store: FeatureStore, images: ImageSource, backbone: nn.Module) -> bool:
     """Whether the backbone still gives the stored features: its code may have changed where its layers did not."""
     stored = store.open()
-    now = _features_of(images, np.arange(min(PROBE, len(images))), backbone)
+    now = _features(images[np.arange(min(PROBE, len(images)))], backbone)
     scale = float(np.abs(now).max()) + np.finfo(np.float32).tiny
     return bool((np.abs(stored[: len(now)] - now) <= CLOSE * scale).all())
 

@@ -58,17 +58,9 @@ class ImageBackbone(nn.Module):
 
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
-
-
 IMAGENET_STD = (0.229, 0.224, 0.225)
-
-
 IMAGES_TO_FIT = 2048
-
-
 IMAGES_AT_ONCE = 256
-
-
 FLAT = 1 / 255  # a channel that varies less than one step of a byte keeps its scale
 
 
@@ -182,7 +174,8 @@ def image_backbone(
             and the backbone learns at a tenth of the rate of what follows it.
         images: training images, by which the input is normalised where there are no weights; grey or colour.
         augment: how images are varied while training; None leaves them.
-        width: of the two full layers behind the pooling, the paper's 512; LeNet, which has one of its own, gets none.
+        width: of the two full layers behind the pooling, the paper's 512; a backbone that ends in a
+            full layer of its own, as LeNet, gets none.
         dropout: between them.
         frozen: the backbone alone, for :func:`extract_features`.
 
@@ -200,7 +193,7 @@ def image_backbone(
         first = ImageInput(channels, augment=augment)
         first = first if images is None else first.fit(images)
     top = None
-    if not frozen and name != "lenet":
+    if not frozen and not getattr(body, "ends_in_full_layer", False):
         top = MLP(int(body.out_features), (width, width), dropout=dropout)  # type: ignore[arg-type]
     return ImageBackbone(first, body, top, body_rate=1.0 if weights is None else PRETRAINED_RATE)
 

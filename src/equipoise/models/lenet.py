@@ -25,6 +25,7 @@ class LeNet(nn.Module):
     """
 
     in_channels, out_features = 1, 500
+    ends_in_full_layer = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -52,10 +52,10 @@ def _moved(value: Any, copies: dict[int, nn.Module]) -> Any:
         return MethodType(value.__func__, copies[id(value.__self__)])
     if type(value) not in CONTAINERS:
         return value
+
+    def entry(value: Any) -> Any:
+        return _moved(value, copies) if isinstance(value, nn.Module | MethodType) else value
+
     if isinstance(value, dict):
-        return type(value)((key, _moved_entry(entry, copies)) for key, entry in value.items())
-    return type(value)(_moved_entry(entry, copies) for entry in value)
-
-
-def _moved_entry(value: Any, copies: dict[int, nn.Module]) -> Any:
-    return _moved(value, copies) if isinstance(value, nn.Module | MethodType) else value
+        return type(value)((key, entry(each)) for key, each in value.items())
+    return type(value)(map(entry, value))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -22,18 +21,12 @@ class Watcher(Protocol):
         """An epoch is over."""
 
 
-class Silence:
-    """Tells nobody."""
-
-    def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Nothing."""
-
-    def epoch(self, record: Record) -> None:
-        """Nothing."""
+class Silence(Watcher):
+    """No-op watcher."""
 
 
 class Watchers:
-    """Tells several watchers in turn."""
+    """Several watchers in turn."""
 
     def __init__(self, *each: Watcher) -> None:
         self.each = each
@@ -113,9 +106,7 @@ class Bar:
         self.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
     def step(self, epoch: int, stage: str, steps: int) -> None:

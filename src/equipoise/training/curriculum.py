@@ -38,20 +38,6 @@ class Curriculum:
     what they still lack along log(u / min u), predictions are moved by that from then on, and the sample stage has all
     samples. They also tell how far the probabilities can be believed: ``scaling``, None until then.
 
-    In a loop of your own::
-
-        curriculum = Curriculum(epochs=30)
-        for epoch in range(30):
-            curriculum.start_epoch(epoch, loss)
-            ...                                                    # train
-            if curriculum.wants_uncertainty(epoch):
-                outputs = mc_dropout(model, x).softmax(-1)         # x: training samples
-                curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), loss)
-            if curriculum.wants_features(epoch, loss):
-                curriculum.adapt(loss, features, target)           # of a sample, from the model in eval mode
-            if curriculum.wants_correction(epoch):
-                curriculum.correct(loss, features, target)         # of samples that no epoch has seen so far
-
     Args:
         epochs: how many there are in all.
         softmax, class_level, sample_level: share of the epochs a stage takes, by default a sixth, half and a third; a
@@ -126,9 +112,9 @@ class Curriculum:
             return float(loss.strength)  # as the last epoch left it
         if self.strength == "head":
             return self.ramp(epoch) * loss.own_strength
-        if self.strength == "uncertainty":
+        if self.strength == "uncertainty":  # s·(m − 1) = log(u/min u) at the most uncertain class
             assert self.uncertainty is not None
-            return self.ramp(epoch) * self.angle * self._full_strength(self.uncertainty)
+            return self.ramp(epoch) * self.angle * (float(log_steps(self.uncertainty).amax()) / (self.m_max - 1))
         return float(self.strength)
 
     def ramp(self, epoch: int) -> float:
@@ -244,10 +230,6 @@ class Curriculum:
         """The inverse: take what :meth:`state_dict` gave as ``state``."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
-
-    def _full_strength(self, uncertainty: Tensor) -> float:
-        """s with s·(m − 1) = log(u/min u) at the most uncertain class."""
-        return float(log_steps(uncertainty).amax()) / (self.m_max - 1)
 
 
 def _boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from torch.utils.data import DataLoader
 
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.models import ImageBackbone
 from equipoise.resources import cores
 from equipoise.training.batches import ArrayData, EpochBatches
 from equipoise.training.module import Network
@@ -130,13 +129,13 @@ def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[to
 
 def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
     """The paper's two rates: a small one up to the global pooling, where the weights have been trained before."""
-    backbone = network.backbone
-    if not isinstance(backbone, ImageBackbone) or backbone.body_rate == 1:
+    body_rate = float(getattr(network.backbone, "body_rate", 1.0))
+    if body_rate == 1:
         return [{"params": list(network.parameters())}]
-    body = list(backbone.body.parameters())
+    body = list(network.backbone.get_submodule("body").parameters())
     inside = {id(parameter) for parameter in body}
     rest = [parameter for parameter in network.parameters() if id(parameter) not in inside]
-    return [{"params": body, "lr": rate * backbone.body_rate}, {"params": rest}]
+    return [{"params": body, "lr": rate * body_rate}, {"params": rest}]
 
 
 def _workers(data: ArrayData, processes: int) -> int:

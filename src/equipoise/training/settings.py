@@ -13,6 +13,18 @@ from equipoise.errors import InvalidInputError
 from equipoise.names import Precision
 from equipoise.training.batches import Order
 
+OPTIONAL = ("checkpoint_steps", "patience", "epoch_batches")
+LEAST_STEPS, MOST_STEPS = 2_000, 6_000
+"""Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
+VISITS = 15
+"""How often a sample is visited between the two."""
+EPOCHS = 30
+"""Into how many epochs these steps are divided, for records, checkpoints and stages."""
+FEWEST_EPOCHS, LEAST_PART = 6, 100
+"""Fewer visits of large data are divided into so many epochs, of so many batches at least."""
+SMALL_STEP = 5e8
+"""Floating-point operations of a training step below which a second thread waits more than it works."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -51,11 +63,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "cap": 1, "passes": 2, "seed": 0}
+        least |= {name: 1 for name in OPTIONAL if getattr(self, name) is not None}
         for name, lowest in least.items():
-            self._whole(name, lowest)
-        for name in ("checkpoint_steps", "patience", "epoch_batches"):
-            if getattr(self, name) is not None:
-                self._whole(name, 1)
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), lowest))
         for name in ("learning_rate", "weight_decay"):
             value = getattr(self, name)
             if not is_number(value) or not 0 <= float(value) < math.inf:
@@ -65,66 +75,38 @@ class Settings:
             if getattr(self, name) not in choices:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
 
-    def _whole(self, name: str, lowest: int) -> None:
-        object.__setattr__(self, name, whole_number(name, getattr(self, name), lowest))
-
 
 def whole_number(name: str, value: Any, lowest: int) -> int:
-    """Python's number for Python's or numpy's own; others, and those below ``lowest``, are refused by ``name``."""
+    """Return a whole number of Python's or numpy's as Python's; refuse others, and those below ``lowest``."""
     if not is_whole(value) or value < lowest:
         raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
     return int(value)
 
 
 def is_whole(value: object) -> bool:
-    """A whole number of Python or numpy, and no truth value."""
+    """Return whether it is a whole number of Python or numpy, and no truth value."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """A real number of Python or numpy, and no truth value."""
+    """Return whether it is a real number of Python or numpy, and no truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-LEAST_STEPS, MOST_STEPS = 2_000, 6_000
-"""Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
-
-
-VISITS = 15
-"""How often a sample is visited between the two."""
-
-
-EPOCHS = 30
-"""Into how many epochs these steps are divided, for records, checkpoints and stages."""
-
-
-FEWEST_EPOCHS, LEAST_PART = 6, 100
-"""Fewer visits of large data are divided into so many epochs, of so many batches at least."""
-
-
-SMALL_STEP = 5e8
-"""Floating-point operations of a training step below which a second thread waits more than it works."""
-
-
 def choose_batch_size(samples: int) -> int:
-    """A power of two, about a fortieth of the samples, from 32 to 256."""
+    """Return a power of two, about a fortieth of the samples, from 32 to 256."""
     return int(2 ** min(8, max(5, round(math.log2(max(samples, 1) / 40)))))
 
 
 class Length(NamedTuple):
-    """How long training takes.
-
-    Args:
-        epochs: of which each has a record and a checkpoint, and of which the stages have whole numbers.
-        epoch_batches: batches of an epoch; None visits all samples once.
-    """
+    """How long training takes: epochs, and the batches of each; None visits all samples once."""
 
     epochs: int
     epoch_batches: int | None
 
 
 def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> Length:
-    """From the size of the data, or from how often, ``epochs``, all samples are to be visited.
+    """Choose from the size of the data, or from how often, ``epochs``, all samples are to be visited.
 
     Small data are visited again and again until enough steps are taken; of large data an epoch is a part. A few visits
     of large data, too, are cut into parts, so that each stage has an epoch at least.
@@ -143,21 +125,20 @@ def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> L
 
 
 def choose_width(samples: int) -> int:
-    """512 units, the paper's, from 2,000 samples on; fewer for less."""
+    """Return 512 units, the paper's, from 2,000 samples on; fewer for less."""
     return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
 
 
 def rows_at_once(numbers_a_row: int) -> int:
-    """How many rows go through a network together: about four million numbers, and 4,096 rows at most."""
+    """Return how many rows go through a network together: about four million numbers, and 4,096 rows at most."""
     return max(1, min(4096, 2**22 // max(numbers_a_row, 1)))
 
 
 @contextmanager
 def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
-    """One CPU thread for steps too small to share: on a busy machine the others are mostly waited for."""
+    """Use one CPU thread for steps too small to share: on a busy machine the others are mostly waited for."""
     before = torch.get_num_threads()
-    small = 6 * parameters * batch_size < SMALL_STEP
-    torch.set_num_threads(1 if small else before)
+    torch.set_num_threads(1 if 6 * parameters * batch_size < SMALL_STEP else before)
     try:
         yield
     finally:

@@ -25,10 +25,8 @@ from equipoise.losses.psi import SHORTEST
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
-
 WARMEST = 5.0
 """Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
-
 SMALLEST_SHIFT = 1e-3
 """Angles that move the logits by less on average have collapsed, and set no scale."""
 

@@ -22,8 +22,6 @@ DropoutTypes = tuple[type[nn.Module], ...]
 
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules with dropout of their own: every ``nn.*Dropout*``, attention weights, and layers between RNN cells."""
-
-
 _GLOBAL_GENERATOR = threading.Lock()
 
 
@@ -185,15 +183,9 @@ MASKED = (
 
 
 _CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
-
-
 _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
-
-
 _BATCHED: dict[type[nn.Module], int] = {nn.Dropout1d: 3, nn.Dropout3d: 5}
 """Dimensions of a batch; one fewer is a single sample, (channels, ...)."""
-
-
 _NEGATIVE_SATURATION = -1.7580993408473766
 """Of SELU, to which alpha dropout sets what it drops."""
 
