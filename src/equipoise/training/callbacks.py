@@ -21,8 +21,14 @@ class Watcher(Protocol):
         """An epoch is over."""
 
 
-class Silence(Watcher):
+class Silence:
     """No-op watcher."""
+
+    def step(self, epoch: int, stage: str, steps: int) -> None:
+        """Nothing."""
+
+    def epoch(self, record: Record) -> None:
+        """Nothing."""
 
 
 class Watchers:
