@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.app.compare import Fit, FitOptions, ResultStore
 from equipoise.app.compare.deadline import Deadline
-from equipoise.app.compare.runner import run_schedule
+from equipoise.app.compare.runner import run_fits
 from equipoise.app.compare.schedule import FirstSteps, Measured, Schedule, choose, estimate_costs
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.data.samples import Samples
@@ -62,7 +62,7 @@ def schedule_of(seconds, estimates, *, budget, jobs=1, first=("a",), rounds=9):
         clock.now += seconds[fit.method]
         return {"scores": {}}
 
-    run_schedule(own, store, run)
+    run_fits(own, store, run, clock=clock, counts=own.counts)
     return own, handed, clock
 
 

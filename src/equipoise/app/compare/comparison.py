@@ -3,6 +3,7 @@
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,10 @@ from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
 from equipoise.app.compare.leaderboard import Ranking, rank, recommend
 from equipoise.app.compare.methods import METHODS, FitOptions, Method, own_method
 from equipoise.app.compare.results import Fit, ResultStore
-from equipoise.app.compare.runner import Progress, run_fits, run_schedule
+from equipoise.app.compare.runner import Progress, run_fits
 from equipoise.app.compare.schedule import Plan, Schedule
 from equipoise.app.compare.single_fit import FoldRun, Prepare
-from equipoise.app.runs.inputs import FeaturesInput, make_input
+from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
@@ -131,7 +132,8 @@ def compare(
             schedule.estimate(run)
             if note is not None:
                 note(schedule.sentence())
-            run_schedule(schedule, store, run, progress=progress, jobs=jobs)
+            with suppress(OutOfTimeError):
+                run_fits(schedule, store, run, progress=progress, jobs=jobs, clock=clock, counts=schedule.counts)
             reached, left_out = schedule.reached(), schedule.left_out()
             if left_out or reached.rounds < rounds:
                 more = f"give more minutes: {schedule.needed()}"
@@ -230,32 +232,25 @@ def with_features(
         limit: of the extraction, which ends as soon as it is clear that the limit will not be kept.
         reading: told how many images of how many are done.
     """
-    if isinstance(samples.x, np.ndarray) and samples.x.ndim == 2:
+    if samples.x.ndim == 2:
         return samples, None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         made: Any = prepare(samples.x)
-    if isinstance(made, FeaturesInput):
-        if limit is None:
-            made.progress = reading
-            return replace(samples, x=made.rows(samples.x)), None
-        pace = made.progress = Pace(limit, reading)
-        try:
-            return replace(samples, x=limit.call(lambda: made.rows(samples.x))), None
-        except OutOfTimeError:
-            raise OutOfTimeError(pace.sentence()) from None
-    if made.backbone is None:
-        return samples, None
-    return samples, checksum(tensor for _, tensor in sorted(made.backbone.state_dict().items()))
+    if made.backbone is not None:
+        return samples, checksum(tensor for _, tensor in sorted(made.backbone.state_dict().items()))
+    if limit is None:
+        made.progress = reading
+        return replace(samples, x=made.rows(samples.x)), None
+    pace = made.progress = Pace(limit, reading)
+    try:
+        return replace(samples, x=limit.call(lambda: made.rows(samples.x))), None
+    except OutOfTimeError:
+        raise OutOfTimeError(pace.sentence()) from None
 
 
 class Pace:
-    """Measures how fast images are done, and raises once they cannot all be done in time.
-
-    Args:
-        limit: when all must be done.
-        reading: told as well.
-    """
+    """Measures how fast images are done, and raises once they cannot all be done by the ``limit``."""
 
     def __init__(self, limit: Deadline, reading: Reading | None) -> None:
         self.limit, self.reading = limit, reading

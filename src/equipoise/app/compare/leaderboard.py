@@ -16,6 +16,7 @@ FEWEST_PAIRS = 3
 """An interval is given from this many on."""
 MOST_NAMES = 4
 """Of methods tied for first that a recommendation names."""
+NO_WORSE = "no worse as far as these runs show"
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def _by_method(
 
 
 def recommend(ranking: Ranking, labels: Mapping[str, str], *, more: str = "give more seeds") -> str:
-    """A few sentences: the winner, "no difference" where there is none, and never more than the runs can bear.
+    """Say in a few sentences what to use, "no difference" where there is none, never more than the runs can bear.
 
     Args:
         ranking: of :func:`rank`.
@@ -225,80 +226,58 @@ def recommend(ranking: Ranking, labels: Mapping[str, str], *, more: str = "give 
     >>> recommend(ranking, {"weighted": "class weights"})
     'Use class weights: 84.0 % balanced accuracy, 4.0 points (between 3.0 and 5.0) above cross_entropy.'
     """
-    places = ranking.places
-    if not places:
-        return "No method could run on these data, so there is nothing to recommend."
-    first = places[0]
-    if len(places) == 1:
-        return f"Only {_name(first, labels)} was run, so there is nothing to compare it with."
+    places, claim = ranking.places, ranking.claim
+    names = {place.method: labels.get(place.method, place.method) for place in places}
+    if len(places) < 2:
+        only = "".join(f"Only {name} was run, so there is nothing to compare it with." for name in names.values())
+        return only or "No method could run on these data, so there is nothing to recommend."
+    first, best = places[0], names[places[0].method]
+    metric = ranking.metric.replace("_", " ")
+    score = f"{100 * first.mean:.1f} % {metric}"
     if first.runs < FEWEST_PAIRS:
-        few = f"{counted(first.runs, 'fit')} of each method {'is' if first.runs == 1 else 'are'} too few"
         return (
-            f"{few} to recommend anything: {_name(first, labels)} came out first this time, with "
-            f"{_percent(first.mean)} {_metric(ranking)}. {more[0].upper()}{more[1:]}."
+            f"{counted(first.runs, 'fit')} of each method {'is' if first.runs == 1 else 'are'} too few to recommend "
+            f"anything: {best} came out first this time, with {score}. {more[0].upper()}{more[1:]}."
         )
+    tied = [names[place.method] for place in places[1:] if place.tied]
     if ranking.baseline is None:
-        return _without_baseline(ranking, labels, more)
-    return _with_baseline(ranking, labels, more)
-
-
-def _with_baseline(ranking: Ranking, labels: Mapping[str, str], more: str) -> str:
-    first, baseline = ranking.places[0], labels.get(str(ranking.baseline), str(ranking.baseline))
-    claim, metric = ranking.claim, _metric(ranking)
-    others = [place for place in ranking.places[1:] if place.tied]
+        return _without_baseline(best, score, tied, len(places) - 1, more)
     if first.method == ranking.baseline:
-        if not others:
-            return f"Use {baseline}: it wins, and every remedy for imbalance made {metric} worse on these data."
-        return (
-            f"No difference: no method beats {baseline} on these data. Use {baseline}, the simplest. "
-            f"{_also(others, labels, 'not to be told from it')}"
-        ).strip()
+        return _baseline_first(best, tied, metric)
+    baseline = names[ranking.baseline]
     if claim is None or claim.contains_zero:
         return (
-            f"No difference that these runs could show: {_name(first, labels)} came out first, but its lead over "
-            f"{baseline} is {_span(claim)}. Use {baseline}, the simplest, or {more}."
+            f"No difference that these runs could show: {best} came out first, but its lead over {baseline} is "
+            f"{_span(claim)}. Use {baseline}, the simplest, or {more}."
         )
-    ties = [place for place in others if place.method != ranking.baseline]
-    return (
-        f"Use {_name(first, labels)}: {_percent(first.mean)} {metric}, {_span(claim)} above {baseline}. "
-        f"{_also(ties, labels, 'no worse as far as these runs show')}"
-    ).strip()
+    ties = [name for name in tied if name != baseline]
+    return f"Use {best}: {score}, {_span(claim)} above {baseline}. {_also(ties, NO_WORSE)}".strip()
 
 
-def _without_baseline(ranking: Ranking, labels: Mapping[str, str], more: str) -> str:
-    first = ranking.places[0]
-    others = [place for place in ranking.places[1:] if place.tied]
-    if len(others) == len(ranking.places) - 1:
+def _without_baseline(best: str, score: str, tied: list[str], others: int, more: str) -> str:
+    if len(tied) == others:
         return (
-            f"No difference that these runs could show: {_name(first, labels)} came out first, and no other method "
-            f"lies clearly behind it. Use the one that suits you best, or {more}."
+            f"No difference that these runs could show: {best} came out first, and no other method lies clearly "
+            f"behind it. Use the one that suits you best, or {more}."
         )
+    return f"Use {best}: {score}. {_also(tied, NO_WORSE)}".strip()
+
+
+def _baseline_first(best: str, tied: list[str], metric: str) -> str:
+    if not tied:
+        return f"Use {best}: it wins, and every remedy for imbalance made {metric} worse on these data."
     return (
-        f"Use {_name(first, labels)}: {_percent(first.mean)} {_metric(ranking)}. "
-        f"{_also(others, labels, 'no worse as far as these runs show')}"
-    ).strip()
+        f"No difference: no method beats {best} on these data. Use {best}, the simplest. "
+        f"{_also(tied, 'not to be told from it')}"
+    )
 
 
-def _also(places: list[Place], labels: Mapping[str, str], what: str) -> str:
-    if not places:
+def _also(names: list[str], what: str) -> str:
+    if not names:
         return ""
-    names = [_name(place, labels) for place in places[:MOST_NAMES]]
-    more = len(places) - len(names)
-    listed = names + ([f"{more} more"] if more else [])
-    joined = listed[0] if len(listed) == 1 else ", ".join(listed[:-1]) + " and " + listed[-1]
-    return f"{joined[0].upper()}{joined[1:]} {'is' if len(places) == 1 else 'are'} {what}."
-
-
-def _name(place: Place, labels: Mapping[str, str]) -> str:
-    return labels.get(place.method, place.method)
-
-
-def _metric(ranking: Ranking) -> str:
-    return ranking.metric.replace("_", " ")
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    shown = names[:MOST_NAMES] + ([f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else [])
+    joined = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+    return f"{joined[0].upper()}{joined[1:]} {'is' if len(names) == 1 else 'are'} {what}."
 
 
 def _span(interval: Interval | None) -> str:

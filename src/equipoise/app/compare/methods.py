@@ -42,16 +42,9 @@ GRID = 4
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What all methods have in common; None is chosen from the number of training samples, as the estimator does.
+    """What all methods have in common: arguments of the estimator, by its names and with its defaults, and two more.
 
     Args:
-        epochs: how often all samples are visited; None takes as many optimiser steps as their number needs.
-        batch_size, width: of training and of the hidden layers.
-        learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
-        dropout: share dropped between the hidden layers and in front of the class vectors.
-        passes: stochastic passes for the class uncertainty, N of the paper.
-        kind: of class uncertainty, for the methods that leave it open.
-        m_max: margin of the most uncertain class.
         backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
             None takes the estimator's: standardised columns, two hidden layers.
         samples: how many the sizes are chosen from; None is those of the fit. A resampler's network gets that of the
@@ -85,9 +78,7 @@ class FitOptions:
     def length(self, samples: int) -> Length:
         """Return how many epochs, and batches in each, so many training samples get."""
         sized = self.sized(samples)
-        assert sized.samples is not None
-        assert sized.batch_size is not None
-        return choose_length(sized.samples, sized.batch_size, self.epochs)
+        return choose_length(sized.samples or samples, sized.batch_size or 1, self.epochs)
 
     def recorded(self) -> dict[str, Any]:
         """Return what results depend on, as plain values; the backbone is described by whoever made it.

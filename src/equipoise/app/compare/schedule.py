@@ -13,6 +13,7 @@ from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.single_fit import FoldRun
+from equipoise.data.splits import hold_out
 from equipoise.training.callbacks import Silence, watched_by
 from equipoise.wording import counted, duration
 
@@ -149,8 +150,9 @@ def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline
     while True:
         watcher = FirstSteps(deadline, 0) if resampled else None
         patience = SHARE * deadline.left
+        some = rows if number == len(rows) else rows[hold_out(run.samples.y[rows], number / len(rows), seed=0)[1]]
         try:
-            taken = _small_fit(run, name, _spread(run.samples.y[rows], rows, number), deadline, watcher)
+            taken = _small_fit(run, name, some, deadline, watcher)
         except CannotRunError:
             return 0.0, 0.0
         if number >= ENOUGH * len(rows) or taken > patience:
@@ -172,18 +174,6 @@ def _small_fit(
     with suppress(Measured), watched_by(watcher or deadline):
         replace(run, options=options, tune=False).fit(name, rows, rows[:1], seed=0)
     return (watcher.times[0] if watcher is not None and watcher.times else deadline.clock()) - started
-
-
-def _spread(y: NDArray[np.generic], rows: NDArray[np.intp], number: int) -> NDArray[np.intp]:
-    """So many of the rows, with every class in its share."""
-    if number >= len(rows) or y.ndim > 1:
-        return rows[:number]
-    codes = np.unique(y, return_inverse=True)[1]
-    counts = np.bincount(codes)
-    order = np.argsort(codes, kind="stable")
-    place = np.empty(len(codes))
-    place[order] = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
-    return np.sort(rows[np.argsort(place, kind="stable")[:number]])
 
 
 class Schedule:
@@ -263,24 +253,18 @@ class Schedule:
         return {name: both[name] for name in self.names if name in both}
 
     def plan(self) -> Plan:
-        """What can still be reached, with some time to spare."""
+        """Return what can still be reached, with some time to spare."""
         return self._plan(self.deadline.left / SAFETY, self.handed_out)
 
     def reached(self) -> Plan:
-        """The methods and rounds that are finished."""
+        """Return the methods and rounds that are finished."""
         return self._plan(0.0, set())
 
-    @property
-    def total(self) -> int:
-        """Fits of the present plan."""
+    def counts(self) -> tuple[int, int]:
+        """Return how many fits of the present plan are finished, and how many it has."""
         plan = self.plan()
-        return sum(1 if self.cannot_run(name) else plan.rounds for name in plan.methods)
-
-    @property
-    def done(self) -> int:
-        """Fits of the present plan that are finished."""
-        plan = self.plan()
-        return sum(self.fit(name, number) in self.store for name in plan.methods for number in range(plan.rounds))
+        done = sum(self.fit(name, number) in self.store for name in plan.methods for number in range(plan.rounds))
+        return done, sum(1 if self.cannot_run(name) else plan.rounds for name in plan.methods)
 
     def cannot_run(self, name: str) -> bool:
         """Whether the data do not allow the method."""
