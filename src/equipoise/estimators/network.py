@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,8 +23,8 @@ from equipoise.data.labels import class_counts, encode_labels, label_indices, pl
 from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
 from equipoise.decisions.prediction import PredictionModule
-from equipoise.errors import InvalidInputError
-from equipoise.estimators.persistence import SavedModel, load_model, save_model
+from equipoise.errors import InvalidInputError, listed
+from equipoise.estimators.persistence import FORMAT, ModelRecord, SavedModel, labels_to_json, load_model, save_model
 from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option, positional
 from equipoise.losses import LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
@@ -298,20 +298,21 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
                 "a loss without a name cannot be saved; add it to equipoise.losses.LOSSES and fit with that name."
             )
         names = getattr(self, "feature_names_in_", None)
-        model = SavedModel(
+        classes, class_type = labels_to_json(self.classes_)
+        record = ModelRecord(
+            format=FORMAT,
             parameters={name: _plain(value) for name, value in self.get_params().items() if name not in UNSAVED},
             custom_backbone=self.backbone is not None,
-            classes=self.classes_,
-            recipe=self._recipe,
+            classes=classes,
+            class_type=class_type,
+            recipe=asdict(self._recipe),
             features=self.network_.head.in_features,
             columns=self.n_features_in_,
             column_names=None if names is None else [str(name) for name in names],
             history=self.history_,
-            network=self.network_.state_dict(),
-            calibrated=self.calibrated_,
-            uncertainty=None if self.class_uncertainty_ is None else torch.from_numpy(self.class_uncertainty_),
         )
-        save_model(Path(folder), model)
+        uncertainty = None if self.class_uncertainty_ is None else torch.from_numpy(self.class_uncertainty_)
+        save_model(Path(folder), record, self.network_.state_dict(), self.calibrated_, uncertainty)
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
@@ -487,7 +488,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         never = np.argwhere(np.isinf(thresholds.thresholds(1 - abstain)))
         if len(never) == 0:
             return
-        few = ", ".join(str(self.classes_[place[0]]) for place in never[:5]) + (", …" if len(never) > 5 else "")
+        few = listed([str(self.classes_[place[0]]) for place in never], most=5, quoted=False)
         fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
         warnings.warn(
             f"too few calibration samples ({fewest} of the rarest) "
@@ -499,19 +500,20 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
 
 def restore(model: SavedModel, folder: str | Path, backbone: nn.Module | None = None) -> UncertaintyBalancedClassifier:
     """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` that it was trained with."""
-    if model.custom_backbone and backbone is None:
+    record = model.record
+    if record.custom_backbone and backbone is None:
         raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
-    unknown = set(model.parameters) - set(UncertaintyBalancedClassifier().get_params())
+    unknown = set(record.parameters) - set(UncertaintyBalancedClassifier().get_params())
     if unknown:
         raise InvalidInputError(f"{folder} names parameters that this version does not know: {sorted(unknown)}.")
-    found = UncertaintyBalancedClassifier(backbone=backbone, **model.parameters)
-    found.classes_, found.n_features_in_ = model.classes, model.columns
-    if model.column_names is not None:
-        found.feature_names_in_ = np.array(model.column_names, dtype=object)
-    found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, model.history
-    found._seed = int(model.history["chosen"]["seed"])
+    found = UncertaintyBalancedClassifier(backbone=backbone, **record.parameters)
+    found.classes_, found.n_features_in_ = model.classes, record.columns
+    if record.column_names is not None:
+        found.feature_names_in_ = np.array(record.column_names, dtype=object)
+    found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, record.history
+    found._seed = int(record.history["chosen"]["seed"])
     features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
-    network = Network(features, model.recipe.head(model.calibrated.prior, features=model.features))
+    network = Network(features, model.recipe.head(model.calibrated.prior, features=record.features))
     try:
         network.load_state_dict(model.network)
     except RuntimeError as error:

@@ -1,6 +1,5 @@
 """A model on disk: weights as safetensors, everything else as JSON. Nothing in it can run code."""
 
-import dataclasses
 import json
 import math
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ class _History(Struct):
     chosen: _Chosen
 
 
-class ModelRecord(Struct):
+class ModelRecord(Struct, kw_only=True):
     """``model.json``; the recipe has a class of its own that checks it."""
 
     format: int
@@ -65,44 +64,28 @@ class ModelRecord(Struct):
 
 @dataclass(frozen=True)
 class SavedModel:
-    """Everything a fitted estimator needs to predict again."""
+    """A saved model, read and checked: everything an estimator needs to predict again."""
 
-    parameters: dict[str, Any]
-    custom_backbone: bool
+    record: ModelRecord
     classes: NDArray[Any]
     recipe: Recipe
-    features: int
-    columns: int
-    column_names: list[str] | None
-    history: dict[str, Any]
     network: dict[str, Tensor]
     calibrated: Calibrated
     uncertainty: Tensor | None
 
 
-def save_model(folder: Path, model: SavedModel) -> None:
+def save_model(
+    folder: Path, record: ModelRecord, network: dict[str, Tensor], calibrated: Calibrated, uncertainty: Tensor | None
+) -> None:
     """Write both files, each whole or not at all."""
-    wrong = not_finite(model.network)
+    wrong = not_finite(network)
     if wrong is not None:
         raise InvalidStateError(
             f"the network has NaN or infinity in {wrong!r}, so it was not saved; train with a smaller learning rate."
         )
-    tensors = with_prefix("network", model.network) | with_prefix("calibrated", model.calibrated.tensors())
-    if model.uncertainty is not None:
-        tensors["uncertainty"] = model.uncertainty
-    classes, class_type = labels_to_json(model.classes)
-    record = ModelRecord(
-        FORMAT,
-        model.parameters,
-        model.custom_backbone,
-        classes,
-        class_type,
-        dataclasses.asdict(model.recipe),
-        model.features,
-        model.columns,
-        model.column_names,
-        model.history,
-    )
+    tensors = with_prefix("network", network) | with_prefix("calibrated", calibrated.tensors())
+    if uncertainty is not None:
+        tensors["uncertainty"] = uncertainty
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,23 +125,12 @@ def load_model(folder: Path) -> SavedModel:
         calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
     except EquipoiseError as error:
         raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
-    _check_sizes(folder, record, recipe, of_prefix("network", tensors))
-    wrong = not_finite(of_prefix("network", tensors))
+    network = of_prefix("network", tensors)
+    _check_sizes(folder, record, recipe, network)
+    wrong = not_finite(network)
     if wrong is not None:
         raise InvalidInputError(f"{folder / TENSORS} holds NaN or infinity in {wrong!r}; train the model again.")
-    return SavedModel(
-        parameters=record.parameters,
-        custom_backbone=record.custom_backbone,
-        classes=classes,
-        recipe=recipe,
-        features=record.features,
-        columns=record.columns,
-        column_names=record.column_names,
-        history=record.history,
-        network=of_prefix("network", tensors),
-        calibrated=calibrated,
-        uncertainty=tensors.get("uncertainty"),
-    )
+    return SavedModel(record, classes, recipe, network, calibrated, tensors.get("uncertainty"))
 
 
 def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
