@@ -27,8 +27,7 @@ from equipoise.calibration import ClassThresholds
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.reliability import BINS, SMALLEST
 from equipoise.calibration.scaling import Scaling
-from equipoise.paper.tables.cases import Case
-from equipoise.paper.tables.tables import _features
+from equipoise.paper.tables.experiments import Case, Source
 
 Floats = NDArray[np.float64]
 SETS = {"cifar10": ("CIFAR-10, step 1:10", "step"), "ham10000": ("HAM10000, by lesion", "grouped")}
@@ -148,10 +147,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.fits.mkdir(parents=True, exist_ok=True)
-    cases = {
-        name: Case(SETS[name][0], _features(name, options.data, False, None), SETS[name][1], ())
-        for name in options.only
-    }
+    cases = {name: Case(SETS[name][0], Source(options.data).features(name), SETS[name][1], ()) for name in options.only}
     for seed in options.seeds:
         for name, case in cases.items():
             for what, chosen in FITS.items():

@@ -29,7 +29,7 @@ from equipoise.calibration.scaling import Scaling, _fit, fit_scaling
 from equipoise.data.imbalance import step
 from equipoise.models import extract_features, image_backbone
 from equipoise.paper.sets import find_set
-from equipoise.paper.tables.tables import _weights
+from equipoise.paper.tables.experiments import Source
 from equipoise.training import curriculum
 
 TABLES = "contraceptive marketing satimage splice german phoneme tic-tac-toe titanic page-blocks0 winequality-red-4"
@@ -49,7 +49,7 @@ def cifar(data: Path, seed: int) -> tuple[Rows, Rows]:
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.permutation(np.flatnonzero(samples.y == c))[: IMAGES + IMAGES_SCORED] for c in names])
     some = samples.take(rows)
-    x = extract_features(some.x, image_backbone("vgg16", weights=_weights(data), frozen=True))
+    x = extract_features(some.x, image_backbone("vgg16", weights=Source(data).vgg16(), frozen=True))
     y = np.searchsorted(names, some.y).astype(np.int64)
     place = np.arange(len(y)) % (IMAGES + IMAGES_SCORED)
     fit, scored = np.flatnonzero(place < IMAGES), np.flatnonzero(place >= IMAGES)

@@ -11,8 +11,8 @@ from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.tables import TABLES, run_table, table_page
 from equipoise.paper.tables import printed as paper
-from equipoise.paper.tables.cases import Case, Material
-from equipoise.paper.tables.run import TableResult
+from equipoise.paper.tables.experiments import Case, Material, Source
+from equipoise.paper.tables.table_runner import TableResult
 
 DATA = os.environ.get("EQUIPOISE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="EQUIPOISE_DATA is not set")
@@ -30,7 +30,7 @@ def _own_cache(cache, monkeypatch):
 
 
 @pytest.mark.parametrize("figures", [paper.CIFAR10, paper.MARGINS, *paper.MNIST.values(), *paper.SKIN.values()])
-def test_the_papers_rows_are_contestants(figures):
+def test_the_papers_rows_are_methods(figures):
     assert set(figures) <= set(METHODS)
     assert all(0 < value <= 100 for row in figures.values() for value in row.values())
 
@@ -77,7 +77,7 @@ def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
 
 @needs_data
 def test_a_step_draws_its_half_from_the_seed_and_spares_the_test_part():
-    case = TABLES["mnist"](Path(DATA), True, None)["dropout=0.5"]
+    case = TABLES["mnist"].cases(Source(Path(DATA), smoke=True))["dropout=0.5"]
     y = case.samples.y
     for seed in (0, 1):
         train, test = case.split(seed, 0)

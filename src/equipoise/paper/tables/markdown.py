@@ -8,9 +8,9 @@ import numpy as np
 
 from equipoise.app.compare import METHODS, rank
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
-from equipoise.paper.tables.cases import FOLDS, Case
+from equipoise.paper.tables.experiments import FOLDS, TABLES, Case
 from equipoise.paper.tables.printed import Figures
-from equipoise.paper.tables.run import TableResult
+from equipoise.paper.tables.table_runner import TableResult
 from equipoise.wording import EQUIPOISE, counted, duration
 
 OURS = "uncertainty_margin"
@@ -40,14 +40,6 @@ BELOW = {
     f"{name}.deviation": f"deviation of {SCORES[name]} over the classes"
     for name in ("precision", "recall", "f1", "g_mean", "iba")
 }
-HEADINGS = {
-    "cifar10": "CIFAR-10 made imbalanced",
-    "mnist": "MNIST made imbalanced",
-    "margins": "Margin losses, with a fixed margin and with uncertainty's",
-    "skin": "Skin lesions",
-    "attributes": "Attributes, several labels a sample",
-    "expressions": "Expressions of faces",
-}
 EXCEPTIONS = {
     "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
     "mini-batch k-means",
@@ -73,7 +65,7 @@ def table_page(result: TableResult) -> str:
     features = any(case.material.features for case in result.cases.values())
     versions = ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
     lines = [
-        f"# {HEADINGS[result.name]}",
+        f"# {TABLES[result.name].heading}",
         "",
         f"Percent, {_repeats(result)}, of the last epoch, on test samples by which no "
         "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far "

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.compare import METHODS, Fit, ResultStore, fit_tuned, run_fits
-from equipoise.app.compare.runner import Progress
+from equipoise.app.compare.runner import Progress as FitProgress
+from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError
-from equipoise.paper.tables.cases import Case
-from equipoise.paper.tables.cases import Progress as Reading
-from equipoise.paper.tables.tables import TABLES
+from equipoise.paper.tables.experiments import TABLES, Case, Source
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class TableRun:
     tune: bool
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
-        """The record of one fit: last epoch, test part untouched by any choice."""
+        """Return the record of one fit: last epoch, test part untouched by any choice."""
         case = self.cases[fit.case]
         train, test = case.split(fit.seed, fit.fold)
         x, y = case.samples.x, case.samples.y
@@ -71,8 +70,8 @@ def run_table(
     tune: bool = False,
     smoke: bool = False,
     methods: tuple[str, ...] | None = None,
-    reading: Reading | None = None,
-    progress: Progress | None = None,
+    reading: Progress | None = None,
+    progress: FitProgress | None = None,
 ) -> TableResult:
     """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every fit, and the result has all of them.
 
@@ -91,10 +90,13 @@ def run_table(
     unknown = [method for method in methods or () if method not in METHODS]
     if unknown:
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
-    cases = TABLES[name](data, smoke, reading)
+    cases = TABLES[name].cases(Source(data, smoke, reading))
     if smoke:  # a few samples and epochs: nothing to hold against the paper's
         cases = {key: replace(case, paper={}, paper_bca={}) for key, case in cases.items()}
-    known = {key: f"{case.material.checksum} {_options(case)}" for key, case in cases.items()}
+    known = {  # the backbone is made by its table's code
+        key: f"{case.material.checksum} {json.dumps(case.options.recorded(), sort_keys=True)}"
+        for key, case in cases.items()
+    }
     wanted = {key: [own for own in case.methods if methods is None or own in methods] for key, case in cases.items()}
     if not any(wanted.values()):
         raise InvalidInputError(f"none of {', '.join(methods or ())} is a row of the table {name}; see its page.")
@@ -108,11 +110,6 @@ def run_table(
         header = store.header
     hours = sum(float(record["seconds"]) for record in records) / 3600
     return TableResult(name, cases, records, header, seeds, tune, hours, smoke)
-
-
-def _options(case: Case) -> str:
-    """What the network of a case depends on, but for the backbone, which its table's code makes."""
-    return json.dumps(case.options.recorded(), sort_keys=True)
 
 
 def _fits(cases: Mapping[str, Case], methods: Mapping[str, Sequence[str]], seeds: Iterable[int]) -> list[Fit]:

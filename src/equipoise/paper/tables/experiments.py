@@ -1,0 +1,283 @@
+"""The paper's experiments, a function a table: which data, made imbalanced how, for which network and methods."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from equipoise.app.compare import FitOptions
+from equipoise.data.imbalance import step
+from equipoise.data.samples import Progress, Samples
+from equipoise.data.splits import grouped_folds, hold_out, official
+from equipoise.errors import InvalidInputError
+from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
+from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
+from equipoise.paper.tables import printed as paper
+from equipoise.paper.tables.printed import Figures
+
+Rows = NDArray[np.intp]
+FOLDS = 3
+"""As the paper does for skin lesions."""
+TEST_SHARE = 0.3
+"""Held out where a set has no official test part."""
+LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
+OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
+MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
+RESAMPLED = (
+    *("near_miss", "smote", "adasyn", "cluster_centroids", "neighbourhood_cleaning", "instance_hardness"),
+    *("random_over", "random_under"),
+)
+SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}
+"""Height and width at which a set's images are read for VGG16: small enough for a CPU."""
+ON_DIGITS = FitOptions(epochs=6)
+"""For every method on MNIST's digits."""
+FEW = 12
+"""Samples of a class and part in a smoke test."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Samples, a checksum of what they were made from, and what the columns are, for a reader."""
+
+    samples: Samples
+    checksum: str
+    what: str
+    features: bool = False
+    """Whether a backbone made the columns, before any fit."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One column of a table: some data under one protocol.
+
+    Args:
+        title: for a reader.
+        material: features or images as an array, with labels.
+        protocol: ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
+            it as it is; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group.
+        methods: by name.
+        options: of the network.
+        paper: the paper's figures for the methods.
+        paper_bca: the paper's figure for each attribute, where there are several labels.
+    """
+
+    title: str
+    material: Material
+    protocol: Literal["step", "official", "grouped", "held_out"]
+    methods: tuple[str, ...]
+    options: FitOptions = field(default_factory=FitOptions)
+    paper: Figures = field(default_factory=dict)
+    paper_bca: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> Samples:
+        """The material's."""
+        return self.material.samples
+
+    @property
+    def folds(self) -> int:
+        """Fits a seed."""
+        return FOLDS if self.protocol == "grouped" else 1
+
+    @property
+    def test_to_train(self) -> float:
+        """Test over training rows where each run draws both from the same samples, for ``paired_interval``; 0 where
+        the test rows are apart and each seed draws its own training rows."""
+        if self.protocol == "grouped":
+            return 1 / (FOLDS - 1)
+        return TEST_SHARE / (1 - TEST_SHARE) if self.protocol == "held_out" else 0.0
+
+    def split(self, seed: int, fold: int) -> tuple[Rows, Rows]:
+        """Return rows to train on and rows to test on; the same for every method."""
+        samples = self.samples
+        if self.protocol == "grouped":
+            groups = np.arange(len(samples)) if samples.groups is None else samples.groups
+            return grouped_folds(samples.y, groups, FOLDS, seed=seed, allow_missing=True)[fold]
+        if self.protocol == "held_out":
+            return hold_out(samples.y, TEST_SHARE, seed=seed, groups=samples.groups)
+        parts = official(samples)
+        train, test = parts["train"], parts["test"]
+        return (train[step(samples.y[train], rng=seed)] if self.protocol == "step" else train), test
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table's samples come from.
+
+    Args:
+        data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
+        smoke: take a few samples and epochs, to see that it runs.
+        progress: told of so many images of so many, while features are extracted.
+    """
+
+    data: Path | None = None
+    smoke: bool = False
+    progress: Progress | None = None
+
+    def options(self, usual: FitOptions | None = None) -> FitOptions:
+        """Return a network's usual options, or those of a smoke test."""
+        return FitOptions(epochs=3, batch_size=16, width=32) if self.smoke else usual or FitOptions()
+
+    def has(self, name: str) -> bool:
+        """Tell whether a set is there."""
+        try:
+            return locate_set(name, self.data).is_dir()
+        except InvalidInputError:
+            return False
+
+    def samples(self, name: str) -> Samples:
+        """Return a set; for a smoke test, the first few samples of each class and official part."""
+        samples = find_set(name, self.data, size=SMALL.get(name))
+        if not self.smoke:
+            return samples
+        parts = np.full(len(samples), "") if samples.partition is None else samples.partition
+        labels = samples.y if samples.y.ndim == 1 else samples.y[:, 0]
+        rows = [
+            np.flatnonzero((labels == label) & (parts == part))[:FEW]
+            for label in np.unique(labels)
+            for part in np.unique(parts)
+        ]
+        return samples.take(np.sort(np.concatenate(rows)))
+
+    def features(self, name: str, *, paper_has: str = "") -> Material:
+        """Return VGG16's features of a set, extracted once and kept; known by the images and the weights."""
+        images, weights = self.samples(name), self.vgg16()
+        network = image_backbone("vgg16", weights=weights, frozen=True)
+        known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
+        features = extract_features(images.x, network, progress=self.progress)
+        size = " × ".join(map(str, images.x.shape[2:]))
+        what = f"{features.shape[1]:,} features of {size} pixels by a frozen VGG16"
+        what += f" (the paper has {paper_has})" if paper_has else ""
+        return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
+
+    def vgg16(self) -> Path:
+        """Return VGG16's convolutions, a ``.pth`` or ``.safetensors`` file in ``vgg16`` below the data folder."""
+        root = self.data or Path(os.environ.get(DATA_VARIABLE) or "data")
+        found = sorted(path for path in (root / "vgg16").glob("*") if path.suffix in (".pth", ".pt", ".safetensors"))
+        if not found:
+            raise InvalidInputError(
+                f"no weights of VGG16 in {root / 'vgg16'}; put torchvision's vgg16 .pth file there."
+            )
+        return found[0]
+
+
+def cifar10(source: Source) -> dict[str, Case]:
+    """Table "Performance on imbalanced CIFAR-10", and the ablations of N and m."""
+    options, methods = source.options(), (*OURS, "svm_linear", *RESAMPLED, *MODERN)
+    whole = Case("JPEG CIFAR-10, step 1:10", source.features("cifar10"), "step", methods, options, paper.CIFAR10)
+    cases = {"cifar10": whole}
+    for passes, figure in paper.PASSES.items():
+        cases[f"N={passes}"] = replace(
+            whole,
+            title=f"N = {passes} passes",
+            methods=("uncertainty_margin",),
+            options=replace(options, passes=passes),
+            paper={"uncertainty_margin": {"accuracy": figure}},
+        )
+    for margin, figure in paper.LARGEST_MARGIN.items():
+        cases[f"m={margin}"] = replace(
+            whole,
+            title=f"largest margin m = {margin}, in the angular form",
+            methods=("uncertainty_angular",),
+            options=replace(options, m_max=float(margin)),
+            paper={"uncertainty_angular": {"accuracy": figure}},
+        )
+    return cases
+
+
+def margins(source: Source) -> dict[str, Case]:
+    """Table "other recent margin-based loss formulations with uncertainty"."""
+    methods, material = (*paper.MARGINS, "uncertainty_margin"), source.features("cifar10")
+    return {"margins": Case("JPEG CIFAR-10, step 1:10", material, "step", methods, source.options(), paper.MARGINS)}
+
+
+def mnist(source: Source) -> dict[str, Case]:
+    """Tables "digit classification on MNIST" and "ablation study": a LeNet, from pixels."""
+    digits = source.samples("mnist")
+    material = Material(digits, digits.checksum(), "pixels")
+    return {
+        f"dropout={dropout}": Case(
+            f"MNIST, step 1:10, dropout {dropout}",
+            material,
+            "step",
+            (*OURS, *MODERN) if dropout == 0.5 else LEVELS,
+            replace(source.options(ON_DIGITS), dropout=dropout, backbone=digit_network),
+            printed,
+        )
+        for dropout, printed in paper.MNIST.items()
+    }
+
+
+def digit_network() -> nn.Module:
+    """Return the network of the MNIST experiment; the only dropout is the head's."""
+    return ImageBackbone(ImageInput(1, mean=(0.1307,), std=(0.3081,)), LeNet())  # of MNIST's training pixels
+
+
+def skin(source: Source) -> dict[str, Case]:
+    """Table "Skin Lesion Classification": Dermofit where it is given, HAM10000 as its stand-in."""
+    titles = {name: f"{name}, 3-fold" for name in paper.SKIN if source.has(name)}
+    titles["ham10000"] = "HAM10000, 3-fold by lesion (stand-in for Dermofit)"
+    return {
+        name: Case(
+            title,
+            source.features(name, paper_has="a ResNet-18 that it trains"),
+            "grouped",
+            (*OURS, *MODERN),
+            source.options(),
+            paper.SKIN.get(name, {}),
+        )
+        for name, title in titles.items()
+    }
+
+
+def attributes(source: Source) -> dict[str, Case]:
+    """Table "Multi-label attribute prediction": CelebA where it is given, else attributes of MNIST's digits."""
+    methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
+    if source.has("celeba"):
+        material = source.features("celeba", paper_has="a ResNet-50 that it trains")
+        printed = paper.CELEBA, paper.CELEBA_BCA
+        return {"celeba": Case("CelebA, 40 attributes", material, "official", methods, source.options(), *printed)}
+    digits = source.samples("mnist")
+    named = {
+        **{"is 0": [0], "is 1": [1], "0 or 8": [0, 8], "prime": [2, 3, 5, 7], "square": [0, 1, 4, 9]},
+        **{"even": [0, 2, 4, 6, 8], "at least 5": [5, 6, 7, 8, 9], "not 7": [0, 1, 2, 3, 4, 5, 6, 8, 9]},
+    }
+    y = np.stack([np.isin(digits.y, members) for members in named.values()], axis=1).astype(np.int64)
+    x = digits.x.reshape(len(digits), -1).astype(np.float32)
+    samples = Samples(x, y, attributes=tuple(named), partition=digits.partition)
+    title, material = (
+        "attributes of MNIST's digits (stand-in for CelebA)",
+        Material(samples, samples.checksum(), "pixels"),
+    )
+    return {"digits": Case(title, material, "official", methods, source.options(ON_DIGITS))}
+
+
+def expressions(source: Source) -> dict[str, Case]:
+    """LFW's expressions: a natural long tail, 6,868 to 9; not in the paper."""
+    title, material = "LFW expressions, 30 % of the people held out", source.features("lfw_expressions")
+    return {"expressions": Case(title, material, "held_out", (*OURS, *MODERN), source.options())}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table: the heading of its page, and its cases."""
+
+    heading: str
+    cases: Callable[[Source], dict[str, Case]]
+
+
+TABLES: dict[str, Experiment] = {
+    "cifar10": Experiment("CIFAR-10 made imbalanced", cifar10),
+    "mnist": Experiment("MNIST made imbalanced", mnist),
+    "margins": Experiment("Margin losses, with a fixed margin and with uncertainty's", margins),
+    "skin": Experiment("Skin lesions", skin),
+    "attributes": Experiment("Attributes, several labels a sample", attributes),
+    "expressions": Experiment("Expressions of faces", expressions),
+}
+"""A new table is a function above and a line here."""
