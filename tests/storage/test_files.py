@@ -92,7 +92,7 @@ def test_only_a_plain_file_of_a_bearable_size_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     for name in ("pipe", "device", ""):
-        with pytest.raises(OSError, match="it is no plain file"):
+        with pytest.raises(OSError, match="it is not a regular file"):
             check_plain(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="nothing"):
         check_plain(tmp_path / "nothing")

@@ -10,7 +10,7 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -30,14 +30,14 @@ BROKEN = (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, *DAMAGE)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether the name is one of an archive that :func:`unpack` knows."""
+    """Tell whether the name is one of an archive that :func:`unpack` knows."""
     return Path(path).name.lower().endswith(SUFFIXES)
 
 
 def unpack(
     archive: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> Path:
-    """The folder with an archive's files, unpacked into the cache the first time and found there afterwards.
+    """Return the folder with an archive's files, unpacked into the cache the first time and found there afterwards.
 
     Only plain files and folders inside the archive are taken: a link, a device or a name that leads out of the
     folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing,
@@ -56,7 +56,8 @@ def unpack(
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
     remove_abandoned_folders(target.parent, SCRATCH)
     if not _is_whole(target):
-        _unpack_whole(path, target, _Limits(path.name, limit_bytes, limit_members))
+        with _scratch(target.parent) as scratch:
+            _unpack_into(scratch, path, target, _Limits(path.name, limit_bytes, limit_members))
     return target
 
 
@@ -101,29 +102,25 @@ class _Limits:
         )
 
 
-def _unpack_whole(path: Path, target: Path, limits: _Limits) -> None:
-    """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
+@contextmanager
+def _scratch(parent: Path) -> Iterator[Path]:
     with ExitStack() as stack:
-        _unpack_into(_scratch(target, stack), path, target, limits)
-
-
-def _scratch(target: Path, stack: ExitStack) -> Path:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = stack.enter_context(scratch_folder(target.parent, SCRATCH))
-    except OSError as error:
-        raise InvalidInputError(
-            f"{str(target.parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
-        ) from error
-    return scratch
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            scratch = stack.enter_context(scratch_folder(parent, SCRATCH))
+        except OSError as error:
+            raise InvalidInputError(
+                f"{str(parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
+            ) from error
+        yield scratch
 
 
 def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> None:
+    """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
+    files = scratch / "files"
     try:
-        files = scratch / "files"
         files.mkdir()
-        writer = _unzip if path.name.lower().endswith(".zip") else _untar
-        writer(path, files, limits)
+        (_unzip if path.name.lower().endswith(".zip") else _untar)(path, files, limits)
         files.chmod(0o755)  # the cache may be shared
         _put(files, target, scratch)
     except EquipoiseError:

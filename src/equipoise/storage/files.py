@@ -13,7 +13,7 @@ import time
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -37,7 +37,7 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What code meets in values of a wrong type, length or size."""
+"""Exceptions raised by malformed input: values of a wrong type, length or size."""
 
 MOST_PACKED = 8
 """Probabilities, labels and sets of classes take an eighth of their size at the least once they are packed."""
@@ -51,7 +51,7 @@ class DiskFullError(EquipoiseError, OSError):
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """All of the content under its name, or nothing: written beside it, flushed to disk, then renamed."""
+    """Write all of the content under its name, or nothing: beside it first, flushed to disk, then renamed."""
     try:
         with written_beside(path) as file:
             file.write(content)
@@ -62,7 +62,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside ``path`` that gets its name once it is whole, and is gone if anything goes wrong before.
+    """Open a new file beside ``path`` that gets its name once it is whole, and is gone if anything goes wrong before.
 
     It is locked meanwhile: the system lets go of it however its writer ends, and :func:`remove_abandoned` can tell.
     """
@@ -129,23 +129,35 @@ def lock(file: IO[Any] | int, *, wait: bool = False) -> bool | None:
 
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
     """Remove what writers that were killed have left beside a file of this name, or of any name in the folder."""
-    if sys.platform == "win32":  # nobody could tell whose it is
+    parts = folder.glob(".*.part" if name is None else f".{glob.escape(name)}.*.part")
+    _remove_unlocked((part for part in parts if OURS.search(part.name)), stat.S_ISREG)
+
+
+def remove_abandoned_folders(parent: Path, prefix: str) -> None:
+    """Remove the scratch folders of processes that were killed."""
+    _remove_unlocked(parent.glob(f"{glob.escape(prefix)}*"), stat.S_ISDIR)
+
+
+def _remove_unlocked(paths: Iterable[Path], is_wanted: Callable[[int], bool]) -> None:
+    if sys.platform == "win32":  # nobody could tell whose they are
         return
-    for part in folder.glob(".*.part" if name is None else f".{glob.escape(name)}.*.part"):
-        if not OURS.search(part.name):
-            continue
+    for path in paths:
         with suppress(OSError):
-            descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode) and lock(descriptor):
-                    part.unlink(missing_ok=True)
+                if not is_wanted(os.fstat(descriptor).st_mode) or not lock(descriptor):
+                    continue
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
             finally:
                 os.close(descriptor)
 
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """A new folder that is gone at the end; locked meanwhile, so that :func:`remove_abandoned_folders` can tell."""
+    """Make a folder that is gone at the end; locked meanwhile, so that :func:`remove_abandoned_folders` can tell."""
     folder, descriptor = _locked_folder(parent, prefix)
     try:
         yield folder
@@ -156,7 +168,7 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
-    """Make a folder and lock it; until it is locked, another process may take it for an abandoned one."""
+    """Until it is locked, another process may take the new folder for an abandoned one."""
     while True:
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         if sys.platform == "win32":
@@ -168,20 +180,6 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
         if lock(descriptor) is not False and folder.exists():
             return folder, descriptor
         os.close(descriptor)
-
-
-def remove_abandoned_folders(parent: Path, prefix: str) -> None:
-    """Remove the scratch folders of processes that were killed."""
-    if sys.platform == "win32":
-        return
-    for folder in parent.glob(f"{glob.escape(prefix)}*"):
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-            try:
-                if lock(descriptor):
-                    shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -196,24 +194,24 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_plain(path: Path, *, most_bytes: int) -> bytes:
-    """All of a file that anyone may have written: no pipe that would never end, and no more than the memory bears."""
+    """Read a file that anyone may have written: no pipe that would never end, and no more than the memory bears."""
     check_plain(path, most_bytes=most_bytes)
     with path.open("rb") as file:
         return file.read(min(most_bytes, os.fstat(file.fileno()).st_size))  # asking for more takes memory for more
 
 
 def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
-    """An OSError, with a reason fit for a sentence, where the path leads to something else than a file of this size."""
+    """Raise an OSError, with a reason fit for a sentence, where the path is no regular file or a larger one."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     if most_bytes is not None and found.st_size > most_bytes:
         reason = f"it has {found.st_size:,} bytes, more than the {most_bytes:,} that are read"
         raise OSError(errno.EFBIG, reason, str(path))
 
 
 def raise_if_full(error: OSError, path: Path, size: int) -> None:
-    """One clear sentence for the errors that mean no room: a full disk, a quota, a limit on the size of files.
+    """Raise one clear sentence for the errors that mean no room: a full disk, a quota, a limit on the size of files.
 
     Any other error is left to the caller, with the path in it: one that a write raises knows none of its own.
     """
@@ -243,7 +241,7 @@ def _size_limit() -> str:
 
 @contextmanager
 def foreign_files(where: Path, remedy: str) -> Iterator[None]:
-    """Files that anyone may have written: what breaks on them is one sentence, its cause is kept for ``--debug``."""
+    """Turn what breaks on files that anyone may have written into one sentence; ``--debug`` shows its cause."""
     try:
         yield
     except EquipoiseError:
@@ -253,8 +251,8 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
 
 
 def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, "NDArray[Any]"]:
-    """The arrays of a ``.npz`` file that anyone may have written: no pickle is opened, and the memory is bounded, by
-    ``most_bytes`` or by what a file of this size holds if nothing in it was made to be small."""
+    """Read a ``.npz`` file that anyone may have written, without pickles and within ``most_bytes``, or what a file of
+    this size holds if nothing in it was made to be small."""
     import numpy as np  # a tenth of a second, which no command waits for before it has looked at its arguments
 
     try:
@@ -273,7 +271,7 @@ def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str
 
 
 def cache_folder() -> Path:
-    """``$EQUIPOISE_CACHE``, else ``$XDG_CACHE_HOME/equipoise``, else ``~/.cache/equipoise``; it may not exist yet."""
+    """Return ``$EQUIPOISE_CACHE``, else ``equipoise`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; it may not exist yet."""
     own = os.environ.get("EQUIPOISE_CACHE")
     if own:
         return Path(own).expanduser()
