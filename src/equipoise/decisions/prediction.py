@@ -43,7 +43,7 @@ class PredictionModule(nn.Module):
         network: trained, in evaluation mode.
         calibrated: from logits to probabilities and decisions.
         extractor: gives the network its input, a frozen backbone in evaluation mode; None where x is that input.
-        target_prior: the class mix where the model is used, for probabilities and decision alike. None gives
+        target_prior: the class prior where the model is used, for probabilities and decision alike. None gives
             probabilities at the training samples' mix, and decides at the one which the logits are aimed at.
     """
 
