@@ -21,7 +21,7 @@ COUNTERS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.
 
 
 def cores() -> int:
-    """Cores this process may run on."""
+    """Count the cores this process may run on."""
     try:
         return len(os.sched_getaffinity(0)) or 1
     except (AttributeError, OSError):  # not every system tells
@@ -69,8 +69,8 @@ def _end_with_parent() -> None:
 
 
 def free_memory() -> int:
-    """Bytes that can be taken without swapping and within the limit of a container; all of the memory where the system
-    does not say."""
+    """Return the bytes that can be taken without swapping and within the limit of a container; all of the memory where
+    the system does not say."""
     found = _available()
     return min([found, *(max(0, left) for left in _left_in_groups())])
 

@@ -12,7 +12,7 @@ from equipoise.errors import InvalidInputError
 
 
 def required_tensor(value: object, name: str) -> Tensor:
-    """The value itself, if it is a tensor."""
+    """Return the value itself, if it is a tensor."""
     if isinstance(value, Tensor):
         return value
     raise InvalidInputError(
@@ -32,7 +32,7 @@ def new_tensor(rows: NDArray[Any]) -> Tensor:
 def numeric_tensor(
     value: object, name: str, *, dtype: torch.dtype | None = None, device: torch.device | None = None
 ) -> Tensor:
-    """A tensor of anything that holds numbers: a number, a list, an array, a tensor."""
+    """Make a tensor of anything that holds numbers: a number, a list, an array, a tensor."""
     try:
         given = new_tensor(value) if isinstance(value, np.ndarray) else value
         return torch.as_tensor(given, dtype=dtype, device=device)
@@ -43,7 +43,7 @@ def numeric_tensor(
 
 
 def class_labels(target: Tensor, classes: int) -> Tensor:
-    """Target as int64 labels from 0 to classes − 1; while torch compiles, their values are not looked at."""
+    """Return the target as int64 labels from 0 to classes − 1; while torch compiles, their values are not checked."""
     if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
         raise InvalidInputError(f"target must hold integer labels, got {target.dtype}; call .long() on it.")
     labels = target.long()
@@ -61,7 +61,7 @@ def class_labels(target: Tensor, classes: int) -> Tensor:
 
 
 def binary_labels(target: Tensor) -> Tensor:
-    """Target as int64 zeros and ones, given in any type; while torch compiles, its values are not looked at."""
+    """Return the target as int64 zeros and ones; while torch compiles, its values are not checked."""
     if target.is_complex():
         raise InvalidInputError(f"a multi-label target must hold 0 and 1 only, got {target.dtype}; call .long() on it.")
     values = target if target.is_floating_point() else target.long()
@@ -74,7 +74,7 @@ def binary_labels(target: Tensor) -> Tensor:
 
 
 def check_finite(rows: NDArray[np.bool_]) -> None:
-    """Refuse answers that are not finite, naming the rows; ``rows`` says which are."""
+    """Refuse predictions that are not finite, naming the rows; ``rows`` says which are."""
     wrong = np.flatnonzero(~rows).tolist()
     if wrong:
         named = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
@@ -85,7 +85,7 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The name of the first tensor with NaN or infinity in it; None where all are finite.
+    """Name the first tensor with NaN or infinity in it; None where all are finite.
 
     >>> not_finite({"weight": torch.zeros(2), "bias": torch.tensor([0.0, torch.nan])})
     'bias'

@@ -5,7 +5,7 @@ EQUIPOISE = "Equipoise"
 
 
 def method_name(identifier: str) -> str:
-    """The name under which a loss is shown; others than the default go by their identifier.
+    """Return the name under which a loss is shown; others than the default go by their identifier.
 
     >>> method_name("uncertainty_margin"), method_name("logit_adjustment")
     ('Equipoise', 'logit_adjustment')
@@ -14,7 +14,7 @@ def method_name(identifier: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A noun in the form that a count asks for.
+    """Return a noun in the form that a count asks for.
 
     >>> plural(1, "class"), plural(2, "class"), plural(0, "sample")
     ('class', 'classes', 'samples')
@@ -23,7 +23,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun.
+    """Return a count with its noun.
 
     >>> counted(1, "class"), counted(2, "class"), counted(1200, "seed")
     ('1 class', '2 classes', '1,200 seeds')
@@ -32,7 +32,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours with two digits that count, never zero of a unit.
+    """Write a duration with two digits that count, never zero of a unit.
 
     >>> duration(0.004), duration(0.42), duration(3.14), duration(59.7), duration(84), duration(5400), duration(86400)
     ('less than 0.1 s', '0.4 s', '3.1 s', '60 s', '84 s', '90 min', '24 h')

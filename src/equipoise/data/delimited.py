@@ -58,7 +58,7 @@ class Layout:
 
 
 def find_layout(path: Path) -> Layout:
-    """Header, delimiter, decimal sign and encoding, from the start of the file."""
+    """Find header, delimiter, decimal sign and encoding from the start of the file."""
     with clear_errors(path):
         encoding = _encoding(path)
         with _open(path, encoding) as file:
@@ -86,7 +86,7 @@ def find_layout(path: Path) -> Layout:
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
-    """The delimiter by which most of the rows have as many fields as the header.
+    """Find the delimiter by which most of the rows have as many fields as the header.
 
     Where none of the usual ones fits, it is any other sign by which all rows have as many; spaces only where no sign
     fits.
@@ -125,7 +125,7 @@ def _unusual_delimiter(lines: Sequence[str]) -> str:
 
 
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
-    """Data frames of up to ``rows`` rows, in order; the columns in ``text`` as they stand there, not as numbers."""
+    """Yield data frames of up to ``rows`` rows; the columns in ``text`` as they stand there, not as numbers."""
     import pandas as pd
 
     header = list(layout.header)
@@ -191,7 +191,7 @@ def _refuse_rows(layout: Layout, *, long: bool) -> None:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """What the parser and the file system refuse, as one sentence."""
+    """Turn what the parser and the file system refuse into one sentence."""
     try:
         yield
     except UnicodeDecodeError as error:

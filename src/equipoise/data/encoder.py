@@ -178,7 +178,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def as_table(frame: Any) -> Any:
-    """A data frame whose columns are named by text, each once; those of an array are numbered."""
+    """Return a data frame whose columns are named by text, each once; those of an array are numbered."""
     if not isinstance(frame, pd.DataFrame):
         values = np.asarray(frame)
         if values.ndim != 2:

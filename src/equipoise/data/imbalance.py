@@ -20,7 +20,9 @@ def step(
     ratio: float | None = None,
     rare: Collection[object] | None = None,
 ) -> Indices:
-    """The paper's split: a ``share`` of the classes keeps only ``keep`` of its samples. Sorted indices into ``y``.
+    """Make a ``share`` of the classes rare, as the paper does: they keep only ``keep`` of their samples.
+
+    Returns sorted indices into ``y``.
 
     Args:
         y: labels, (samples,).
@@ -51,7 +53,7 @@ def step(
 
 
 def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0) -> Indices:
-    r"""A long tail: class k of C, in a random order, keeps a part of its samples. Sorted indices into ``y``.
+    r"""Make a long tail: class k of C, in a random order, keeps a part of its samples; sorted indices into ``y``.
 
     .. math:: n_k / n_0 = \mathrm{ratio}^{-k/(C - 1)}
 

@@ -17,7 +17,7 @@ from equipoise.tensors import new_tensor
 
 
 def plain_array(values: Any, name: str) -> Any:
-    """The values as they came, unless they would lose something on their way into a numpy array.
+    """Return the values as they came, unless they would lose something on their way into a numpy array.
 
     Args:
         values: whatever a user passes.
@@ -39,7 +39,7 @@ def plain_array(values: Any, name: str) -> Any:
 
 
 def plain_labels(y: Any) -> Any:
-    """Labels as an array of one kind, all of them known; None and sparse matrices are left to scikit-learn.
+    """Return labels as an array of one kind, all known; None and sparse matrices are left to scikit-learn.
 
     >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
     Traceback (most recent call last):
@@ -105,7 +105,7 @@ def class_counts(target: Tensor, classes: int, weight: Tensor | None = None) -> 
 
 
 def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
-    """The classes, and each sample's class number (samples,); for a 0/1 matrix the columns, and the matrix itself."""
+    """Find the classes, and each sample's class index (samples,); of a 0/1 matrix its columns, and the matrix."""
     check_classification_targets(labels)
     kind = type_of_target(labels)
     if kind == "multiclass-multioutput":

@@ -17,7 +17,7 @@ REMEDY = "leave out columns of long text, or save the table as CSV"
 
 
 def read_parquet(path: Path) -> Any:
-    """The whole table as a data frame."""
+    """Read the whole table as a data frame."""
     with _parquet(path) as (arrow, file):
         metadata = file.metadata
         fixed = sum(_width(metadata.schema.column(place)) for place in range(metadata.num_columns))
@@ -31,7 +31,7 @@ def read_parquet(path: Path) -> Any:
 
 
 def parquet_parts(path: Path, *, rows: int) -> Iterator[Any]:
-    """Data frames of up to ``rows`` rows."""
+    """Yield data frames of up to ``rows`` rows."""
     with _parquet(path) as (_, file):
         for batch in _batches(path, file, rows=rows):
             yield _frame(batch)

@@ -83,12 +83,12 @@ def parse(values: Any) -> Parsed | None:
 
 
 def parse_as(values: Any, kind: Kind, form: str) -> Read:
-    """Numbers, or days since 1970, and which values could not be read."""
+    """Read values as numbers, or as days since 1970, and mark those that could not be read."""
     return _as_days(values, form) if kind == "date" else _as_numbers(values, form)
 
 
 def is_some_form(word: str) -> bool:
-    """Whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
+    """Tell whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
     return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
 
 
@@ -125,7 +125,7 @@ def relabelled(frame: Any, names: list[str]) -> Any:
 
 
 def without_blanks(values: Any) -> Any:
-    """The same column, its empty texts missing."""
+    """Return the same column, its empty texts missing."""
     if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
         return values
     blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
@@ -133,7 +133,7 @@ def without_blanks(values: Any) -> Any:
 
 
 def as_words(values: Any) -> Any:
-    """Text without spaces around it, missing where the value is missing; a whole number has no decimals."""
+    """Return text without spaces around it, missing where the value is; a whole number has no decimals."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     return values.astype(object).map(_word).where(values.notna(), None).astype(object)
@@ -205,7 +205,7 @@ def _all_plain(values: Any, form: str) -> Any:
 
 
 def plain(value: Any, form: str) -> Any:
-    """A number or date that is text of the form, as plain text; other text is None, and what is no text stays."""
+    """Return a number or date in the form as plain text; other text is None, and what is no text stays."""
     if form == PLAIN or not isinstance(value, str):
         return value
     text = value.strip()

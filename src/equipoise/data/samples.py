@@ -47,11 +47,11 @@ class SampleRows:
         return {}
 
     def cached(self, *, progress: Progress | None = None) -> Any:  # noqa: ARG002
-        """The rows in memory, if they fit."""
+        """Return the rows in memory, if they fit."""
         return self.values
 
     def fingerprint(self) -> str | None:
-        """Of the files: changes when one of them does. None where the rows are in memory and can be hashed."""
+        """Hash the files, so that it changes when one does; None where the rows are in memory and can be hashed."""
         return None
 
     def add_to(self, key: "hashlib.blake2b") -> None:
@@ -67,12 +67,12 @@ class SampleRows:
         key.update(hash_pandas_object(self.values, index=False).to_numpy().tobytes())
 
     def preview(self, row: int, side: int) -> NDArray[np.uint8] | None:  # noqa: ARG002
-        """Pixels (channels, height, width) of an image of about that side; None if its file cannot be read."""
+        """Return the pixels (channels, height, width) of an image of about that side; None if its file is gone."""
         return np.asarray(self.values[row], dtype=np.uint8)
 
 
 def rows_of(x: Any) -> SampleRows:
-    """Samples of any kind behind their common interface."""
+    """Return samples of any kind behind their common interface."""
     return x if isinstance(x, SampleRows) else SampleRows(x)
 
 

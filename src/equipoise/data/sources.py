@@ -148,7 +148,7 @@ def _refuse(why: str, **options: object) -> None:
 
 
 def grouped(samples: Samples, group: str) -> Samples:
-    """A column taken out of the table as the groups: who a row belongs to is nothing to learn from."""
+    """Take a column out of the table as the groups: who a row belongs to is nothing to learn from."""
     if not hasattr(samples.x, "columns"):
         raise InvalidInputError(
             f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."

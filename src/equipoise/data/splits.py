@@ -113,7 +113,7 @@ def _check_range(split: Split, samples: int) -> None:
 
 
 def stratified_folds(y: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False) -> list[tuple[Rows, Rows]]:
-    """Rows to train on and rows to test on, a pair a fold; every row is tested once.
+    """Return rows to train on and rows to test on, a pair a fold; every row is tested once.
 
     The test parts differ by one sample of a class at most. Several labels a sample, (samples, attributes), are not
     stratified: their rows are shuffled and cut into parts that differ by one row at most.
@@ -145,7 +145,7 @@ def stratified_folds(y: ArrayLike, folds: int, *, seed: int, allow_missing: bool
 def grouped_folds(
     y: ArrayLike, groups: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False
 ) -> list[tuple[Rows, Rows]]:
-    """As :func:`stratified_folds`, but a group, a lesion or a person, is never on both sides.
+    """Return folds as :func:`stratified_folds`, but a group, a lesion or a person, is never on both sides.
 
     The shares of the classes are kept as well as whole groups allow. Several labels are not stratified: the groups
     are shuffled and dealt out.
@@ -183,7 +183,7 @@ def grouped_folds(
 def hold_out(
     y: ArrayLike, share: float, *, seed: int = 0, order: ArrayLike | None = None, groups: ArrayLike | None = None
 ) -> tuple[Rows, Rows]:
-    """Rows to train on and rows held out for test, both sorted.
+    """Return rows to train on and rows held out for test, both sorted.
 
     Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
     are drawn alike from all rows. With groups, whole groups are held out, and a group counts for the rarest of its
@@ -230,7 +230,7 @@ def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
 
 
 def official(samples: Samples) -> dict[Part, Rows]:
-    """The rows of each official part; only the parts which the samples have.
+    """Return the rows of each official part; only the parts which the samples have.
 
     Args:
         samples: with a ``partition``.

@@ -17,7 +17,7 @@ FEW_SAMPLES, MANY_CLASSES, NAMED_IN_A_NOTE = 5, 1000, 5
 
 
 def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
-    """Whether each class has many samples, a medium number of them, or is rare.
+    """Tell whether each class has many samples, a medium number of them, or is rare.
 
     The range between the smallest and the largest count is cut into three parts of equal ratio, so that of counts
     from 10 to 10,000 those below 100 are rare and those from 1,000 on many. Classes that differ by less than a factor
@@ -82,7 +82,7 @@ class ClassSummary:
         return tuple(count / self.samples for count in self.counts)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A table, the largest first: name, count, share, group."""
+        """Return a table, the largest first: name, count, share, group."""
         rows = [
             {"name": name, "count": count, "share": share, "group": group}
             for name, count, share, group in zip(self.names, self.counts, self.shares, self.groups, strict=True)
@@ -90,7 +90,7 @@ class ClassSummary:
         return sorted(rows, key=lambda row: -row["count"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a file."""
+        """Return plain values for a file."""
         return {
             "samples": self.samples,
             "classes": len(self.names),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
 
+INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,17})(?:\.0*)?"
 USUAL_NAMES = ("target", "label", "class", "y")
 
 
@@ -22,7 +23,7 @@ def check_columns(names: Sequence[object], where: str) -> None:
 
 
 def choose_target(names: Sequence[str], target: str | Sequence[str] | None, where: str) -> list[str]:
-    """The target columns by name: one, or several of 0 and 1."""
+    """Find the target columns by name: one, or several of 0 and 1."""
     if target is None:
         usual = [name for name in names if name.lower() in USUAL_NAMES]
         if len(usual) == 1:
@@ -53,11 +54,8 @@ def _listed(names: Sequence[str], *, most: int = 30) -> str:
     return f"{', '.join(names[:half])}, … ({len(names) - most} more), {', '.join(names[-half:])}"
 
 
-INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,17})(?:\.0*)?"
-
-
 def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
-    """Labels as booleans, integers or strings, (rows,), and what is odd about them."""
+    """Return labels as booleans, integers or strings, (rows,), and what is odd about them."""
     import pandas as pd
 
     name, series = str(values.name), pd.Series(values).reset_index(drop=True)
@@ -79,7 +77,7 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
 
 
 def multilabel_of(values: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """A matrix of 0 and 1, (rows, attributes); −1 and 1 become 0 and 1, and a note says so."""
+    """Return a matrix of 0 and 1, (rows, attributes); −1 and 1 become 0 and 1, and a note says so."""
     import pandas as pd
 
     columns, signed, notes = [], [], []

@@ -22,7 +22,7 @@ MOST_BRACKETS = 10**6
 
 
 def most_unpacked(path: Path) -> int:
-    """Bytes that a packed file may unpack to."""
+    """Return the bytes that a packed file may unpack to."""
     return max(ALWAYS_UNPACKED, MOST_TIMES * path.stat().st_size)
 
 
@@ -36,7 +36,7 @@ def check_unpacked(path: Path, size: int, *, remedy: str) -> None:
 
 @contextmanager
 def open_arrays(path: Any) -> Iterator[Any]:
-    """The arrays of a ``.npz`` file by name, without pickles; refused where they unpack to far more than the file."""
+    """Open a ``.npz`` file without pickles; it is refused where it unpacks to far more than its size."""
     with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_unpacked(path, size, remedy="write it by numpy.savez instead of savez_compressed")
@@ -46,7 +46,7 @@ def open_arrays(path: Any) -> Iterator[Any]:
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Any]:
-    """A safetensors file of a bounded number of tensors; a ``SafetensorError`` where it has more."""
+    """Open a safetensors file of a bounded number of tensors; a ``SafetensorError`` where it has more."""
     import safetensors
 
     check_plain(path)
@@ -63,13 +63,13 @@ def open_tensors(path: Path) -> Iterator[Any]:
 
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":
-    """All tensors of a safetensors file, by name."""
+    """Read all tensors of a safetensors file, by name."""
     with open_tensors(path) as stored:
         return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
 def parse_json(content: bytes | str) -> Any:
-    """JSON with a bounded number of lists and objects, which take far more memory than text; else a ValueError."""
+    """Parse JSON of a bounded number of lists and objects, which take far more memory than text; else a ValueError."""
     brackets = content.encode() if isinstance(content, str) else content
     if brackets.count(b"[") + brackets.count(b"{") > MOST_BRACKETS:
         raise ValueError(f"it has more than {MOST_BRACKETS:,} lists and objects")

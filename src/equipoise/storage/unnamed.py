@@ -35,11 +35,11 @@ class HeldFile:
         return self.name
 
     def stat(self) -> os.stat_result:
-        """As of a path."""
+        """Return what a path's would."""
         return os.fstat(self._file.fileno())
 
     def open(self, mode: str = "rb") -> BinaryIO:  # noqa: ARG002
-        """A reader from the beginning, with a position of its own."""
+        """Open a reader at the beginning, with a position of its own."""
         return io.BufferedReader(_Reader(self._file, self._lock))
 
 

@@ -145,7 +145,7 @@ def _is_mac() -> bool:
 
 
 def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | None:
-    """A note on a few bad ones among many; past 1 % an error, for then something larger is wrong.
+    """Note a few bad ones among many; past 1 % raise an error, for then something larger is wrong.
 
     Of less than 300 three may be bad, but no more than a tenth: one broken photo among 40 stops nobody.
     """
@@ -175,7 +175,7 @@ def duplicate_note(train: Any, test: Any) -> str | None:
 
 
 def contradiction_note(images: Images, labels: NDArray[np.str_]) -> str | None:
-    """A sentence when the same content lies in two classes."""
+    """Say so when the same content lies in two classes."""
     first: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
     for row, digest in enumerate(() if images.digests is None else images.digests):

@@ -57,7 +57,7 @@ def _unreadable(message: str, reason: str, passing: bool) -> UnreadableImageErro
 def decode_image(
     source: str | os.PathLike[str] | bytes, *, size: Size, channels: int, fit: Fit = "crop", limit: int = LIMIT_PIXELS
 ) -> Pixels:
-    """Pixels (channels, height, width) of an image file or of its bytes.
+    """Decode an image file, or its bytes, into pixels (channels, height, width).
 
     The image is turned upright by its EXIF tag; an animation gives its first frame; transparent pixels are laid on
     white; 16-bit grey becomes 8-bit; CMYK and palettes become RGB.
@@ -85,7 +85,7 @@ def decode_image(
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All of a file, unless it is too large to be one image."""
+    """Read a file, unless it is too large to be one image."""
     with _failures_as_one(repr(os.fspath(path))), open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > LIMIT_BYTES:
             raise ValueError(f"the file is larger than {LIMIT_BYTES:,} bytes")
@@ -93,14 +93,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def header(content: bytes) -> tuple[int, int, str]:
-    """Height, width (upright) and Pillow's mode of an image."""
+    """Return height, width (upright) and Pillow's mode of an image."""
     with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
         return (*_upright_size(image), image.mode)
 
 
 def examine(content: bytes) -> tuple[int, int, str, int]:
-    """Decode all of an image, in vain: its height, width (upright), Pillow's mode, and its largest value where pixels
-    have more than 8 bits, else 0."""
+    """Decode an image fully to validate it; return height, width (upright), Pillow's mode, and the largest value where
+    pixels have more than 8 bits, else 0."""
     with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
         (height, width), mode = _upright_size(image), image.mode
         _pixels(image, PREVIEW, 3, "stretch")
@@ -113,7 +113,7 @@ def _upright_size(image: Image.Image) -> Size:
 
 
 def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
-    """The image with its header read; a decompression bomb is refused here."""
+    """Open an image and read its header; a decompression bomb is refused here."""
     if not content:
         raise ValueError("the file is empty")
     image = Image.open(io.BytesIO(content), formats=FORMATS)

@@ -35,7 +35,7 @@ def read_images(
     check: bool = True,
     progress: Progress | None = None,
 ) -> Samples:
-    """Image files with their labels; the images stay on disk, ``samples.x`` is :class:`Images`.
+    """Read image files with their labels; the images stay on disk, ``samples.x`` is :class:`Images`.
 
     Args:
         folder: ``CLASS/image.jpg`` below it (any depth; the first folder is the class), or ``train/CLASS/image.jpg``

@@ -37,7 +37,7 @@ def label_table(
     target: str | Sequence[str] | None,
     group: str | None,
 ) -> Labelled:
-    """The images that a CSV names, each with its label, or with several of 0 and 1."""
+    """Find the images that a CSV names, each with its label, or with several of 0 and 1."""
     frame = _read(labels)
     file = _column(frame, file_column, FILE_COLUMNS, what="file names", option="file_column")
     part = next((name for name in frame.columns if name.lower() in PART_COLUMNS), None)

@@ -234,7 +234,7 @@ class Images(SampleRows):
         key.update(self.content_key().encode())
 
     def preview(self, row: int, side: int) -> Pixels | None:
-        """Pixels of a file in the shape that a network sees, but finer; None where it is gone by now."""
+        """Decode a file in the shape that a network sees, but finer; None where it is gone by now."""
         scale = side / max(self.size)
         size = max(1, round(self.size[0] * scale)), max(1, round(self.size[1] * scale))
         try:

@@ -14,6 +14,8 @@ SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".tif", ".tiff"}
     | {".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif"}
 )
+PARTS = dict.fromkeys(("train", "training"), "train")
+PARTS |= dict.fromkeys(("val", "valid", "validation"), "val") | dict.fromkeys(("test", "testing"), "test")
 FOREIGN = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information"})  # other systems' leavings
 
 
@@ -30,7 +32,7 @@ class Scan:
     unreadable: list[str] = field(default_factory=list)
 
     def notes(self) -> list[str]:
-        """A sentence for each kind of thing that was passed over."""
+        """Return a sentence for each kind of thing that was passed over."""
         kinds = (
             (self.others, "is no image and is ignored", "are no images and are ignored"),
             (self.dangling, "is a link that leads nowhere and is ignored", "are links that lead nowhere"),
@@ -41,7 +43,7 @@ class Scan:
 
 
 def scan(folder: str | os.PathLike[str]) -> Scan:
-    """All image files below a folder, hidden ones left out.
+    """Find all image files below a folder, hidden ones left out.
 
     Links to folders are followed once every true folder is read, and never into a folder that was read already: a
     loop of links ends, and each file is met once.
@@ -100,17 +102,6 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-PARTS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "test": "test",
-    "testing": "test",
-}
-
-
 @dataclass
 class Labelled:
     """Image names with what a layout says of each, row by row."""
@@ -124,7 +115,7 @@ class Labelled:
 
 
 def class_folders(found: Scan) -> Labelled:
-    """The first folder below the root is the class; below ``train``, ``val`` and ``test`` it is the second."""
+    """Take the first folder below the root for the class; below ``train``, ``val`` and ``test`` the second."""
     prefix = _common_folder(found)
     inside = {name: name[len(prefix) :].split("/") for name in found.images if name.startswith(prefix)}
     tops = {steps[0] for steps in inside.values() if len(steps) > 1}
