@@ -72,12 +72,12 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """
     >>> percent(0.1234), percent(float("nan"))
     ('12.3%', '–')
     """
-    return "–" if math.isnan(share) else f"{share:.1%}"
+    return "–" if share is None or math.isnan(share) else f"{share:.1%}"
 
 
 def points(difference: float) -> str:

@@ -87,9 +87,9 @@ def _same_samples(one: StoredRun, other: StoredRun) -> bool:
 
 def _content(runs: list[StoredRun]) -> dict[str, Any]:
     names = _names(runs)
-    best = max(range(len(runs)), key=lambda place: _score(runs[place], "balanced_accuracy"))
     groups = [group for group in GROUPS if any(group in run.groups for run in runs)]
     rows = [_run_row(run, name, groups) for run, name in zip(runs, names, strict=True)]
+    best = int(np.nan_to_num([row["values"]["balanced_accuracy"] for row in rows], nan=-1).argmax())
     for row, run in zip(rows, runs, strict=True):
         row["difference"] = None if run is runs[best] else difference(runs[best], run)
     return {
@@ -115,11 +115,6 @@ def _names(runs: list[StoredRun]) -> list[str]:
     names = [run.name for run in runs]
     alike = len(set(names)) < len(names)
     return [f"{run.folder.resolve().parent.name}/{run.name}" for run in runs] if alike else names
-
-
-def _score(run: StoredRun, name: str) -> float:
-    value = run.scores.get(name)
-    return float(value) if isinstance(value, int | float) else -1.0
 
 
 def _run_row(run: StoredRun, name: str, groups: list[Group]) -> dict[str, Any]:

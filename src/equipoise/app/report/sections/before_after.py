@@ -1,6 +1,6 @@
 """Before and after: what changed between the softmax stage's model and the final one, class by class and in groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,6 @@ from equipoise.data.summary import GROUPS, Group
 from equipoise.evaluation.intervals import Z, combined
 
 CHANCE = 0.05
-MOST_CELLS = 2**26
-"""Samples × classes up to which false alarms before and after are compared."""
 MOST_LINES = 40
 """Classes with a line of their own; more are a scatter."""
 TEMPLATE = """\
@@ -59,10 +57,10 @@ class Change:
     before: float
     after: float
     precision: tuple[float, float]
-    gained: int | None
-    lost: int | None
-    alarms: tuple[int, int] | None
-    gap: Gap | None
+    gained: int | None = None
+    lost: int | None = None
+    alarms: tuple[int, int] | None = None
+    gap: Gap | None = None
 
     @property
     def difference(self) -> float:
@@ -153,59 +151,37 @@ def sign_test(gained: int, lost: int) -> float:
 
 
 def _change(run: StoredRun, name: str, *groups: Group) -> Change:
-    mine = run.in_group(*groups)
+    mine, held = run.in_group(*groups), run.held_out
     tested = mine & (run.support > 0)
-    recall, precision = (
+    (was, now), (sure, surer) = (
         [_mean(run.each(metric, before=early)[tested]) for early in (True, False)] for metric in ("recall", "precision")
     )
-    gained, lost = _turned(run, tested)
-    named = None if run.held_out is None else _named(run, run.held_out, tested)
-    return Change(
-        name=name,
-        classes=tuple(run.classes[place] for place in np.flatnonzero(mine)),
-        samples=int(run.support[mine].sum()),
-        before=recall[0],
-        after=recall[1],
-        precision=(precision[0], precision[1]),
-        gained=gained,
-        lost=lost,
-        alarms=None if named is None else (int((named[1] & ~named[0]).sum()), int((named[2] & ~named[0]).sum())),
-        gap=None if named is None else _gap(*named),
-    )
+    names = tuple(run.classes[place] for place in np.flatnonzero(mine))
+    found = Change(name, names, int(run.support[mine].sum()), was, now, (sure, surer))
+    return found if held is None or held.before is None else replace(found, **_turned(held, held.before, tested))
 
 
-def _turned(run: StoredRun, tested: NDArray[np.bool_]) -> tuple[int | None, int | None]:
-    """Count samples of the classes that turned right and wrong; with attributes, those that have it."""
-    held = run.held_out
-    if held is None or held.before is None:
-        return None, None
-    asked = tested & (held.labels == 1) if run.multilabel else tested[held.labels]
-    was, now = held.before == held.labels, held.predicted == held.labels
-    return int((asked & now & ~was).sum()), int((asked & was & ~now).sum())
+def _turned(held: HeldOut, before: NDArray[np.int64], tested: NDArray[np.bool_]) -> dict[str, Any]:
+    """Count, class by class, samples newly found or missed, and others that are newly given it or no longer."""
 
+    def given(by: NDArray[np.int64], *but: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count samples that have each class by the one, and by none of the others."""
+        only = np.logical_and.reduce([by != other for other in but]) if but else np.ones(by.shape, dtype=bool)
+        counts = (only & (by == 1)).sum(0) if by.ndim == 2 else np.bincount(by[only], minlength=len(tested))
+        return np.asarray(counts[tested])
 
-def _named(run: StoredRun, held: HeldOut, tested: NDArray[np.bool_]) -> tuple[Any, Any, Any] | None:
-    """Which samples have, were given before, and are given now each of the tested classes: (samples, classes) each."""
-    places = np.flatnonzero(tested)
-    if held.before is None or not len(places) or len(places) * len(held.labels) > MOST_CELLS:
-        return None
-    parts = (held.labels, held.before, held.predicted)
-    own, was, now = (part[:, places] == 1 if run.multilabel else part[:, None] == places for part in parts)
-    return own, was, now
-
-
-def _gap(own: Any, was: Any, now: Any) -> Gap | None:
-    """Compare class by class: of its samples those newly found, of the others those newly given it."""
-    both = (own, ~own)
-    if any((kind.sum(0) == 0).any() for kind in both):  # a class that all samples have: no false alarm is possible
-        return None
-    shares = [[(given & kind).sum(0) / kind.sum(0) for given in (was, now)] for kind in both]
-    before, after = ((shares[0][time] - shares[1][time]).mean() for time in (0, 1))
-    found = [_paired((now & ~was & kind).sum(0), (was & ~now & kind).sum(0), kind.sum(0)) for kind in both]
-    change, below, above = (np.concatenate(part) for part in zip(*found, strict=True))
-    size = own.shape[1]
-    low, high = combined(change, below, above, np.repeat([1 / size, -1 / size], size))
-    return Gap(float(before), float(after), low, high)
+    labels, now = held.labels, held.predicted
+    own, alarms = given(labels), given(before, labels)
+    more, fewer = given(now, before, labels), given(before, now, labels)
+    hits, gained, lost = given(before) - alarms, given(now, before) - more, given(before, now) - fewer
+    rest, after = len(labels) - own, alarms + more - fewer
+    counts = {"gained": int(gained.sum()), "lost": int(lost.sum()), "alarms": (int(alarms.sum()), int(after.sum()))}
+    if not len(own) or not own.all() or not rest.all():  # a class that all samples have: no false alarm is possible
+        return counts
+    change, below, above = np.hstack([_paired(gained, lost, own), _paired(more, fewer, rest)])
+    low, high = combined(change, below, above, np.repeat([1 / len(own), -1 / len(own)], len(own)))
+    gap, gap_after = hits / own - alarms / rest, (hits + gained - lost) / own - after / rest
+    return counts | {"gap": Gap(float(gap.mean()), float(gap_after.mean()), low, high)}
 
 
 def _paired(gained: Any, lost: Any, samples: Any) -> tuple[Any, Any, Any]:

@@ -46,7 +46,7 @@ class Hardness:
 
     Args:
         missed: share of its held-out samples that were not found; NaN without any.
-        few_below: classes with fewer training samples are rare; None where none is.
+        few_below: classes with fewer training samples are rare, half-way on a logarithmic axis; None where none is.
         often_above: classes missed more often are hard: more than the mean class, and than a tenth.
         kinds: one a class; it is distinct or learnt where at most a tenth is missed, middling between that and
             ``often_above``.
@@ -73,7 +73,7 @@ def hardness(run: StoredRun) -> Hardness:
     missed = 1 - run.each("recall")
     known = missed[~np.isnan(missed)]
     often = max(LEAST_MISSED, float(known.mean()) if len(known) else 0.0)
-    rare = run.in_group("rare")
+    rare, counts = run.in_group("rare"), np.maximum(run.counts, 1)
     kinds: list[Kind] = []
     for share, scarce, tested in zip(missed.tolist(), rare.tolist(), run.support.tolist(), strict=True):
         if tested < LEAST_TESTED:
@@ -87,17 +87,11 @@ def hardness(run: StoredRun) -> Hardness:
     taken = rivals(run)
     return Hardness(
         missed=missed,
-        few_below=_border(run) if rare.any() else None,
+        few_below=float(np.sqrt(counts[rare].max() * counts[~rare].min())) if rare.any() else None,
         often_above=often,
         kinds=tuple(kinds),
         rivals=tuple(taken.get(place) for place in range(len(run.classes))),
     )
-
-
-def _border(run: StoredRun) -> float:
-    """Return a count between the largest rare and the smallest other class, on the logarithmic axis."""
-    rare, counts = run.in_group("rare"), np.maximum(run.counts, 1)
-    return float(np.sqrt(counts[rare].max() * counts[~rare].min()))
 
 
 def _named(run: StoredRun, found: Hardness) -> list[dict[str, Any]]:

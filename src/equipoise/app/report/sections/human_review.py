@@ -1,6 +1,5 @@
 """Sending the uncertain to a human: what it is worth, which classes are sent most, and which remain possible."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,7 +169,9 @@ def section(run: StoredRun) -> Section:
         sets_sentence=set_sentence(run, sets),
         level=LEVEL if told is None or told.level is None else told.level,
     )
-    steps = [{name: _json(value) for name, value in step._asdict().items()} for step in found.steps]
+    steps = [  # JSON knows no NaN
+        {name: None if np.isnan(value) else value for name, value in step._asdict().items()} for step in found.steps
+    ]
     return Section(menu, title, body, {"steps": steps, "places": places})
 
 
@@ -347,8 +348,3 @@ def _row_means(values: Floats) -> Floats:
     known = ~np.isnan(values)
     count = known.sum(1)
     return np.where(count > 0, np.where(known, values, 0).sum(1) / np.maximum(count, 1), np.nan)
-
-
-def _json(value: Any) -> Any:
-    """JSON knows no NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,6 +1,7 @@
 """Verdict: whether the model is any good, then what changed against plain training and what it cost."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,7 @@ def verdict(run: StoredRun) -> Verdict:
     rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
     found = run_skill(run)
     if found is None:
-        balanced = percent(_number(run.scores, "balanced_accuracy"))
+        balanced = percent(run.scores["balanced_accuracy"])
         headline, figures = f"Cannot be judged: the run has kept no answers. Balanced accuracy is {balanced}.", []
     else:
         judged = worth(found, run.classes, run.in_group("rare"), multilabel=run.multilabel)
@@ -109,7 +110,7 @@ def run_skill(run: StoredRun) -> Skill | None:
         hits, named = table[:, 1, 1], table[:, :, 1].sum(1)
     else:
         hits, named = np.diagonal(table), table.sum(0)
-    return skill_of_counts(hits, run.support, named, int(run.scores["samples"]))
+    return skill_of_counts(hits, run.support, named, run.scores["samples"])
 
 
 def _changed(run: StoredRun, total: Change, rare: Change | None, common: Change | None) -> list[str]:
@@ -129,7 +130,7 @@ def _changed(run: StoredRun, total: Change, rare: Change | None, common: Change 
 
 
 def _alone(run: StoredRun) -> list[str]:
-    balanced, plain = (percent(_number(run.scores, name)) for name in ("balanced_accuracy", "accuracy"))
+    balanced, plain = (percent(run.scores[name]) for name in ("balanced_accuracy", "accuracy"))
     method = origin(run)["method"] or "the method"
     return [
         f"Balanced accuracy, the mean over the {run.nouns}, is {balanced} and accuracy {plain}.",
@@ -165,7 +166,7 @@ def _cost(run: StoredRun, rare: Change) -> list[str]:
     named = "it" if len(rare.classes) == 1 else "one of them"
     sentences = []
     if rare.alarms is not None:
-        went = _went(*rare.alarms, "{:,}")
+        went = _went(*rare.alarms, "{:,}".format)
         sentences.append(f"False alarms, wrong answers that name {named}, {went}.")
     if not any(map(math.isnan, rare.precision)):
         whose = f"the rare {plural(len(rare.classes), run.noun)}, how often an answer that names one is right,"
@@ -182,7 +183,7 @@ def _cost(run: StoredRun, rare: Change) -> list[str]:
 
 def _behind(run: StoredRun, total: Change) -> list[str]:
     balanced, plain = (
-        _went(_number(run.before or {}, name), _number(run.scores, name)) for name in ("balanced_accuracy", "accuracy")
+        _went((run.before or run.scores)[name], run.scores[name]) for name in ("balanced_accuracy", "accuracy")
     )
     sentences = [
         f"Balanced accuracy, the mean over the {run.nouns}, {balanced}; accuracy, the share of right answers, {plain}."
@@ -198,18 +199,16 @@ def _order(run: StoredRun, rare: Change | None) -> list[str]:
     if math.isnan(before) or math.isnan(after):
         return []
     whose = f"the rare {plural(len(rare.classes), run.noun)}" if rare is not None else f"the {run.nouns}"
-    return [f"Average precision of {whose}, how well the samples are ranked, {_went(before, after, '{:.3f}')}."]
+    return [f"Average precision of {whose}, how well the samples are ranked, {_went(before, after, '{:.3f}'.format)}."]
 
 
 def _average_precision(run: StoredRun, scores: dict[str, Any] | None, rare: Change | None) -> float:
     """Mean over the rare classes, or over all; NaN where it is not known, as in a run of an earlier version."""
-    each = (scores or {}).get("average_precision")
-    values = each.get("each") if isinstance(each, dict) else None
-    if not isinstance(values, list) or len(values) != len(run.classes):
+    each = np.array(((scores or {}).get("average_precision") or {}).get("each", ()), dtype=np.float64)
+    if len(each) != len(run.classes):
         return float("nan")
-    wanted = run.in_group("rare") if rare is not None else np.ones(len(values), dtype=bool)
-    known = [float(value) for value, own in zip(values, wanted, strict=True) if own and isinstance(value, int | float)]
-    return sum(known) / len(known) if known else float("nan")
+    known = each[~np.isnan(each) & (run.in_group("rare") | (rare is None))]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def _caveats(run: StoredRun, total: Change) -> list[str]:
@@ -224,7 +223,7 @@ def _caveats(run: StoredRun, total: Change) -> list[str]:
 
 
 def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
-    samples = int(run.scores["samples"])
+    samples = run.scores["samples"]
     said = f"This rests on {samples:,} held-out {plural(samples, 'sample')}"
     if rare is not None:
         of_them = f"with {rare.samples:,} positives" if run.multilabel else f"{rare.samples:,} of them"
@@ -240,12 +239,6 @@ def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
     return sentences
 
 
-def _went(before: float, after: float, form: str = "{:.1%}") -> str:
-    if abs(after - before) < SAME:
-        return f"stayed at {form.format(after)}"
-    return f"went from {form.format(before)} to {form.format(after)}"
-
-
-def _number(scores: dict[str, Any], name: str) -> float:
-    value = scores.get(name)
-    return float(value) if isinstance(value, int | float) else float("nan")
+def _went(before: float | None, after: float | None, form: Callable[[float | None], str] = percent) -> str:
+    same = before is not None and after is not None and abs(after - before) < SAME
+    return f"stayed at {form(after)}" if same else f"went from {form(before)} to {form(after)}"
