@@ -8,6 +8,7 @@ MNIST is read from ``--data`` or EQUIPOISE_DATA and left out where it is not.
 """
 
 import argparse
+import copy
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import sklearn
 import torch
 from sklearn.datasets import load_digits
@@ -26,7 +28,6 @@ from strength_rule import read_idx
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.runs.held_out import network_before
 from equipoise.data.imbalance import step
 from equipoise.evaluation.label_quality import LabelJudge, class_sizes
 from equipoise.training import Network
@@ -151,7 +152,8 @@ def run(case: tuple[Callable, bool, float, dict[str, object]], seed: int) -> dic
         model = UncertaintyBalancedClassifier(**options, random_state=seed, run_dir=folder).fit(x, given)
         networks = {"trained": model.network_}
         if (weights := Path(folder) / "softmax.safetensors").is_file():
-            networks["softmax stage"] = network_before(model.network_, weights)
+            networks["softmax stage"] = copy.deepcopy(model.network_)
+            networks["softmax stage"].load_state_dict(safetensors.torch.load_file(weights))
     flipped = np.isin(np.arange(len(y)), chosen)
     found: dict[str, dict[str, float]] = {"": {"learnt": round(float((model.predict(x) == given).mean()), 5)}}
     for stage, network in networks.items():

@@ -1,6 +1,7 @@
 """``equipoise demo``."""
 
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,10 +11,10 @@ from rich.table import Table
 from equipoise.app.cli.options import AsJson, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, print_verdict
 from equipoise.app.cli.train import verdict_of
+from equipoise.wording import EQUIPOISE
 
 if TYPE_CHECKING:
     from equipoise.app.runs import RunResult
-    from equipoise.app.runs.demo import DemoResult, DemoSamples
 
 
 def demo(
@@ -32,57 +33,46 @@ def demo(
     Example:
         equipoise demo --seed 1
     """
-    import numpy as np
-
-    from equipoise.app.runs import new_folder
+    from equipoise.app.run_folder import new_folder
     from equipoise.app.runs.demo import run_demo
 
     watcher = ConsoleWatcher(quiet=quiet)
     watcher.note("scikit-learn's digits, 90 % of half of the classes dropped")
     folder = new_folder("demo") if out is None else out
-    finished: list[RunResult] = []
-
-    def fit(samples: "DemoSamples") -> Any:
-        finished.append(_train(samples, folder, seed))
-        return finished[0].model, np.asarray(finished[0].scores.recall.each)
-
-    result = run_demo(fit, seed=seed, announce=lambda name: watcher.note(f"training {name} ..."))
+    result, softmax, counts = run_demo(folder, seed=seed, announce=lambda name: watcher.note(f"training {name} ..."))
+    recall = {"softmax": softmax.tolist(), EQUIPOISE: list(result.scores.recall.each)}
+    found = verdict_of(result)
     if as_json:
-        recall = {name: [float(value) for value in each] for name, each in result.recall.items()}
-        told = {"run": str(folder), "report": str(finished[0].report), "classes": result.names, "recall": recall}
-        print_json(told | {"verdict": verdict_of(finished[0]).as_dict()})
+        told = {"run": str(folder), "report": str(result.report), "classes": result.classes, "recall": recall}
+        print_json(told | {"verdict": found.as_dict()})
     else:
-        _print(Console(), result)
-        found = verdict_of(finished[0])
+        _print(Console(), result, recall, counts)
         print_verdict(Console(), found.headline, found.worth)
     watcher.note(f"The run is in {folder}.")
-    watcher.note(f"Open {finished[0].report} in a browser.")
+    watcher.note(f"Open {result.report} in a browser.")
 
 
-def _train(samples: "DemoSamples", folder: Path, seed: int) -> "RunResult":
-    from equipoise.app.runs import GivenSamples, TrainOptions, train_run
+def _print(console: Console, result: "RunResult", recall: dict[str, list[float]], counts: Any) -> None:
+    from equipoise.data.summary import rare_classes
 
-    given = GivenSamples(samples.train, samples.test, samples.pictures)
-    command = f"equipoise demo --seed {seed}"
-    return train_run(TrainOptions("demo", seed=seed), folder, command=command, given=given)
-
-
-def _print(console: Console, result: "DemoResult") -> None:
     table = Table(title="Recall on an untouched, balanced test set")
-    for heading in ("class", "train", "uncertainty", "margin", *result.recall, "change"):
+    for heading in ("class", "train", "uncertainty", "margin", *recall, "change"):
         table.add_column(heading, justify="left" if heading == "class" else "right")
-    before, after = result.recall.values()
-    for c, name in enumerate(result.names):
+    before, after = recall.values()
+    rare = rare_classes(counts).tolist()
+    for c, name in enumerate(result.classes):
         table.add_row(
-            f"{name} [yellow]rare[/yellow]" if result.rare[c] else name,
-            str(result.counts[c]),
-            f"{result.uncertainty[c]:.1f}",
-            f"{result.margins[c]:.2f}",
-            *(f"{recall[c]:.1%}" for recall in result.recall.values()),
+            f"{name} [yellow]rare[/yellow]" if rare[c] else name,
+            str(counts[c]),
+            f"{result.model.class_uncertainty_[c]:.1f}",
+            f"{result.model.margins_[c]:.2f}",
+            f"{before[c]:.1%}",
+            f"{after[c]:.1%}",
             f"{after[c] - before[c]:+.1%}",
         )
     table.add_section()
-    for title, group in (("rare", result.rare), ("common", ~result.rare), ("all", result.rare | ~result.rare)):
-        means = [float(recall[group].mean()) for recall in result.recall.values()]
-        table.add_row(f"{title}, mean", "", "", "", *(f"{m:.1%}" for m in means), f"{means[1] - means[0]:+.1%}")
+    groups = {"rare": [c for c, own in enumerate(rare) if own], "common": [c for c, own in enumerate(rare) if not own]}
+    for title, group in (groups | {"all": range(len(rare))}).items():
+        first, last = (fmean(each[c] for c in group) for each in (before, after))
+        table.add_row(f"{title}, mean", "", "", "", f"{first:.1%}", f"{last:.1%}", f"{last - first:+.1%}")
     console.print(table)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.output import RunWatcher
-from equipoise.app.runs.held_out import score
 from equipoise.app.runs.predict import Abstained
 from equipoise.app.runs.trained import ESTIMATE, RunModel
 from equipoise.app.runs.unlabelled import check_images
@@ -82,7 +81,7 @@ def evaluate_run(
     if prior == ESTIMATE:
         shares = model.estimate_prior(probabilities)
         probabilities, predicted = model.decided(whole.logits, shares)
-    found = score(probabilities, predicted, places, model.classes, counts)
+    found = model.scores(probabilities, predicted, places, counts)
     judged = skill(places, predicted, len(model.classes), probabilities=probabilities)
     named = None if shares is None else model.named_shares(shares)
     sets = None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted, shares), places)

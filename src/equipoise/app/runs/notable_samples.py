@@ -13,7 +13,6 @@ from PIL import Image
 
 from equipoise.app.output import encodable
 from equipoise.app.run_folder import Gallery, GalleryItem
-from equipoise.app.runs.held_out import network_before
 from equipoise.app.runs.split import Division, Targets
 from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels
@@ -136,8 +135,7 @@ def judge_labels(
         softmax: the weights at the end of the softmax stage, which know fewest labels by heart. Without the file, the
             trained network's own.
     """
-    if softmax.is_file():
-        model = model.with_network(network_before(model.network, softmax))
+    model = model.softmax_stage(softmax) or model
     places, others = targets
     judge = LabelJudge(class_sizes(places, len(model.classes)), several=model.multilabel)
     for features, part in _features(model, rows):

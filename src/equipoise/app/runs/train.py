@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +29,20 @@ from equipoise.app.run_folder import (
     read_run_record,
     write_json,
 )
-from equipoise.app.runs.held_out import Tested, answer_held_out, score
-from equipoise.app.runs.inputs import RunInput, make_input
+from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.split import Division, GivenSamples, Targets, divide
 from equipoise.app.runs.train_options import TrainOptions
 from equipoise.app.runs.trained import RunModel
-from equipoise.app.stored_run import HeldOut, JudgedLabels
+from equipoise.app.stored_run import HeldOut, JudgedLabels, Trust
+from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
 from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.training_options import training_values
 from equipoise.evaluation import Scores
+from equipoise.tensors import check_finite
 
 
 @dataclass(frozen=True)
@@ -109,36 +110,112 @@ def train_run(
     rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
     begun = time.perf_counter()
     with _noted(told):
-        estimator = _classifier(options, prepared, folder, verbose).fit(rows, train.y)
+        estimator = UncertaintyBalancedClassifier(
+            **training_values(options),
+            backbone=prepared.backbone,
+            run_dir=folder,
+            verbose=verbose,
+            random_state=options.seed,
+        ).fit(rows, train.y)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, estimator, train.attributes)
     targets = division.targets(model.classes)
     counts = targets.counts(len(model.classes))
-    answered, found, before = _tested(model, division, targets.test, counts, tested, folder, options.seed)
-    estimator.calibrated_, held = answered.model.calibrated, answered.held
-    if answered.calibration.note is not None:
-        told.note(answered.calibration.note)
-    learnt = _learnt(model, estimator, train.attributes, counts) | {
-        "calibration": CalibrationRecord(**answered.calibration.as_dict(model.classes))
+    found = predict_held_out(model, tested, targets.test, counts, division, folder / SOFTMAX, options.seed)
+    estimator.calibrated_ = found.calibration.model
+    if found.calibration.note is not None:
+        told.note(found.calibration.note)
+    uncertainty = estimator.class_uncertainty_
+    learnt: dict[str, Any] = {
+        "classes": list(model.classes),
+        "attributes": list(train.attributes),
+        "train_counts": counts,
+        "class_uncertainty": _each_class(uncertainty),
+        "margins": None if uncertainty is None else _each_class(estimator.margins_),
+        "seconds": round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3),
     }
-    seconds = round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3)
     if is_main():
         judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
-        _keep(folder, learnt | {"notes": told.notes, "seconds": seconds}, prepared, found, before, held)
-        write_json(folder / GALLERY, gallery(model, test.x, held, pictures=given.pictures if given else None))
+        calibration = CalibrationRecord(**found.calibration.as_dict(model.classes))
+        learnt |= {"calibration": calibration, "notes": told.notes, "input": prepared.save(folder)}
+        known = read_run_record(folder)  # with what the training has written
+        write_json(folder / RECORD, structs.replace(known, **learnt))
+        write_json(folder / SCORES, found.scores.as_dict())
+        if found.before is not None:
+            write_json(folder / BEFORE_SCORES, found.before.as_dict())
+        found.held.save(folder)
+        write_json(folder / GALLERY, gallery(model, test.x, found.held, pictures=given.pictures if given else None))
         if judged is not None:
             judged.save(folder)
         estimator.save(folder)  # last of all: a folder with a model is a finished run
+        from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
+
+        write_report(folder)
     return RunResult(
         folder,
         list(model.classes),
-        found,
-        before,
+        found.scores,
+        found.before,
         learnt["class_uncertainty"],
         learnt["margins"],
         estimator,
-        _report(folder),
-        seconds,
+        folder / REPORT,
+        learnt["seconds"],
+    )
+
+
+@dataclass(frozen=True)
+class HeldOutResult:
+    """What :func:`predict_held_out` found: predictions, how they were calibrated, and scores.
+
+    Args:
+        before: the scores of the softmax stage's network; None where there was none.
+    """
+
+    held: HeldOut
+    calibration: HeldOutCalibration
+    scores: Scores
+    before: Scores | None
+
+
+def predict_held_out(
+    model: RunModel,
+    inputs: Any,
+    labels: NDArray[np.int64],
+    counts: list[int],
+    division: Division,
+    softmax: Path,
+    seed: int,
+) -> HeldOutResult:
+    """Predict for the test samples and calibrate on them, each sample's own figures without it.
+
+    Args:
+        inputs: rows as ``model.input.rows`` gives them.
+        softmax: the weights at the end of the softmax stage; the file may not be there.
+    """
+    first = model.predict_rows(inputs)
+    check_finite(first.finite)
+    found = calibrate_held_out(model.calibrated, first.logits, labels, groups=division.test.groups, seed=seed)
+    uncertainty = first.uncertainty
+    if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
+        for own, calibrated in found.parts:
+            part = replace(model, calibrated=calibrated).predict_rows(inputs.take(own, axis=0))
+            uncertainty[own] = part.uncertainty
+    stage = model.softmax_stage(softmax)
+    before = None if stage is None else stage.predict_rows(inputs)
+    trust = None
+    if found.uncalibrated is not None and found.sets is not None:
+        trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
+    rows = division.split.test if len(division.split.test) else np.arange(len(division.test))
+    predicted = None if before is None else before.predicted
+    held = HeldOut(
+        found.probabilities, labels, found.predicted, uncertainty, np.asarray(rows, dtype=np.int64), predicted, trust
+    )
+    return HeldOutResult(
+        held,
+        found,
+        model.scores(held.probabilities, held.predicted, labels, counts),
+        None if before is None else model.scores(before.probabilities, before.predicted, labels, counts),
     )
 
 
@@ -190,12 +267,6 @@ def _noted(told: RunWatcher) -> Iterator[None]:
         yield
 
 
-def _report(folder: Path) -> Path:
-    from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
-
-    return write_report(folder) if is_main() else folder / REPORT
-
-
 def _judged(
     model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
@@ -210,35 +281,6 @@ def _judged(
         return None
 
 
-def _tested(
-    model: RunModel,
-    division: Division,
-    labels: NDArray[np.int64],
-    counts: list[int],
-    tested: Any,
-    folder: Path,
-    seed: int,
-) -> tuple[Tested, Scores, Scores | None]:
-    """Answers for the test samples, and the scores of the trained and of the softmax stage's network."""
-    own = division.split.test
-    rows = own if len(own) else np.arange(len(division.test))
-    found = answer_held_out(model, tested, labels, rows, folder / SOFTMAX, groups=division.test.groups, seed=seed)
-    held, earlier = found.held, None
-    if found.earlier is not None and held.before is not None:
-        earlier = score(found.earlier, held.before, labels, model.classes, counts)
-    return found, score(held.probabilities, held.predicted, labels, model.classes, counts), earlier
-
-
-def _classifier(options: TrainOptions, prepared: RunInput, folder: Path, verbose: int) -> UncertaintyBalancedClassifier:
-    return UncertaintyBalancedClassifier(
-        **training_values(options),
-        backbone=prepared.backbone,
-        run_dir=folder,
-        verbose=verbose,
-        random_state=options.seed,
-    )
-
-
 def all_seconds(here: float, fitted: float, epochs: Any) -> float:
     """Of this attempt and of those before it: the fit took as long as its epochs, whichever attempt ran them.
 
@@ -248,33 +290,9 @@ def all_seconds(here: float, fitted: float, epochs: Any) -> float:
     return here - fitted + sum(float(epoch["seconds"]) for epoch in epochs)
 
 
-def _learnt(
-    model: RunModel, estimator: UncertaintyBalancedClassifier, attributes: tuple[str, ...], counts: list[int]
-) -> dict[str, Any]:
-    """What the run found about the classes, for ``run.json``."""
-    return {
-        "classes": list(model.classes),
-        "attributes": list(attributes),
-        "train_counts": counts,
-        "class_uncertainty": _each_class(estimator.class_uncertainty_),
-        "margins": None if estimator.class_uncertainty_ is None else _each_class(estimator.margins_),
-    }
-
-
 def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
     """One number a class; with attributes that of their ones."""
     if values is None:
         return None
     own = values[..., -1] if values.ndim == 2 else values
     return [float(value) if math.isfinite(value) else None for value in own]
-
-
-def _keep(
-    folder: Path, learnt: dict[str, Any], prepared: RunInput, found: Scores, before: Scores | None, held: HeldOut
-) -> None:
-    known = read_run_record(folder)  # with what the training has written
-    write_json(folder / RECORD, structs.replace(known, **learnt, input=prepared.save(folder)))
-    write_json(folder / SCORES, found.as_dict())
-    if before is not None:
-        write_json(folder / BEFORE_SCORES, before.as_dict())
-    held.save(folder)

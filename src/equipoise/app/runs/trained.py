@@ -1,10 +1,13 @@
 """A finished run, ready to predict: input and network built again from a folder that anyone may have written."""
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import safetensors
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -17,7 +20,9 @@ from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier, restore
 from equipoise.estimators.persistence import load_model
+from equipoise.evaluation import Scores, scores
 from equipoise.storage.files import foreign_files
+from equipoise.storage.limits import load_tensors
 from equipoise.storage.records import read_json
 from equipoise.tensors import check_finite, new_tensor
 from equipoise.training import Network
@@ -91,8 +96,18 @@ class RunModel:
             raise InvalidInputError(f"the run names {len(names)} attributes and its model has {len(model.classes_)}.")
         return cls(prepared, model.network_, names, multilabel, record or RunRecord(options={}), model.calibrated_)
 
-    def with_network(self, network: Network) -> "RunModel":
-        """Return the run with the weights of its softmax stage, whose logits have the training samples' class prior."""
+    def softmax_stage(self, weights: Path) -> "RunModel | None":
+        """Return the run with the weights at the end of its softmax stage; None where there is no such file.
+
+        Its logits have the training samples' class prior.
+        """
+        if not weights.is_file():
+            return None
+        network = copy.deepcopy(self.network)
+        try:
+            network.load_state_dict(load_tensors(weights))
+        except (safetensors.SafetensorError, RuntimeError, OSError) as error:
+            raise InvalidInputError(f"{weights} is damaged ({error}); delete it, and go on with --resume.") from error
         return replace(self, network=network, calibrated=Calibrated.of_plain_softmax(self.calibrated.prior))
 
     def learnt(self, field: Literal["train_counts", "class_uncertainty", "margins"]) -> list[Any] | None:
@@ -154,6 +169,25 @@ class RunModel:
         probabilities = self.calibrated.probabilities(logits, prior)
         own = probabilities[..., 1] if self.multilabel else probabilities
         return own.float().numpy(), self.calibrated.decided(logits, prior).numpy()
+
+    def scores(
+        self,
+        probabilities: NDArray[Any],
+        predicted: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        counts: Sequence[int],
+    ) -> Scores:
+        """Score predictions; ``labels`` and ``predicted`` are places in the classes, or 0 and 1 of the attributes.
+
+        Args:
+            counts: training samples of each class.
+        """
+        total = probabilities.astype(np.float64)
+        if not self.multilabel:
+            total /= total.sum(1, keepdims=True)
+        places = range(len(self.classes))
+        found = scores(labels, predicted, probabilities=total, classes=places, train_counts=counts)
+        return replace(found, classes=self.classes)
 
     def read_prior(self, text: str) -> Prior:
         """Return a class prior in the order of the classes, (classes,) or (attributes, 2).
