@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.paper.faces.made import made_mtcnn, save, squares
-from tests.paper.faces.test_folder import NONE, ONE, TWO, put
+from tests.paper.faces.test_aligned_folder import NONE, ONE, TWO, put
 
 
 @pytest.fixture

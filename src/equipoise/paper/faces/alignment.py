@@ -23,14 +23,15 @@ MOST_SAMPLES = 8  # along a side of a pixel of the result
 
 
 def template(side: int = SIDE) -> Floats:
-    """The landmarks' places (5, 2) in an aligned face of this side, the origin at the image's outer corner."""
+    """Return the landmarks' places (5, 2) in an aligned face of this side, the origin at the image's outer corner."""
     found: Floats = (TEMPLATE + 0.5) * (side / SIDE)
     return found
 
 
 def similarity(points: Floats, target: Floats) -> Floats:
-    """The turn, scale and shift (2, 3) that bring points (n, 2) nearest to their targets, by least squares and without
-    mirroring them (Umeyama, "Least-squares estimation of transformation parameters between two point patterns", 1991).
+    """Return the turn, scale and shift (2, 3) that bring points (n, 2) nearest to their targets, never mirrored.
+
+    By least squares: Umeyama, "Least-squares estimation of transformation parameters between two point patterns", 1991.
     """
     centre, aim = points.mean(axis=0), target.mean(axis=0)
     spread = ((points - centre) ** 2).sum()
@@ -45,20 +46,22 @@ def similarity(points: Floats, target: Floats) -> Floats:
 
 
 def moved(points: Floats, transform: Floats) -> Floats:
-    """Points (n, 2) after a transform (2, 3)."""
+    """Apply a transform (2, 3) to points (n, 2)."""
     found: Floats = points @ transform[:, :2].T + transform[:, 2]
     return found
 
 
 def residual(landmarks: Floats) -> float:
-    """How far the landmarks (5, 2) lie from the template after alignment: root mean square, in pixels of 112×112. A
-    frontal face has 1 to 3, a profile far more."""
+    """Measure how far landmarks (5, 2) lie from the template after alignment: root mean square, in pixels of 112×112.
+
+    A frontal face has 1 to 3, a profile far more.
+    """
     ideal = template()
     return float(np.sqrt(((moved(landmarks, similarity(landmarks, ideal)) - ideal) ** 2).sum(axis=1).mean()))
 
 
 def aligned(pixels: Pixels, landmarks: Floats, *, side: int = SIDE) -> Pixels:
-    """The face of an image by its landmarks, (channels, side, side); what lies outside the image is black.
+    """Cut out the face of an image by its landmarks, (channels, side, side); what lies outside the image is black.
 
     A face larger than the result is averaged over the pixels that fall into one of its own, not only sampled.
 
@@ -105,7 +108,7 @@ def _needed(pixels: Pixels, back: Floats, side: int) -> tuple[Pixels, Floats]:
 
 
 def chosen(faces: Faces, height: int, width: int, *, by: Choice = "centre") -> int:
-    """Which of several faces an image is about.
+    """Choose the face that an image is about.
 
     Args:
         by: ``"largest"`` box; or ``"centre"``, the largest area less twice the squared distance from the image's

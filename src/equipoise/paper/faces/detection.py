@@ -83,7 +83,7 @@ class _View:
     extent: tuple[int, int]  # width and height of the image
 
     def in_image(self, faces: Faces) -> Faces:
-        """Faces in the image's own pixels, without those whose middle lies in the border."""
+        """Return faces in the image's own pixels, without those whose middle lies in the border."""
         shift = np.array(self.offset)
         boxes = (faces.boxes - np.tile(shift, 2)) * self.factor
         middle = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -168,7 +168,7 @@ class AreaTable:
         np.cumsum(self.sums[:, 1:, 1:], axis=2, out=self.sums[:, 1:, 1:])
 
     def level(self, height: int, width: int) -> NDArray[np.float32]:
-        """The whole image at another size, (channels, height, width)."""
+        """Return the whole image at another size, (channels, height, width)."""
         rows = _between(self.sums, np.linspace(0, self.height, height + 1), axis=1)
         cells = _between(rows, np.linspace(0, self.width, width + 1), axis=2)
         area = self.height / height * self.width / width
@@ -176,7 +176,7 @@ class AreaTable:
         return found
 
     def windows(self, boxes: Floats, side: int) -> NDArray[np.float32]:
-        """Each box as a square of ``side`` pixels, (boxes, channels, side, side)."""
+        """Return each box as a square of ``side`` pixels, (boxes, channels, side, side)."""
         shares = np.linspace(0, 1, side + 1)
         extent = np.maximum(boxes[:, 2:] - boxes[:, :2], 1e-3)  # a box without area shows one point
         across = boxes[:, 0, None] + shares * extent[:, 0, None]  # (boxes, side + 1)

@@ -31,7 +31,7 @@ class FaceImages(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, size: Size, channels: int) -> Any:
-        """Images (n, channels, height, width) of uint8, decoded when they are indexed."""
+        """Return images (n, channels, height, width) of uint8, decoded when they are indexed."""
         ...
 
 
@@ -46,7 +46,7 @@ class FilesOnDisk:
         return len(self.names)
 
     def read(self, size: Size, channels: int) -> Images:
-        """The files as one array."""
+        """Return the files as one array."""
         return Images(self.root, self.names, size=size, channels=channels)
 
 
@@ -62,7 +62,7 @@ class EncodedImages:
         return len(self.contents)
 
     def read(self, size: Size, channels: int) -> "EncodedImages":
-        """The same bytes, to be decoded to that size."""
+        """Return the same bytes, to be decoded to that size."""
         return replace(self, size=size, channels=channels)
 
     def __getitem__(self, rows: slice) -> NDArray[np.uint8]:

@@ -168,7 +168,7 @@ class Source:
 
 
 def cifar10(source: Source) -> dict[str, Case]:
-    """Table "Performance on imbalanced CIFAR-10", and the ablations of N and m."""
+    """Return table "Performance on imbalanced CIFAR-10", and the ablations of N and m."""
     options, methods = source.options(), (*OURS, "svm_linear", *RESAMPLED, *MODERN)
     whole = Case("JPEG CIFAR-10, step 1:10", source.features("cifar10"), "step", methods, options, paper.CIFAR10)
     cases = {"cifar10": whole}
@@ -192,13 +192,13 @@ def cifar10(source: Source) -> dict[str, Case]:
 
 
 def margins(source: Source) -> dict[str, Case]:
-    """Table "other recent margin-based loss formulations with uncertainty"."""
+    """Return table "other recent margin-based loss formulations with uncertainty"."""
     methods, material = (*paper.MARGINS, "uncertainty_margin"), source.features("cifar10")
     return {"margins": Case("JPEG CIFAR-10, step 1:10", material, "step", methods, source.options(), paper.MARGINS)}
 
 
 def mnist(source: Source) -> dict[str, Case]:
-    """Tables "digit classification on MNIST" and "ablation study": a LeNet, from pixels."""
+    """Return tables "digit classification on MNIST" and "ablation study": a LeNet, from pixels."""
     digits = source.samples("mnist")
     material = Material(digits, digits.checksum(), "pixels")
     return {
@@ -220,7 +220,7 @@ def digit_network() -> nn.Module:
 
 
 def skin(source: Source) -> dict[str, Case]:
-    """Table "Skin Lesion Classification": Dermofit where it is given, HAM10000 as its stand-in."""
+    """Return table "Skin Lesion Classification": Dermofit where it is given, and HAM10000 as its stand-in."""
     titles = {name: f"{name}, 3-fold" for name in paper.SKIN if source.has(name)}
     titles["ham10000"] = "HAM10000, 3-fold by lesion (stand-in for Dermofit)"
     return {
@@ -237,7 +237,7 @@ def skin(source: Source) -> dict[str, Case]:
 
 
 def attributes(source: Source) -> dict[str, Case]:
-    """Table "Multi-label attribute prediction": CelebA where it is given, else attributes of MNIST's digits."""
+    """Return table "Multi-label attribute prediction": CelebA where it is given, else attributes of digits."""
     methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
     if source.has("celeba"):
         material = source.features("celeba", paper_has="a ResNet-50 that it trains")
@@ -259,7 +259,7 @@ def attributes(source: Source) -> dict[str, Case]:
 
 
 def expressions(source: Source) -> dict[str, Case]:
-    """LFW's expressions: a natural long tail, 6,868 to 9; not in the paper."""
+    """Return LFW's expressions: a natural long tail, 6,868 to 9; not in the paper."""
     title, material = "LFW expressions, 30 % of the people held out", source.features("lfw_expressions")
     return {"expressions": Case(title, material, "held_out", (*OURS, *MODERN), source.options())}
 
