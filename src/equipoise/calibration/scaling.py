@@ -46,7 +46,7 @@ class Scaling:
         Args:
             odds: π/a, the class prior that is wanted over the one which the logits are aimed at; of any scale.
         """
-        shift = odds.to(logits.dtype).log()  # a class that is not in the mix is ruled out
+        shift = odds.to(logits.dtype).log()  # a class of prior 0 is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
 
     @classmethod

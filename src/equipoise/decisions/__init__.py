@@ -1,4 +1,4 @@
-"""From probabilities to answers: the class to name, and when to name none."""
+"""From probabilities to predictions: the class to name, and when to name none."""
 
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
 

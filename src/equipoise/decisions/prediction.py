@@ -29,7 +29,7 @@ from equipoise.training import Network
 
 
 class Prediction(NamedTuple):
-    """What a network says of each row."""
+    """Probabilities, uncertainty and class of each row."""
 
     probabilities: Tensor  # (batch, classes), or of each attribute being 1, (batch, attributes)
     uncertainty: Tensor  # (batch,), summed over the attributes where there are several
@@ -44,7 +44,7 @@ class PredictionModule(nn.Module):
         calibrated: from logits to probabilities and decisions.
         extractor: gives the network its input, a frozen backbone in evaluation mode; None where x is that input.
         target_prior: the class prior where the model is used, for probabilities and decision alike. None gives
-            probabilities at the training samples' mix, and decides at the one which the logits are aimed at.
+            probabilities at the training samples' prior, and decides at the one which the logits are aimed at.
     """
 
     scale: Tensor
@@ -75,7 +75,7 @@ class PredictionModule(nn.Module):
         return Prediction(own, uncertainty, (logits * self.scale + self.offset).argmax(-1))
 
     def logits_and_uncertainty(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The network's own logits, (batch, classes) or (batch, attributes, 2), and the uncertainty, (batch,)."""
+        """Return the network's logits, (batch, classes) or (batch, attributes, 2), and the uncertainty, (batch,)."""
         if self.extractor is not None:
             x = self.extractor(x)
         features, head = self.network.backbone(x), self.network.head
@@ -86,14 +86,16 @@ class PredictionModule(nn.Module):
 
 
 def mean_probabilities(logits: Tensor, variance: Tensor) -> Tensor:
-    """Softmax averaged over Gaussian differences to the largest logit: both (batch, [attributes,] classes)."""
+    """Average the softmax over Gaussian differences to the largest logit: both (batch, [attributes,] classes)."""
     gap = logits - logits.amax(-1, keepdim=True)
     mean: Tensor = (gap / (1 + math.pi / 8 * variance).sqrt()).softmax(-1)
     return mean
 
 
 def error_variance(head: ClassVectorLoss, features: Tensor, decided: Tensor, scale: Tensor) -> Tensor:
-    """σ_j² against the decided class: (batch, classes), or (batch, attributes, 2).
+    """Return σ_j² against the decided class: (batch, classes), or (batch, attributes, 2).
+
+    It is ``dropout_error_variance`` without its checks and parts, which an ONNX graph cannot hold.
 
     Args:
         features: (batch, D).
