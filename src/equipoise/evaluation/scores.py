@@ -121,15 +121,13 @@ def scores(
     several = true.ndim == 2
     t, p, names = _attributes(true, predicted, classes) if several else _places(true, predicted, classes)
     size, samples = len(names), len(t)
+    hits, real, guessed = prediction_counts(t, p, size)
     confusion: NDArray[Any] | None = None
     if several:
-        hits, real, guessed = (t * p).sum(0), t.sum(0), p.sum(0)
-        cells = [samples - real - guessed + hits, guessed - hits, real - hits, hits]
-        confusion = np.stack(cells, axis=1).reshape(-1, 2, 2)
-    else:
-        hits, real, guessed = (np.bincount(part, minlength=size) for part in (t[t == p], t, p))
-        if size <= CONFUSION_CLASSES:
-            confusion = np.bincount(t * size + p, minlength=size * size).reshape(size, size)
+        table = [samples - real - guessed + hits, guessed - hits, real - hits, hits]
+        confusion = np.stack(table, axis=1).reshape(-1, 2, 2)
+    elif size <= CONFUSION_CLASSES:
+        confusion = np.bincount(t * size + p, minlength=size * size).reshape(size, size)
     recall = ratio(hits, real)
     specificity = ratio(samples - real - guessed + hits, samples - real)
     bca, seen = Spread.of((recall + specificity) / 2), recall[real > 0]
@@ -158,6 +156,16 @@ def scores(
         confusion=None if confusion is None else tuple(confusion.tolist()),
         calibration=measured,
     )
+
+
+def prediction_counts(
+    true: NDArray[Any], predicted: NDArray[Any], size: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Count right predictions, samples and predictions of each class; of attributes their ones: (classes,) each."""
+    if true.ndim == 2:
+        return (true * predicted).sum(0), true.sum(0), predicted.sum(0)
+    hits, support, named = (np.bincount(part, minlength=size) for part in (true[true == predicted], true, predicted))
+    return hits, support, named
 
 
 def ranking(probabilities: NDArray[Any], true: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Whether a model is any good: what its answers and its order of the samples are worth against guessing."""
+"""Whether a model is any good: what its predictions and its order of the samples are worth against guessing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,26 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, ratio, wilson
-from equipoise.evaluation.scores import ranking
+from equipoise.evaluation.scores import prediction_counts, ranking
 
 
 @dataclass(frozen=True)
 class Skill:
     """Each class against the rest, one entry a class; NaN where a value is not defined.
 
-    Neither an answer that is always the same nor one drawn at random has any skill: its ``gap`` is 0 on average, its
+    Neither a prediction that is always the same nor one drawn at random has any skill: its ``gap`` is 0 on average, its
     ``auc`` 0.5, its ``precision`` and ``average_precision`` are the ``prevalence``.
 
     Args:
         samples: how many there are.
-        support, named: samples of the class, and answers that name it.
+        support, named: samples of the class, and predictions of it.
         prevalence: the class's share of the samples.
         recall: share of its samples that are given the class.
         false_alarms: share of the other samples that are given the class.
-        precision: share of the answers naming it that are right; NaN where none does.
+        precision: share of its predictions that are right; NaN where there are none.
         gap, gap_low, gap_high: recall − false alarms (Youden's J) with its 95 % interval.
-        gap_chance: how often answers shuffled among the samples find as many of the class, which is Fisher's exact
-            test, one-sided; 1 for an answer that is always the same.
+        gap_chance: how often predictions shuffled among the samples find as many of the class, which is Fisher's exact
+            test, one-sided; 1 for a prediction that is always the same.
         auc, auc_low, auc_high: from the class's probability, with its 95 % interval; NaN without probabilities.
         auc_chance: how often a random order ranks the class as well.
         average_precision: from the class's probability.
@@ -51,14 +51,14 @@ class Skill:
 
     @property
     def tested(self) -> NDArray[np.bool_]:
-        """Classes that some samples have, and others have not."""
+        """Mark classes that some samples have, and others have not."""
         return np.asarray((self.support > 0) & (self.support < self.samples))
 
 
 def skill(
     true: NDArray[np.int64], predicted: NDArray[np.int64], size: int, *, probabilities: NDArray[Any] | None = None
 ) -> Skill:
-    """Judge answers by their labels.
+    """Judge predictions by their labels.
 
     Args:
         true, predicted: places in the classes, (samples,); with attributes 0/1, (samples, attributes).
@@ -69,14 +69,8 @@ def skill(
     >>> [float(values[1]) for values in (found.recall, found.precision, found.gap, found.gap_chance)]
     [1.0, 0.05, 0.0, 1.0]
     """
-    if true.ndim == 2:
-        hits, support, named = ((true * predicted).sum(0), true.sum(0), predicted.sum(0))
-    else:
-        hits, support, named = (
-            np.bincount(part, minlength=size) for part in (true[true == predicted], true, predicted)
-        )
     order = None if probabilities is None else ranking(probabilities, true)
-    return skill_of_counts(hits, support, named, len(true), order=order)
+    return skill_of_counts(*prediction_counts(true, predicted, size), len(true), order=order)
 
 
 def skill_of_counts(
@@ -87,7 +81,7 @@ def skill_of_counts(
     *,
     order: tuple[Floats, Floats] | None = None,
 ) -> Skill:
-    """Judge counts (classes,): right answers, samples and answers of each class.
+    """Judge counts (classes,): right predictions, samples and predictions of each class.
 
     Args:
         order: AUC and average precision of each class; None without probabilities.
