@@ -112,5 +112,5 @@ def test_compared_methods_see_the_signal_as_well(name):
     x, y = moments(300)
     rows = np.column_stack([x + NOW, np.arange(300) % 5])
     options = FitOptions(epochs=EPOCHS)
-    found = fit_tuned(name, rows[:200], y[:200], rows[200:], seed=0, options=options).predictions
+    found = fit_tuned(name, rows[:200], y[:200], rows[200:], seed=0, options=options)
     assert min(recalls(y[200:], found.labels)) > 0.9

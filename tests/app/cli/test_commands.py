@@ -190,6 +190,38 @@ def test_compare_ranks_and_recommends(equipoise, tmp_path):
     assert "methods must be some of" in wrong.err
 
 
+def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_trees.py").write_text(
+        "from sklearn.ensemble import RandomForestClassifier\n"
+        "from sklearn.linear_model import LogisticRegression\n"
+        "linear = LogisticRegression(class_weight='balanced')\n"
+        "def forest():\n"
+        "    return RandomForestClassifier(5)\n"
+        "def broken():\n"
+        "    raise KeyError('no model here')\n"
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["north", "south"], size=60)})
+    frame["y"] = np.where(frame["a"] > 0.8, "rare", "common")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    some = ("compare", "t.csv", "--seeds", 1, "--folds", 2, "--epochs", 1, "-q", "--methods")
+    done = equipoise(*some, "weighted, trees=my_trees:forest,line=my_trees:linear", "--json")
+    assert done.code == 0, done.err
+    assert {place["method"] for place in json.loads(done.out)["places"]} == {"weighted", "trees", "line"}
+    for own, sentence in {
+        "x=nowhere_at_all:forest": "nowhere_at_all:forest gives no estimator (ModuleNotFoundError: No module named",
+        "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",
+        "x=my_trees:broken": "my_trees:broken gives no estimator (KeyError: 'no model here')",
+        "x=my_trees": "an estimator of yours is named NAME=MODULE:OBJECT, got x=my_trees",
+        "focal=my_trees:forest": "there is a method 'focal' already; call yours by another name",
+        "magic,x=my_trees:forest": "methods must be some of",
+    }.items():
+        refused = equipoise(*some, own)
+        assert (refused.code, refused.err.count("\n")) == (1, 1), own
+        assert sentence in refused.err
+
+
 def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path, monkeypatch):
     monkeypatch.setattr("equipoise.training.settings.LEAST_STEPS", 400)
     done = equipoise("demo", "--seed", 1)

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from equipoise.app.compare import METHODS, Fit, FitOptions, Method, OutOfTimeError, Predictions, Tuned, compare
+from equipoise.app.compare import METHODS, Fit, FitOptions, FitOutcome, Method, OutOfTimeError, compare
 from equipoise.app.compare.comparison import default_methods
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
@@ -161,8 +161,8 @@ def test_probabilities_find_their_columns_where_training_lacks_a_class():
     y = wine().y
     truth = np.array(["red", "white", "white", "rose"])
     sure = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
-    said = Predictions(np.array(["red", "white", "white", "white"]), sure, np.array(["red", "white"]))
-    found = Tuned(said, {}).record(y[y != "rose"], truth, np.unique(y))
+    said = FitOutcome(np.array(["red", "white", "white", "white"]), sure, np.array(["red", "white"]))
+    found = said.record(y[y != "rose"], truth, np.unique(y))
     assert found["scores"]["recall"]["each"] == [1.0, 0.0, 1.0]
     assert found["scores"]["calibration"]["brier"] == pytest.approx(2 / 4)  # only the rose is wrong
     assert found["scores"]["group_recall"].keys() <= {"many", "medium", "rare"}

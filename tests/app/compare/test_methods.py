@@ -261,7 +261,7 @@ def test_tuning_takes_the_best_setting_of_the_validation_rows_and_the_published_
     best = int(np.argmax(tuned.tried))
     assert tuned.hyperparameters == METHODS["logit_adjustment_post_hoc"].grid[best]
     whole = fitted("logit_adjustment_post_hoc", x, y, x_test, options=quick, **tuned.hyperparameters)
-    np.testing.assert_array_equal(tuned.predictions.probabilities, whole.probabilities)  # trained on all rows again
+    np.testing.assert_array_equal(tuned.probabilities, whole.probabilities)  # trained on all rows again
     plain = fit_tuned("logit_adjustment", x, y, x_test, seed=0, options=quick)
     assert plain.tried == ()
     assert plain.hyperparameters == {}

@@ -6,7 +6,7 @@ from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_i
 from equipoise.app.compare.methods import METHODS, FitOptions, Method
 from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.runner import run_fits
-from equipoise.app.compare.single_fit import Predictions, Tuned, fit_tuned
+from equipoise.app.compare.single_fit import FitOutcome, fit_tuned
 
 __all__ = [
     "METHODS",
@@ -14,14 +14,13 @@ __all__ = [
     "Comparison",
     "Fit",
     "FitOptions",
+    "FitOutcome",
     "Interval",
     "Method",
     "OutOfTimeError",
     "Place",
-    "Predictions",
     "Ranking",
     "ResultStore",
-    "Tuned",
     "compare",
     "fit_tuned",
     "paired_interval",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from equipoise.errors import EquipoiseError
-from equipoise.training.callbacks import Record
+from equipoise.training.callbacks import Record, watched_by
 
 Clock = Callable[[], float]
 """Seconds from any fixed moment, such as ``time.monotonic``."""
@@ -66,8 +66,8 @@ class Deadline:
     def call(self, function: Callable[[], Result]) -> Result:
         """Return what a function returns, or raise OutOfTimeError at the limit.
 
-        The function runs in a thread, because compiled code cannot be interrupted: at the limit the thread is left
-        behind, and ends with the process at the latest.
+        A training in it ends at its next step. The function runs in a thread, because compiled code cannot be
+        interrupted: at the limit the thread is left behind, and ends with the process at the latest.
         """
         self.check()
         found: list[Result] = []
@@ -75,7 +75,8 @@ class Deadline:
 
         def work() -> None:
             try:
-                found.append(function())
+                with watched_by(self):
+                    found.append(function())
             except BaseException as error:
                 failed.append(error)
 

@@ -19,7 +19,6 @@ from equipoise.data.samples import Samples
 from equipoise.data.splits import grouped_folds, hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
-from equipoise.training.callbacks import watched_by
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -31,7 +30,7 @@ EACH = ("recall", "bca")
 
 
 @dataclass(frozen=True)
-class Predictions:
+class FitOutcome:
     """What a method says of the test rows.
 
     Args:
@@ -39,27 +38,16 @@ class Predictions:
         probabilities: (rows, classes), with attributes that of a 1; None for methods without them.
         classes: the labels in the order of the columns of ``probabilities``.
         notes: what had to be changed for these data, a sentence each.
+        hyperparameters: the setting that was taken; ``{}`` is the published one.
+        tried: balanced accuracy of each setting on the validation rows, in the order of the grid, None where it could
+            not run; empty without tuning.
     """
 
     labels: Array
     probabilities: Array | None
     classes: Array
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """Predictions with the chosen hyperparameters, trained anew on all training rows.
-
-    Args:
-        predictions: of the test rows.
-        hyperparameters: the setting; ``{}`` is the published one.
-        tried: balanced accuracy of each setting on the validation rows, in the order of the grid, None where it could
-            not run; empty without tuning.
-    """
-
-    predictions: Predictions
-    hyperparameters: Hyperparameters
+    hyperparameters: Hyperparameters = field(default_factory=dict)
     tried: tuple[float | None, ...] = ()
 
     def record(self, y_train: Array, y_test: Array, classes: Array) -> dict[str, Any]:
@@ -69,22 +57,21 @@ class Tuned:
             y_train, y_test: labels of both parts, (rows,) or 0/1 of shape (rows, attributes).
             classes: all labels, also one that no training row has.
         """
-        said = self.predictions
-        probabilities, known = said.probabilities, {}
+        probabilities, known = self.probabilities, dict[str, Any]()
         if y_train.ndim == 2:
             known["train_counts"] = y_train.sum(0)
         else:
             known |= {"classes": classes, "train_counts": [int((y_train == name).sum()) for name in classes]}
             if probabilities is not None:  # a class without a training row has no column yet
-                columns = np.zeros((len(said.labels), len(classes)))
-                columns[:, np.searchsorted(classes, said.classes)] = probabilities
+                columns = np.zeros((len(self.labels), len(classes)))
+                columns[:, np.searchsorted(classes, self.classes)] = probabilities
                 probabilities = columns
-        found = scores(y_test, said.labels, probabilities=probabilities, **known).as_dict()
+        found = scores(y_test, self.labels, probabilities=probabilities, **known).as_dict()
         return {
             "scores": {name: kept for name, value in found.items() if (kept := _summary(name, value)) is not None},
             "hyperparameters": dict(self.hyperparameters),
             "tried": list(self.tried),
-            "notes": list(said.notes),
+            "notes": list(self.notes),
             "rows": {"train": len(y_train), "test": len(y_test)},
         }
 
@@ -106,7 +93,7 @@ def fit_tuned(
     options: FitOptions,
     tune: bool = False,
     groups: ArrayLike | None = None,
-) -> Tuned:
+) -> FitOutcome:
     """Fit a method and predict ``x_test``.
 
     Args:
@@ -134,7 +121,7 @@ def fit_tuned(
             except CannotRunError:
                 tried.append(None)
     best = int(np.argmax([-1.0 if score is None else score for score in tried])) if any(tried) else 0
-    return Tuned(fit(x_train, y_train, x_test, hyperparameters=chosen.grid[best]), chosen.grid[best], tuple(tried))
+    return replace(fit(x_train, y_train, x_test, hyperparameters=chosen.grid[best]), tried=tuple(tried))
 
 
 def fit_method(
@@ -146,7 +133,7 @@ def fit_method(
     seed: int,
     options: FitOptions,
     hyperparameters: Hyperparameters,
-) -> Predictions:
+) -> FitOutcome:
     """Build a method's estimator, fit it to some rows and predict others.
 
     Raises:
@@ -168,7 +155,7 @@ def fit_method(
         whole = all(each.shape[1] == 2 for each in probabilities)
         probabilities = np.stack([each[:, 1] for each in probabilities], axis=1) if whole else None
     classes = np.unique(y_train) if y_train.ndim == 1 else np.arange(y_train.shape[1])
-    return Predictions(labels, probabilities, classes, notes)
+    return FitOutcome(labels, probabilities, classes, notes, hyperparameters)
 
 
 def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
@@ -209,20 +196,15 @@ class FoldRun:
         """Return the record of one fit."""
         train_rows, test_rows = self.split(fit.seed)[fit.fold]
         train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
-        tuned = train() if self.deadline is None else self.deadline.call(lambda: self._in_time(train))
+        said = train() if self.deadline is None else self.deadline.call(train)
         y = self.samples.y
-        return tuned.record(y[train_rows], y[test_rows], np.unique(y))
-
-    def _in_time(self, train: Callable[[], Tuned]) -> Tuned:
-        assert self.deadline is not None
-        with watched_by(self.deadline):
-            return train()
+        return said.record(y[train_rows], y[test_rows], np.unique(y))
 
     def method(self, name: str) -> Method:
         """Return a method by its name."""
         return self.methods[name] if name in self.methods else METHODS[name]
 
-    def fit(self, name: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> Tuned:
+    def fit(self, name: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> FitOutcome:
         """Train a method on some rows and predict others."""
         train = self.samples.take(train_rows)
         x_train, x_test, options = self._inputs(train.x, self.samples.take(test_rows).x)

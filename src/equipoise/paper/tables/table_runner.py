@@ -28,7 +28,7 @@ class TableRun:
         train, test = case.split(fit.seed, fit.fold)
         x, y = case.samples.x, case.samples.y
         groups = None if case.samples.groups is None else case.samples.groups[train]
-        tuned = fit_tuned(
+        said = fit_tuned(
             fit.method,
             _rows(x, train),
             y[train],
@@ -38,7 +38,7 @@ class TableRun:
             tune=self.tune,
             groups=groups,
         )
-        return tuned.record(y[train], y[test], np.unique(y))
+        return said.record(y[train], y[test], np.unique(y))
 
 
 def _rows(x: Any, rows: Any) -> Any:
