@@ -17,17 +17,17 @@ PAPERS_MARGIN: dict[CosineMargin, float] = {"am_softmax": 0.35, "arcface": 0.5, 
 
 
 def am_softmax_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
-    """cos α − m (Wang et al. 2018)."""
+    """Return cos α − m (AM-Softmax, Wang et al. 2018)."""
     return cosine - margins
 
 
 def arcface_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
-    """cos(α + m) (Deng et al. 2019), continued past π so that it keeps falling."""
+    """Return cos(α + m) (ArcFace, Deng et al. 2019), continued past π so that it keeps falling."""
     return shifted_cosine(cosine, margins)
 
 
 def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
-    r"""LDAM's margins, ``largest`` for the rarest class (Cao et al. 2019).
+    r"""Return LDAM's margins, ``largest`` for the rarest class (Cao et al. 2019).
 
     .. math:: \Delta_c \propto n_c^{-1/4}
 
@@ -43,7 +43,7 @@ def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
 
 
 def feature_scale(classes: int, probability: float = 0.999) -> float:
-    r"""A length for unit features: twice what gives a class ``probability`` at cosine 1 against rivals at cosine 0.
+    r"""Return a length for unit features: twice what gives ``probability`` at cosine 1 against rivals at cosine 0.
 
     .. math:: s = 2 \log \frac{(C - 1) \, P}{1 - P}, \qquad \frac{e^{s/2}}{e^{s/2} + C - 1} = P
 
@@ -146,9 +146,7 @@ class CosineMarginLoss(ClassVectorLoss):
         super().__setattr__(name, value)
 
     def set_progress(self, share: float) -> None:
-        """Told which ``share`` of the epochs is over, in [0, 1]: from ``defer`` on classes have the weights of their
-        effective number of samples.
-        """
+        """Weigh classes by their effective number of samples once ``share``, of the epochs, is ``defer`` or more."""
         if self.defer is None:
             return
         counts = needed_counts(self.class_counts, f"defer={self.defer}")

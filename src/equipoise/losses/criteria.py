@@ -34,7 +34,7 @@ class Criterion(Protocol):
 
 
 def cross_entropy(logits: Tensor, target: Tensor, class_counts: Tensor | None = None) -> Tensor:  # noqa: ARG001
-    r"""Plain softmax, the paper's first loss.
+    r"""Return plain softmax, the paper's first loss.
 
     .. math:: L = -\log p_y, \qquad p = \mathrm{softmax}(z)
 
@@ -54,7 +54,7 @@ def focal(
     *,
     gamma: float = 2.0,
 ) -> Tensor:
-    r"""The focal loss (Lin et al. 2017), in its softmax form.
+    r"""Return the focal loss (Lin et al. 2017), in its softmax form.
 
     .. math:: L = -(1 - p_y)^{\gamma} \log p_y
 
@@ -72,7 +72,7 @@ def focal(
 
 
 def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None) -> Tensor:
-    r"""Softmax with every class's count as its prior (Ren et al. 2020).
+    r"""Return softmax with every class's count as its prior (Ren et al. 2020).
 
     .. math:: L = -\log \mathrm{softmax}(z + \log n)_y
 
@@ -88,7 +88,7 @@ def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None
 
 
 def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None, *, tau: float = 1.0) -> Tensor:
-    r"""Logit adjustment while training (Menon et al. 2021); :func:`adjust_logits` is its post-hoc twin.
+    r"""Adjust logits while training (Menon et al. 2021); :func:`adjust_logits` is the post-hoc twin.
 
     .. math:: L = -\log \mathrm{softmax}(z + \tau \log \pi)_y, \qquad \pi_j = n_j / n
 
@@ -106,7 +106,7 @@ def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None
 def vector_scaling(
     logits: Tensor, target: Tensor, class_counts: Tensor | None, *, gamma: float = 0.15, tau: float = 1.25
 ) -> Tensor:
-    r"""The VS loss (Kini et al. 2021), with its authors' constants.
+    r"""Return the VS loss (Kini et al. 2021), with its authors' constants.
 
     .. math:: L = -\log \mathrm{softmax}(\hat z)_y, \qquad
               \hat z_j = (n_j / n_{\max})^{\gamma} \, z_j + \tau \log \pi_j
@@ -125,7 +125,7 @@ def vector_scaling(
 
 
 def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
-    r"""Logit adjustment post hoc, on the logits of a model trained with plain softmax.
+    r"""Adjust the logits of a model that was trained with plain softmax.
 
     .. math:: \hat z_j = z_j - \tau \log \pi_j
 
@@ -141,7 +141,7 @@ def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> 
 
 
 def log_prior(class_counts: Tensor) -> Tensor:
-    """log π_j of the training samples."""
+    """Return log π_j of the training samples."""
     counts = positive_counts(class_counts)
     return (counts / counts.sum(-1, keepdim=True)).log()
 

@@ -95,13 +95,13 @@ class ClassVectorLoss(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """``nn.Linear``'s own initialisation, so that softmax starts where torch users expect it."""
+        """Initialise as ``nn.Linear`` does, so that softmax starts where torch users expect it."""
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """w_j, of unit length if ``normalize``: (classes, D), or (2·attributes, D); in ``dtype``, float32 at least."""
+        """Return w_j in ``dtype``, float32 at least, of unit length if ``normalize``: (classes or 2·attributes, D)."""
         weight = self.weight.to(torch.promote_types(dtype, torch.float32))
         return F.normalize(weight, dim=-1) if self.normalize else weight
 
@@ -112,12 +112,12 @@ class ClassVectorLoss(nn.Module):
             return self.project(self.dropped(features))
 
     def dropped(self, features: Tensor) -> Tensor:
-        """Features behind the head's own dropout."""
+        """Return features behind the head's own dropout."""
         seen: Tensor = features if self.dropout.p == 0 else self.dropout(features)
         return seen
 
     def project(self, features: Tensor) -> Tensor:
-        """w_j·f + b_j, with the classes' shape."""
+        """Return w_j·f + b_j, with the classes' shape."""
         bias = None if self.bias is None else self.bias.to(features.dtype)
         logits: Tensor = F.linear(features, self.class_vectors(features.dtype), bias).unflatten(-1, self.class_shape)
         return logits
@@ -139,7 +139,7 @@ class ClassVectorLoss(nn.Module):
         target: Tensor,
         sample_weight: Tensor | None,
     ) -> Tensor:
-        """Checks, then the formula in full precision, then weights and the reduction."""
+        """Check, apply the formula in full precision, then weigh and reduce."""
         features = self.checked_features(features)
         target = self.checked_target(target, len(features))
         sample_weight = self._checked_weight(sample_weight, len(features))
@@ -147,7 +147,7 @@ class ClassVectorLoss(nn.Module):
             return self.reduce(formula(features, target), target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
-        """The formula: features (batch, D) and target -> one loss a sample, (batch,), or (batch, attributes)."""
+        """Return one loss a sample, (batch,), or (batch, attributes), of features (batch, D) and target."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
 
     @property
@@ -199,10 +199,10 @@ class ClassVectorLoss(nn.Module):
         return aimed / aimed.sum(-1, keepdim=True)
 
     def set_progress(self, share: float) -> None:
-        """Told by the training loop which ``share`` of the epochs is over, in [0, 1]; for losses with stages."""
+        """Take note which ``share`` of the epochs is over, in [0, 1]; for losses with stages."""
 
     def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """Class and sample weights, then the reduction."""
+        """Apply class and sample weights, then the reduction."""
         weights = None if self.class_weight is None else gather_classes(self.class_weight.to(losses.dtype), target)
         if sample_weight is not None:
             own = (sample_weight.unsqueeze(-1) if self.multilabel else sample_weight).to(losses.dtype)
@@ -218,7 +218,7 @@ class ClassVectorLoss(nn.Module):
         return losses if self.reduction == "none" else losses.sum()
 
     def shaped_features(self, features: Tensor) -> Tensor:
-        """Features as float32 or float64, of the right shape."""
+        """Return features as float32 or float64, of the right shape."""
         if not required_tensor(features, "features").is_floating_point():
             raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
         if features.ndim != 2 or features.shape[1] != self.in_features:
@@ -229,7 +229,7 @@ class ClassVectorLoss(nn.Module):
         return features.to(torch.promote_types(features.dtype, torch.float32))
 
     def checked_features(self, features: Tensor) -> Tensor:
-        """Features that are finite as well, and small enough that no square overflows."""
+        """Return features that are finite as well, and small enough that no square overflows."""
         features = self.shaped_features(features)
         if features.numel() == 0 or torch.compiler.is_compiling():
             return features
@@ -245,7 +245,7 @@ class ClassVectorLoss(nn.Module):
         return features.clamp(-largest, largest)
 
     def checked_target(self, target: Tensor, batch: int) -> Tensor:
-        """Target as int64 labels in range."""
+        """Return the target as int64 labels in range."""
         shape = (batch, self.classes) if self.multilabel else (batch,)
         if tuple(required_tensor(target, "target").shape) != shape:
             raise InvalidInputError(f"target must have the shape {shape}, got {tuple(target.shape)}.")
@@ -273,25 +273,25 @@ class ClassVectorLoss(nn.Module):
 
 
 def full_precision(features: Tensor) -> AbstractContextManager[object]:
-    """Autocast switched off, where it is on."""
+    """Switch autocast off where it is on."""
     device = features.device.type
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def gather_classes(values: Tensor, target: Tensor) -> Tensor:
-    """values[y] for each sample: values (classes,) or (attributes, 2); target (batch,) or (batch, attributes)."""
+    """Return values[y] of each sample: values (classes,) or (attributes, 2), target (batch,) or (batch, attributes)."""
     return values.expand(*target.shape, values.shape[-1]).gather(-1, target.unsqueeze(-1)).squeeze(-1)
 
 
 def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """The softmax loss of section 4, one value a sample: logits (..., classes), target (...) -> (...)."""
+    """Return the softmax loss of section 4, one value a sample: logits (..., classes), target (...) -> (...)."""
     if logits.ndim == 2:
         return F.cross_entropy(logits, target, reduction="none")
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)
 
 
 def unit_vectors(weight: Tensor) -> Tensor:
-    """w/‖w‖ row by row, ``F.normalize`` to the last bit.
+    """Return w/‖w‖ row by row, ``F.normalize`` to the last bit.
 
     Its backward pass keeps the weight alone, which is there anyway, where autograd would keep the result and fill
     three more tensors of its size: with thousands of classes they are most of what a head takes.

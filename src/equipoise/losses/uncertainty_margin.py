@@ -26,12 +26,12 @@ SampleLevel = Literal["none", "expected", "complement", "printed"]
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
-    """‖w‖‖f‖cos α − s·(m − 1)."""
+    """Return ‖w‖‖f‖cos α − s·(m − 1)."""
     return logits - strength * (margins - 1)
 
 
 def expected_logits(logits: Tensor, variance: Tensor, *, kappa: float) -> Tensor:
-    """Rival logits raised by κ·σ_E²: at κ = ½ their softmax loss bounds the expected loss over f ~ N(μ, Σ).
+    """Raise rival logits by κ·σ_E²: at κ = ½ their softmax loss bounds the expected loss over f ~ N(μ, Σ).
 
     E log Σ_j exp(E_j) ≤ log Σ_j E exp(E_j) = log Σ_j exp(μ_j + σ_j²/2), by Jensen; σ² is 0 at the true class.
     """
@@ -39,17 +39,17 @@ def expected_logits(logits: Tensor, variance: Tensor, *, kappa: float) -> Tensor
 
 
 def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
-    """t·(1 − F̂) where t > 0 and t·(1 + F̂) where t < 0: the likelier a mistake, the stricter, never a reward."""
+    """Return t·(1 − F̂) where t > 0, t·(1 + F̂) where t < 0: the likelier a mistake, the stricter, never a reward."""
     return true_logit - probability * true_logit.abs()
 
 
 def printed_weight(true_logit: Tensor, probability: Tensor, share: Tensor | float = 1.0) -> Tensor:
-    """F̂·t as printed: it wipes out the true logit of just the samples that are certain and right."""
+    """Return F̂·t as printed: it wipes out the true logit of just the samples that are certain and right."""
     return true_logit * (1 - share * (1 - probability))
 
 
 def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
-    """What a caller gave as ``error``, a plain pair as well, if both of its tensors have the shape."""
+    """Return what a caller gave as ``error``, a plain pair as well, if both of its tensors have the shape."""
     if not (isinstance(error, tuple) and len(error) == 2):
         raise InvalidInputError(
             f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
@@ -188,7 +188,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return super().aimed_prior(prior)
 
     def project(self, features: Tensor) -> Tensor:
-        """w_j·f + shift_j: what a prediction is made from."""
+        """Return w_j·f + shift_j: what a prediction is made from."""
         return super().project(features) + self.shift.to(features.dtype)
 
     def forward(
@@ -199,7 +199,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         sample_weight: Tensor | None = None,
         error: ErrorMoments | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
         Args:
             features, target, sample_weight: as in :meth:`ClassVectorLoss.forward`.

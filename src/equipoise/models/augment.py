@@ -9,7 +9,7 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: what the eye takes for the brightn
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
-    """Each image moved by whole pixels, its border reflected into the gap, and mirrored where ``mirrored`` says so.
+    """Move each image by whole pixels, reflect its border into the gap, and mirror it where ``mirrored`` says so.
 
     Args:
         x: images, (batch, channels, height, width).
@@ -32,7 +32,7 @@ def _reflected(places: Tensor, side: int) -> Tensor:
 
 
 def recoloured(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor) -> Tensor:
-    """Brightness, contrast and saturation of each image changed in this order by its factors, cut to [0, 1] at the end.
+    """Change brightness, contrast and saturation of each image by its factors, in this order, and cut to [0, 1].
 
     Brightness multiplies the pixels, contrast their distance from the image's mean luma, saturation their distance
     from their own luma; factor 1 changes nothing.
@@ -79,7 +79,7 @@ class Augment(nn.Module):
         self.crop, self.flip, self.colour = crop, flip, colour
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: values in [0, 1], (batch, channels, height, width), and so is what comes back."""
+        """Vary x, values in [0, 1], (batch, channels, height, width), in training mode."""
         if not self.training:
             return x
         if self.crop or self.flip:

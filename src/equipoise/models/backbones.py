@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def build_backbone(name: str, *, weights: str | Path | None = None) -> nn.Module:
-    """A backbone of :data:`BACKBONES`, or ``timm:NAME``, with random weights or those of a file.
+    """Build a backbone of :data:`BACKBONES`, or ``timm:NAME``, with random weights or those of a file.
 
     Args:
         name: of :data:`BACKBONES`, or of a network of timm's.

@@ -70,7 +70,7 @@ class FeatureStore:
         self._lock_file.close()
 
     def append(self, rows: NDArray[np.float32]) -> None:
-        """Further rows, at the end."""
+        """Append rows."""
         content = np.ascontiguousarray(rows, dtype="<f4").tobytes()
         with self._refusals():
             self._open_part().write(content)
@@ -91,7 +91,7 @@ class FeatureStore:
         self.complete = True
 
     def open(self) -> NDArray[np.float32]:
-        """The whole, memory-mapped; what is written into it stays in memory."""
+        """Return the whole, memory-mapped; what is written into it stays in memory."""
         found: NDArray[np.float32] = np.load(self.whole, mmap_mode="c", allow_pickle=False)
         return found
 

@@ -44,7 +44,7 @@ def extract_features(
     batch_size: int = 100,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Features (images, D) of the backbone in evaluation mode, from the cache where they have been computed before.
+    """Return features (images, D) of the backbone in evaluation mode, from the cache where they were computed before.
 
     They are found again by the bytes of the weights, the layers and their settings, and the content of the images; of
     images on disk, the content that their files had when they were checked, or where they were not, the files' place,

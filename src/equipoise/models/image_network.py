@@ -105,9 +105,7 @@ class ImageInput(nn.Module):
 
     @classmethod
     def imagenet(cls, *, augment: Augment | None = None) -> "ImageInput":
-        """What networks with weights from ImageNet were trained on: three channels, their mean and std. ``augment`` as
-        above.
-        """
+        """Normalise as networks of ImageNet were trained: three channels, their mean and std. ``augment`` as above."""
         return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
 
     def fit(self, images: Any) -> "ImageInput":
@@ -132,7 +130,7 @@ class ImageInput(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (batch, 1 or channels, height, width) -> (batch, channels, height, width)."""
+        """Normalise x, (batch, 1 or channels, height, width), into (batch, channels, height, width)."""
         self._check(tuple(x.shape))
         x = x.to(self.mean.dtype) / 255
         if self.augment is not None:
@@ -166,7 +164,7 @@ def image_backbone(
     dropout: float = 0.5,
     frozen: bool = False,
 ) -> ImageBackbone:
-    """Pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
+    """Build a network from pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
 
     Args:
         name: of ``BACKBONES``, or ``timm:NAME``.

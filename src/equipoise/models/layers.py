@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 LEVELS = 2**16
+ROWS_AT_ONCE = 65_536
+Floats = NDArray[np.float64]
 
 
 class Dropout(nn.Dropout):
@@ -37,19 +39,12 @@ class Dropout(nn.Dropout):
 
 
 def enlarged(x: Tensor, side: int) -> Tensor:
-    """Images (batch, channels, height, width) whose short side is ``side`` at least, smaller ones scaled up by bilinear
-    interpolation with their aspect ratio; others as they are."""
+    """Scale images (batch, channels, height, width) up by bilinear interpolation until their short side is ``side``."""
     short = min(x.shape[-2:])
     if short >= side:
         return x
     height, width = (round(length * side / short) for length in x.shape[-2:])
     return F.interpolate(x, (height, width), mode="bilinear", align_corners=False)
-
-
-ROWS_AT_ONCE = 65_536
-
-
-Floats = NDArray[np.float64]
 
 
 class Standardize(nn.Module):

@@ -109,7 +109,7 @@ def _stage(
 
 
 def resnet18() -> ResNet:
-    """512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier.
+    """Build ResNet-18: 512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier.
 
     >>> import torch
     >>> network = resnet18().eval()
@@ -120,7 +120,7 @@ def resnet18() -> ResNet:
 
 
 def resnet50() -> ResNet:
-    """2,048 features; 23,508,032 parameters, 25.56 M with the 1000-way classifier.
+    """Build ResNet-50: 2,048 features; 23,508,032 parameters, 25.56 M with the 1000-way classifier.
 
     >>> network = resnet50()
     >>> network.out_features, sum(p.numel() for p in network.parameters())
@@ -148,7 +148,7 @@ class SqueezeExcite(nn.Module):
 
 
 def se_resnet50() -> ResNet:
-    """2,048 features; 26,039,024 parameters, 28.09 M with the 1000-way classifier.
+    """Build SE-ResNet-50: 2,048 features; 26,039,024 parameters, 28.09 M with the 1000-way classifier.
 
     The stride is in the 3×3 convolution, as in ResNet-50 and timm's ``seresnet50``. timm's ``legacy_seresnet50`` has
     it in the 1×1 and other names: its weights are refused, not bent to fit.

@@ -57,7 +57,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         self.rows: Tensor | None = None  # of x; None is all of them
 
     def subset(self, rows: Tensor) -> "ArrayData":
-        """The given rows, (n,), as data of their own; x is shared, not copied."""
+        """Return the given ``rows``, (n,), as data of their own; x is shared, not copied."""
         part = copy.copy(self)
         part.rows = rows if self.rows is None else self.rows[rows]
         part.y = self.y[rows]
@@ -65,7 +65,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return part
 
     def evenly_weighed(self) -> "ArrayData":
-        """The same rows, weights scaled to a mean of 1 in each class: for an order that draws all classes alike.
+        """Scale weights to a mean of 1 in each class, for an order that draws all classes alike.
 
         >>> data = ArrayData(torch.zeros(3, 1), torch.tensor([0, 0, 1]), torch.tensor([1.0, 3.0, 40.0]))
         >>> data.evenly_weighed().weight
@@ -147,11 +147,11 @@ class EpochBatches(BatchSampler):
         return self.batches_in(self.epoch)
 
     def batches_in(self, epoch: int) -> int:
-        """How many batches an ``epoch`` has."""
+        """Return how many batches an ``epoch`` has."""
         return self.batches_of_all(epoch) if self.batches is None else self.batches
 
     def batches_of_all(self, epoch: int) -> int:
-        """Batches of all rows that take part in an ``epoch``; a last one of a single sample is left out."""
+        """Return the batches of all rows that take part in an ``epoch``, without a last one of a single sample."""
         full, rest = divmod(len(self.kept if epoch < self.given_back else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 

@@ -15,20 +15,20 @@ class Watcher(Protocol):
     """Told of every step and every epoch."""
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
-        """One optimiser step of an epoch of ``steps`` is done."""
+        """Take note of one more of the ``steps`` of an epoch."""
 
     def epoch(self, record: Record) -> None:
-        """An epoch is over."""
+        """Take note of an epoch that is over."""
 
 
 class Silence:
     """No-op watcher."""
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def epoch(self, record: Record) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Watchers:

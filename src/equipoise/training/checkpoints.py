@@ -35,11 +35,11 @@ class Position:
     history: list[Record] = field(default_factory=list)
 
     def advance(self, loss: float) -> None:
-        """One step further."""
+        """Move one step further."""
         self.step, self.total, self.loss_sum = self.step + 1, self.total + 1, self.loss_sum + loss
 
     def mean_loss(self) -> float:
-        """Of this epoch's steps so far."""
+        """Return the mean over this epoch's steps so far."""
         return self.loss_sum / max(self.step, 1)
 
     def end_epoch(self, record: Record) -> None:
@@ -60,7 +60,7 @@ class Trainee:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Named tensors and JSON; every process takes part, for its own random state."""
+        """Return named tensors and JSON; every process takes part, for its own random state."""
         optimizer, plain = pack_optimizer(self.optimizer.state_dict())
         device, gather = self.accelerator.device, self.accelerator.gather
         states = {name: gather(state.to(device)).cpu() for name, state in random_states(device).items()}
@@ -114,7 +114,7 @@ class Checkpoints:
         return path
 
     def newest(self) -> tuple[dict[str, Tensor], State] | None:
-        """The newest checkpoint that can be read, or None; one that cannot is passed over with a warning."""
+        """Return the newest checkpoint that can be read, or None; pass over others with a warning."""
         for path in reversed(self._paths()):
             try:
                 with open_tensors(path) as file:
@@ -131,7 +131,7 @@ class Checkpoints:
 
 
 def pack_optimizer(state: State) -> tuple[dict[str, Tensor], State]:
-    """An optimiser's state_dict as named tensors and JSON."""
+    """Split an optimiser's state_dict into named tensors and JSON."""
     every = {f"{parameter}.{name}": value for parameter, own in state["state"].items() for name, value in own.items()}
     tensors = {name: value for name, value in every.items() if isinstance(value, Tensor)}
     plain = {name: value for name, value in every.items() if name not in tensors}
@@ -139,7 +139,7 @@ def pack_optimizer(state: State) -> tuple[dict[str, Tensor], State]:
 
 
 def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
-    """The inverse of :func:`pack_optimizer`."""
+    """Undo :func:`pack_optimizer`."""
     values: dict[int, State] = {}
     for key, value in (state["state"] | tensors).items():
         parameter, _, name = key.partition(".")
@@ -149,17 +149,17 @@ def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
 
 
 def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Names under a prefix, for several sets of tensors in one file."""
+    """Put names under a prefix, for several sets of tensors in one file."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def of_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of :func:`with_prefix`."""
+    """Undo :func:`with_prefix`."""
     return {name.removeprefix(f"{prefix}/"): t for name, t in tensors.items() if name.startswith(f"{prefix}/")}
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """The generators a training step draws from."""
+    """Return the states of the generators that a training step draws from."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -167,7 +167,7 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    """The inverse of :func:`random_states`."""
+    """Undo :func:`random_states`."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

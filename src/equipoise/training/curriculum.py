@@ -88,7 +88,7 @@ class Curriculum:
         self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
 
     def stage(self, epoch: int) -> Stage:
-        """Which stage an epoch, counted from 0, belongs to."""
+        """Return the stage of an ``epoch``, counted from 0."""
         if epoch < self.class_start:
             return "softmax"
         return "class" if epoch < self.sample_start else "sample"
@@ -118,13 +118,15 @@ class Curriculum:
         return float(self.strength)
 
     def ramp(self, epoch: int) -> float:
-        """How much of the strength an ``epoch`` has: rising over the first sixth of what follows the softmax stage, or
-        that of a head's own over the class stage."""
+        """Return the share of the strength that an ``epoch`` has.
+
+        It rises over the first sixth of what follows the softmax stage, that of a head's own over the class stage.
+        """
         sixth, stage = (self.epochs - self.class_start) // 6, self.sample_start - self.class_start
         return min(1.0, max(0, epoch - self.class_start + 1) / max(1, stage if self.strength == "head" else sixth))
 
     def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
-        """A sentence if the class stage has too few optimiser steps for the margins to act.
+        """Return a sentence if the class stage has too few optimiser steps for the margins to act.
 
         Args:
             steps: of each epoch.
@@ -146,11 +148,11 @@ class Curriculum:
         )
 
     def wants_uncertainty(self, epoch: int) -> bool:
-        """Whether the epoch that just ended is the last of the softmax stage."""
+        """Return whether the ``epoch`` that just ended is the last of the softmax stage."""
         return epoch == self.class_start - 1 and self.class_start < self.epochs and self.kind is not None
 
     def wants_features(self, epoch: int, loss: ClassVectorLoss) -> bool:
-        """Whether :meth:`adapt` has anything to do for ``loss`` after this epoch."""
+        """Return whether :meth:`adapt` has anything to do for ``loss`` after this epoch."""
         in_time = self.class_start - 1 <= epoch < self.epochs - 1
         return in_time and (self.strength == "feedback" or (self.strength == "uncertainty" and loss.angular))
 
@@ -161,7 +163,7 @@ class Curriculum:
         return self.sample_start if self.held_back > 0 and three_stages and self.strength != "head" else 0
 
     def wants_correction(self, epoch: int) -> bool:
-        """Whether the epoch that just ended is the last before the samples held back take part."""
+        """Return whether the ``epoch`` that just ended is the last before the samples held back take part."""
         return epoch == self.given_back - 1
 
     def correct(
@@ -199,8 +201,8 @@ class Curriculum:
     def adapt(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
-        """After an epoch: measure what the strength needs, from features (batch, D) in eval mode, their target and,
-        where samples have weights, ``sample_weight`` (batch,).
+        """Measure what the strength of ``loss`` needs after an epoch, from features (batch, D) in eval mode, their target and
+        ``sample_weight``, (batch,) or None.
 
         For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
         angular form any samples tell how far a unit of strength moves the logits.
@@ -218,7 +220,7 @@ class Curriculum:
         return lacking
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps; the margins and the strength are the loss's own buffers."""
+        """Return what a checkpoint keeps; the margins and the strength are the loss's own buffers."""
         state = {"angle": torch.tensor(self.angle, dtype=torch.float64)}
         if self.uncertainty is not None:
             state["uncertainty"] = self.uncertainty
@@ -227,7 +229,7 @@ class Curriculum:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """The inverse: take what :meth:`state_dict` gave as ``state``."""
+        """Take back a ``state``, as in :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
 

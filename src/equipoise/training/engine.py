@@ -28,7 +28,7 @@ MOST_WORKERS = 8
 
 
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
-    """Accelerate for these settings, on the CPU where there is no accelerator that can count in float64."""
+    """Set Accelerate up for these settings, on the CPU where no accelerator can count in float64."""
     if tracker is not None and folder is None:
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
@@ -63,7 +63,7 @@ def make_loader(
     held_back: Tensor | None = None,
     given_back: int = 0,
 ) -> tuple[DataLoader[Any], EpochBatches]:
-    """Batches of all processes together, rounded up so that every process gets as much of each."""
+    """Make batches of all processes together, rounded up so that every process gets as much of each."""
     processes = int(accelerator.num_processes)
     size = math.ceil(settings.batch_size / processes) * processes
     batches = EpochBatches(
@@ -105,7 +105,7 @@ def surroundings_kept() -> Iterator[None]:
 
 @contextmanager
 def workers_watched() -> Iterator[None]:
-    """One sentence where the system has ended a worker of a loader, which torch tells of at any moment, by a signal."""
+    """Raise one sentence where the system has ended a worker of a loader, of which torch tells by a signal."""
     try:
         yield
     except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last: of its pipe
@@ -120,7 +120,7 @@ def workers_watched() -> Iterator[None]:
 
 
 def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """AdamW, and a rate that decays to 0 along a cosine over so many steps."""
+    """Make AdamW, and a rate that decays to 0 along a cosine over so many ``steps``."""
     groups = _parameter_groups(network, settings.learning_rate)
     with surroundings_kept():
         optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)

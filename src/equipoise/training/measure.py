@@ -29,7 +29,7 @@ def estimate_class_uncertainty(
     seed: int,
     kind: UncertaintyKind,
 ) -> Tensor:
-    """Class uncertainty over the training samples, each counted once however many processes share them.
+    """Estimate class uncertainty over the training samples, each counted once however many processes share them.
 
     At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for. All of
     them meet the same ``passes`` sub-networks, in whichever batch and process they are.
@@ -53,7 +53,7 @@ def estimate_class_uncertainty(
 
 @torch.no_grad()
 def gathered_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Tensor:
-    """Features (samples, D) of the deterministic pass, shared out among the processes and alike on all of them."""
+    """Return features (samples, D) of the deterministic pass, shared out among the processes and alike on all."""
     backbone = eval_replica(network.backbone)
     parts: list[Tensor] = []
     with accelerator.split_between_processes(list(range(len(data)))) as mine:
@@ -67,14 +67,14 @@ def gathered_features(accelerator: Accelerator, network: Network, data: ArrayDat
 
 
 def labelled_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Labelled:
-    """Features of some samples with their targets and weights, as :class:`equipoise.training.Curriculum` takes them."""
+    """Return features of some samples with their targets and weights, as a curriculum takes them."""
     features = gathered_features(accelerator, network, data)
     weight = None if data.weight is None else data.weight.to(features.device)
     return features, data.y.to(features.device), weight
 
 
 def validation_scores(logits: Tensor, target: Tensor, weight: Tensor | None, class_counts: Tensor) -> dict[str, float]:
-    """Balanced accuracy, and the mean recall of the classes that are rare and common among the training samples."""
+    """Return balanced accuracy, and the mean recall of classes rare and common among the training samples."""
     recall, present = class_recall(logits, target, weight)
     scores = {"balanced_accuracy": float(recall[present].mean())}
     rare = torch.from_numpy(rare_classes(class_counts.cpu()))

@@ -50,7 +50,7 @@ class Network(nn.Module):
 
 @torch.no_grad()
 def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
-    """Logits for prediction, without the head's dropout, whatever mode it is in."""
+    """Return logits for prediction, without the head's dropout, whatever mode it is in."""
     copied = eval_replica(head)
     assert isinstance(copied, ClassVectorLoss)
     return copied.logits(features)

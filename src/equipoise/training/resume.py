@@ -49,7 +49,7 @@ class Run:
         self.main = trainee.accelerator.is_main_process
 
     def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
-        """The position to start from: the newest checkpoint's, or the beginning.
+        """Return the position to start from: the newest checkpoint's, or the beginning.
 
         Args:
             identity: tells what makes two runs the same; asked only where there is a folder.
@@ -161,7 +161,7 @@ class StopRequest:
         self.signal = number
 
     def agreed(self, accelerator: Accelerator) -> bool:
-        """Whether any process was asked to stop: they must all do so at the same step."""
+        """Return whether any process was asked to stop: they must all do so at the same step."""
         if accelerator.num_processes == 1 or not self.enabled:
             return self.signal is not None
         if self.signal is not None:
@@ -188,7 +188,7 @@ def append_metrics(path: Path, record: Record) -> None:
 def run_identity(
     network: Network, data: ArrayData, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
 ) -> dict[str, Any]:
-    """Plain values for ``run.json``; taken before the first step."""
+    """Return what makes two runs the same, as plain values for ``run.json``; before the first step."""
     return {
         "settings": asdict(settings),
         "data": data_identity(data),
@@ -201,7 +201,7 @@ def run_identity(
 
 
 def data_identity(data: ArrayData) -> dict[str, Any]:
-    """Rows, and checksums of samples, labels and weights."""
+    """Return the number of rows, and checksums of samples, labels and weights."""
     return {
         "rows": len(data),
         "samples": _samples_checksum(data),
@@ -219,7 +219,7 @@ def _samples_checksum(data: ArrayData) -> str:
 
 
 def checksum(tensors: Iterable[Tensor]) -> str:
-    """Of the bytes, shapes and types of some tensors, in their order."""
+    """Return a checksum of the bytes, shapes and types of some tensors, in their order."""
     found = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         found.update(f"{tensor.dtype}{list(tensor.shape[1:])}".encode())
@@ -228,7 +228,7 @@ def checksum(tensors: Iterable[Tensor]) -> str:
 
 
 def options_of(part: object) -> dict[str, Any]:
-    """What an object was built with, as far as it is plain values or named functions."""
+    """Return what an object was built with, as far as it is plain values or named functions."""
     options = {}
     for name, value in getattr(part, "__dict__", {}).items():
         if name.startswith("_") or name in CHANGES_WHILE_TRAINING:

@@ -32,7 +32,7 @@ SMALLEST_SHIFT = 1e-3
 
 
 def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None = None) -> Tensor:
-    """1/n_y for each sample, so that every class present adds up to 1.
+    """Return 1/n_y for each sample, so that every class present adds up to 1.
 
     Args:
         target: (batch,), or (batch, attributes).
@@ -69,7 +69,7 @@ def lacking_shift(
     sample_weight: Tensor | None = None,
     iterations: int = 60,
 ) -> float:
-    """argmin_k of the class-balanced log loss of logits + k·direction, by bisection on its slope.
+    """Return argmin_k of the class-balanced log loss of logits + k·direction, by bisection on its slope.
 
     Args:
         logits: (batch, classes), or (batch, attributes, 2), without any margin.
@@ -103,7 +103,7 @@ def lacking_shift(
 
 
 def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weight: Tensor | None = None) -> float:
-    r"""The shift along a direction that held-out samples lack, less one standard error, and never below 0.
+    r"""Return the shift along a direction that held-out samples lack, less one standard error, and never below 0.
 
     k is sought together with a temperature, as a network that is too sure of itself would want a larger one:
 
@@ -151,7 +151,7 @@ def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> t
 def angular_strength(
     logits: Tensor, features: Tensor, target: Tensor, margins: Tensor, *, sample_weight: Tensor | None = None
 ) -> float:
-    """The strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
+    """Return the strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
 
     Additively a true logit falls by m − 1, in the angular form by ‖f‖(cos α − ψ(α)), which grows as ‖f‖ does.
 

@@ -18,7 +18,7 @@ SMALLEST_RATIO = 1e-6
 
 
 def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Tensor:
-    r"""The C×C predictive covariance of each sample over its stochastic passes.
+    r"""Return the C×C predictive covariance of each sample over its stochastic passes.
 
     .. math:: u = \tau^{-1} I + \mathbb{E}[\hat y \hat y^\top] - \mathbb{E}[\hat y]\,\mathbb{E}[\hat y]^\top
 
@@ -45,7 +45,7 @@ def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Te
 
 
 def model_precision(*, length_scale: float, dropout: float, samples: int, weight_decay: float) -> float:
-    r"""Gal & Ghahramani's model precision, by which τ⁻¹ stands beside the variance of the passes.
+    r"""Return Gal & Ghahramani's model precision, by which τ⁻¹ stands beside the variance of the passes.
 
     .. math:: \tau = \frac{(1 - p) \, l^2}{2 n \lambda}
 
@@ -96,7 +96,7 @@ class ClassMoments:
 
     @classmethod
     def of(cls, outputs: Tensor, target: Tensor | None = None, weight: Tensor | None = None) -> "ClassMoments":
-        """The sums over one batch.
+        """Return the sums over one batch.
 
         Args:
             outputs, target: as in :func:`class_uncertainty`.
@@ -126,11 +126,11 @@ class ClassMoments:
         return ClassMoments(*(a + b for a, b in zip(self.tensors(), other.tensors(), strict=True)))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The sums in the order of the fields, for an all-reduce or a checkpoint."""
+        """Return the sums in the order of the fields, for an all-reduce or a checkpoint."""
         return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
     def uncertainty(self, kind: UncertaintyKind = "unresolved") -> Tensor:
-        """One uncertainty a class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
+        """Return one uncertainty a class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
         if kind == "own":
             if not bool((self.own_count > 0).any()):
                 raise InvalidInputError("kind 'own' averages over each class's own samples; pass their target as well.")
@@ -153,7 +153,7 @@ class ClassMoments:
 
 
 def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "unresolved") -> Tensor:
-    r"""One uncertainty a class from the probabilities of several stochastic passes.
+    r"""Return one uncertainty a class from the probabilities of several stochastic passes.
 
     With p̄_c = E[p_c] over the passes and ⟨·⟩ the mean over the samples:
 
@@ -190,7 +190,7 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
 
 
 def log_steps(u: Tensor) -> Tensor:
-    """log(u_c / min u), floored so that it stays finite; a pair of several labels against its own smaller value."""
+    """Return log(u_c / min u), floored to stay finite; a pair of several labels against its own smaller value."""
     u = numeric_tensor(u, "class uncertainties")
     if u.is_complex() or u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
         raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
@@ -200,7 +200,7 @@ def log_steps(u: Tensor) -> Tensor:
 
 
 def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
-    r"""One margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
+    r"""Return one margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
 
     - ``log`` (default): :math:`m = m_{min} + (m_{max} - m_{min}) \log(u/\min u) / \log(\max u/\min u)`, smooth,
       so that no margin jumps between two seeds.

@@ -33,7 +33,7 @@ def mc_dropout(
     *,
     dropout_types: DropoutTypes = DROPOUT_TYPES,
 ) -> Tensor:
-    """Outputs of ``passes`` stochastic forward passes: (passes, batch, ...), without gradients.
+    """Return the outputs of ``passes`` stochastic forward passes: (passes, batch, ...), without gradients.
 
     Each pass is one sub-network, the same for all rows: a row's outputs do not depend on the rows beside it, and a
     generator of the same seed gives the next batch the same sub-networks. Only dropout is live; BatchNorm and

@@ -35,7 +35,7 @@ class ErrorMoments(NamedTuple):
 
 
 def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""F̂ = P(E > 0) for the error E ~ N(mean, variance): the CCDF of section 5, one value an element.
+    r"""Return F̂ = P(E > 0) for the error E ~ N(mean, variance): the CCDF of section 5, one value an element.
 
     .. math:: \hat F = \tfrac12 \bigl(1 + \mathrm{erf}(\mu_E / \sqrt{2 \sigma_E^2})\bigr)
 
@@ -61,7 +61,7 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def strongest_rival(error: ErrorMoments, target: Tensor) -> Tensor:
-    """The largest F̂ over the rivals j ≠ y, (batch,), or (batch, attributes).
+    """Return the largest F̂ over the rivals j ≠ y, (batch,), or (batch, attributes).
 
     Args:
         error: moments of the error, (batch, classes), or (batch, attributes, 2).
@@ -76,7 +76,7 @@ def strongest_rival(error: ErrorMoments, target: Tensor) -> Tensor:
 
 
 def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
-    """Moments of E over stochastic passes.
+    """Return the moments of E over stochastic passes.
 
     Args:
         logits: (passes, batch, classes); for several labels (passes, batch, attributes, 2).
@@ -105,7 +105,7 @@ def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
 
 
 def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> ErrorMoments:
-    r"""Moments of E in closed form, for dropout with ``rate`` = p on the features that meet the class vectors.
+    r"""Return the moments of E in closed form, for dropout of rate p on the features that meet the class vectors.
 
     .. math:: \mu_j = (w_j - w_y)^\top f, \qquad
               \sigma_j^2 = \sum_d (w_j - w_y)_d^2 \, f_d^2 \, \frac{p}{1 - p}
@@ -131,7 +131,7 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
 
 
 def dropout_error_variance(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> Tensor:
-    """σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes.
+    """Return σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes.
 
     Args:
         features, vectors, target, rate: as in :func:`dropout_error_moments`.
