@@ -201,8 +201,8 @@ class Curriculum:
     def adapt(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
-        """Measure what the strength of ``loss`` needs after an epoch, from features (batch, D) in eval mode, their target and
-        ``sample_weight``, (batch,) or None.
+        """Measure what the strength of ``loss`` needs after an epoch, from features (batch, D) in eval mode,
+        their target and ``sample_weight``, (batch,) or None.
 
         For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
         angular form any samples tell how far a unit of strength moves the logits.
