@@ -317,7 +317,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
         """Read a model written by :meth:`save` from its ``folder``; one with a ``backbone`` of yours needs it again."""
-        return restore(load_model(Path(folder)), folder, backbone)
+        return restore(load_model(Path(folder)), folder, backbone, estimator=cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -498,15 +498,21 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         )
 
 
-def restore(model: SavedModel, folder: str | Path, backbone: nn.Module | None = None) -> UncertaintyBalancedClassifier:
+def restore(
+    model: SavedModel,
+    folder: str | Path,
+    backbone: nn.Module | None = None,
+    *,
+    estimator: type[UncertaintyBalancedClassifier] = UncertaintyBalancedClassifier,
+) -> UncertaintyBalancedClassifier:
     """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` that it was trained with."""
     record = model.record
     if record.custom_backbone and backbone is None:
         raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
-    unknown = set(record.parameters) - set(UncertaintyBalancedClassifier().get_params())
+    unknown = set(record.parameters) - set(estimator().get_params())
     if unknown:
         raise InvalidInputError(f"{folder} names parameters that this version does not know: {sorted(unknown)}.")
-    found = UncertaintyBalancedClassifier(backbone=backbone, **record.parameters)
+    found = estimator(backbone=backbone, **record.parameters)
     found.classes_, found.n_features_in_ = model.classes, record.columns
     if record.column_names is not None:
         found.feature_names_in_ = np.array(record.column_names, dtype=object)

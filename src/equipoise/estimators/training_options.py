@@ -107,7 +107,8 @@ class TrainingOptions:
     method: str = option(
         "uncertainty_margin",
         "A loss by name; 'cross_entropy' for comparison.",
-        detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise.",
+        detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise. The estimator also takes a function that "
+        "builds a loss as those do.",
         choices=loss_names,
     )
     epochs: int | None = option(
