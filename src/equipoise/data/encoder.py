@@ -99,7 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.notes: list[str] = []
 
     def fit(self, X: Any, y: Any = None) -> "TableEncoder":  # noqa: ARG002
-        """Learn from a data frame, or an array (rows, columns) of numbers."""
+        """Learn from ``X``, a data frame or an array (rows, columns) of numbers; ``y`` is not used."""
         table = as_table(X)
         if len(table) == 0:
             raise InvalidInputError("the table has no rows to learn from; give the training rows.")
@@ -113,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
-        """Return the matrix (rows, outputs) in ``dtype``; columns may come in any order, further ones are ignored."""
+        """Return the matrix (rows, outputs) of ``X`` in ``dtype``; columns may come in any order, also with others."""
         return self.encode(X).values
 
     def encode(self, X: Any) -> Encoded:

@@ -36,16 +36,15 @@ class Split:
             raise InvalidInputError("a split must have rows, and none of them in two parts or twice; check its parts.")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Split) and self.lists() == other.lists()
+        return isinstance(other, Split) and self._lists() == other._lists()
 
     __hash__ = None  # type: ignore[assignment]
 
-    def lists(self) -> dict[str, list[int]]:
-        """Return the rows of each part by its name."""
+    def _lists(self) -> dict[str, list[int]]:
         return {"train": self.train.tolist(), "val": self.val.tolist(), "test": self.test.tolist()}
 
 
-class StoredSplit(msgspec.Struct):
+class _StoredSplit(msgspec.Struct):
     """A split as its file holds it."""
 
     format: Literal["equipoise split 1"]
@@ -68,7 +67,7 @@ def save_split(split: Split, path: Path, *, samples: int) -> None:
         if load_split(path, samples=samples) == split:
             return
         raise InvalidInputError(f"{path} holds another split; delete it or give another name.")
-    content = {"format": get_args(StoredSplit.__annotations__["format"])[0], "samples": samples, **split.lists()}
+    content = {"format": get_args(_StoredSplit.__annotations__["format"])[0], "samples": samples, **split._lists()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(content).encode() + b"\n")
@@ -83,7 +82,7 @@ def load_split(path: Path, *, samples: int) -> Split:
         path: of a file by :func:`save_split`.
         samples: how many there are.
     """
-    stored = read_json(path, StoredSplit, remedy=REMEDY)
+    stored = read_json(path, _StoredSplit, remedy=REMEDY)
     if stored.samples != samples:
         raise InvalidInputError(
             f"{path} is a split of {stored.samples} samples, and there are {samples}; the data have changed."
@@ -107,7 +106,7 @@ def _row_numbers(name: str, rows: ArrayLike) -> Rows:
 
 
 def _check_range(split: Split, samples: int) -> None:
-    largest = max(max(rows, default=0) for rows in split.lists().values())
+    largest = max(max(rows, default=0) for rows in split._lists().values())
     if largest >= samples:
         raise InvalidInputError(f"row {largest} is in the split, but there are only {samples} samples.")
 
