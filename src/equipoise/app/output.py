@@ -15,6 +15,7 @@ from pathlib import Path
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import raise_if_full, remove_abandoned, written_beside
 
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FIGURES, DECIMALS = 7, 9  # a float32 has no more
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet takes for a formula."""
@@ -48,11 +49,6 @@ def one_line(text: Any, longest: int = 200) -> str:
     """Return text fit for a page: one line, no control or direction-changing characters, not endless."""
     plain = "".join(letter if letter.isprintable() else " " if letter.isspace() else UNKNOWN for letter in str(text))
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
-
-
-def encodable(name: str) -> str:
-    """A file's name as text that can be written; bytes that are no UTF-8 become marks."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def printable_json(text: str) -> str:
@@ -90,7 +86,10 @@ def defused_table(frame: "pd.DataFrame") -> "pd.DataFrame":
     >>> defused_table(table).to_csv(index=False).splitlines()
     ["'=a,d", "'@b,-1.0", '-1.5,2.0', 'c,3.0']
     """
-    changed = {name: frame[name].map(defused) for name, kind in frame.dtypes.items() if _holds_text(kind)}
+    from pandas.api.types import is_object_dtype, is_string_dtype
+
+    texts = [name for name, kind in frame.dtypes.items() if is_object_dtype(kind) or is_string_dtype(kind)]
+    changed = {name: frame[name].map(defused) for name in texts}
     return frame.assign(**changed).set_axis([defused(name) for name in frame.columns], axis=1)
 
 
@@ -103,12 +102,6 @@ def is_formula(text: str) -> bool:
     return text.startswith(FORMULA) and not _is_number(text)
 
 
-def _holds_text(kind: Any) -> bool:
-    import pandas as pd
-
-    return bool(pd.api.types.is_object_dtype(kind) or pd.api.types.is_string_dtype(kind))
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -117,14 +110,10 @@ def _is_number(text: str) -> bool:
     return text == text.strip()
 
 
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-
-
 def format_of(out: Path | None, asked: str | None) -> str:
-    """By what was asked for, else by the file's ending, else CSV."""
-    kinds = sorted(set(FORMATS.values()))
-    if asked is not None and asked not in kinds:
-        raise InvalidInputError(f"--format must be one of {', '.join(kinds)}, got {asked!r}.")
+    """Return what was asked for, else what the file's name says, else CSV."""
+    if asked is not None and asked not in WRITERS:
+        raise InvalidInputError(f"--format must be one of {', '.join(WRITERS)}, got {asked!r}.")
     if out is None:
         if asked == "parquet":
             raise InvalidInputError("Parquet cannot be printed; name a file with --out.")
@@ -136,9 +125,11 @@ def format_of(out: Path | None, asked: str | None) -> str:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse a folder, and a file that may not be replaced."""
+    """Refuse a folder, a file in none, and one that may not be replaced."""
     if out.is_dir():
         raise InvalidInputError(f"{out} is a folder; name a file.")
+    if not out.parent.is_dir():
+        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
     if out.exists() and not force:
         raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
 
@@ -153,16 +144,12 @@ def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = F
         force: an existing file may be replaced.
         raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
     """
-    with _output(out, force=force) as file, _csv(file, raw=raw) if kind == "csv" else WRITERS[kind](file) as write:
-        yield write
+    with _output(out, force=force) as file, WRITERS[kind](file) as write:
+        yield write if raw or kind != "csv" else lambda frame: write(defused_table(frame))
 
 
 def write_rows(frame: "pd.DataFrame", out: Path, *, kind: str, force: bool = False, raw: bool = False) -> None:
-    """A whole table into a file, written whole or not at all.
-
-    Args:
-        kind, force, raw: as for :func:`open_rows`.
-    """
+    """Write a whole table, as :func:`open_rows` does."""
     with open_rows(out, kind=kind, force=force, raw=raw) as write:
         write(frame)
 
@@ -186,14 +173,13 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _csv(file: BinaryIO, *, raw: bool) -> Iterator[Write]:
+def _csv(file: BinaryIO) -> Iterator[Write]:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     first = True
 
     def write(frame: "pd.DataFrame") -> None:
         nonlocal first
-        rows = frame if raw else defused_table(frame)
-        rows.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
+        frame.to_csv(text, index=False, header=first, float_format=f"%.{FIGURES}g", lineterminator="\n")
         first = False
 
     try:
@@ -235,6 +221,7 @@ def _parquet(file: BinaryIO) -> Iterator[Write]:
 
 
 WRITERS: "dict[str, Callable[[BinaryIO], AbstractContextManager[Write]]]" = {
+    "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
 }

@@ -100,7 +100,7 @@ def test_a_file_is_never_replaced_unless_asked(table_run, tmp_path):
         export_run(model, tmp_path / "model.onnx")
     with pytest.raises(InvalidInputError, match="cannot be written; name a file in a folder that exists"):
         export_run(model, tmp_path / "gone" / "model.onnx")
-    with pytest.raises(InvalidInputError, match="cannot be written; name a file in a folder that exists"):
+    with pytest.raises(InvalidInputError, match="is a folder; name a file"):
         export_run(model, tmp_path, force=True)
     assert (tmp_path / "model.onnx").read_text() == "precious"
     export_run(model, tmp_path / "model.onnx", force=True)

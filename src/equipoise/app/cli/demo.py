@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from equipoise.app.cli.options import AsJson, Quiet
-from equipoise.app.cli.printing import ConsoleWatcher, print_json, print_verdict
+from equipoise.app.cli.printing import ConsoleWatcher, new_table, print_json, print_verdict
 from equipoise.app.cli.train import verdict_of
 from equipoise.wording import EQUIPOISE
 
@@ -55,9 +54,8 @@ def demo(
 def _print(console: Console, result: "RunResult", recall: dict[str, list[float]], counts: Any) -> None:
     from equipoise.data.summary import rare_classes
 
-    table = Table(title="Recall on an untouched, balanced test set")
-    for heading in ("class", "train", "uncertainty", "margin", *recall, "change"):
-        table.add_column(heading, justify="left" if heading == "class" else "right")
+    headings = ("class", "train", "uncertainty", "margin", *recall, "change")
+    table = new_table(*headings, left=["class"], title="Recall on an untouched, balanced test set")
     before, after = recall.values()
     rare = rare_classes(counts).tolist()
     for c, name in enumerate(result.classes):

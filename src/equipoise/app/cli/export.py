@@ -7,7 +7,6 @@ import typer
 
 from equipoise.app.cli.options import AsJson, Force, Quiet, RunFolder
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
-from equipoise.errors import InvalidInputError
 
 
 def export(
@@ -30,8 +29,6 @@ def export(
 
     finished_record(run)
     check_free(out, force)
-    if not out.parent.is_dir():
-        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
     from equipoise.app.runs.export import export_run  # torch
     from equipoise.app.runs.trained import RunModel
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from equipoise.app.cli.options import AsJson, Force, Quiet, Raw, RunFolder
-from equipoise.app.cli.printing import MOST_CLASSES, ConsoleWatcher, print_json, shown
+from equipoise.app.cli.printing import MOST_CLASSES, ConsoleWatcher, new_table, print_json, shown
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
@@ -40,15 +39,14 @@ def inspect(
         equipoise inspect runs/patients
         equipoise inspect runs/photos --top 100 --out relabel.csv
     """
-    from equipoise.app.output import check_free, format_of
+    from equipoise.app.output import check_free, format_of, write_rows
     from equipoise.app.run_folder import finished_record
 
     kind = None if out is None else format_of(out, None)
     finished_record(run)
     if out is not None:
         check_free(out, force)
-    from equipoise.app.output import write_rows
-    from equipoise.app.runs.inspect import inspect_run  # torch
+    from equipoise.app.runs.inspect import inspect_run  # pandas
 
     found = inspect_run(run)
     if out is not None and kind is not None:
@@ -65,9 +63,8 @@ def inspect(
 
 
 def _print_classes(console: Console, found: "Inspection") -> None:
-    table, what = Table(), "attribute" if found.several else "class"
-    for heading in (what, "samples", "missed", "most often taken for", "suspected labels", "what to do"):
-        table.add_column(heading, justify="right" if heading in ("samples", "missed", "suspected labels") else "left")
+    left = what, rival, advice = "attribute" if found.several else "class", "most often taken for", "what to do"
+    table = new_table(what, "samples", "missed", rival, "suspected labels", advice, left=left)
     for entry in found.classes[:MOST_CLASSES]:
         table.add_row(
             shown(entry.name),
@@ -90,9 +87,7 @@ def _print_samples(console: Console, found: "Inspection", top: int) -> None:
     console.print(f"{judged}{rest}", highlight=False, soft_wrap=True)
     if not len(rows):
         return
-    table = Table()
-    for name in rows.columns:
-        table.add_column(name, justify="right" if name in ("row", "score") else "left")
+    table = new_table(*rows.columns, left=[name for name in rows.columns if name not in ("row", "score")])
     for values in rows.itertuples(index=False):
         cells = [shown(str(value)) for value in values[:-1]]
         table.add_row(*cells, f"{float(values[-1]):.3f}")

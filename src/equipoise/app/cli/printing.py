@@ -97,13 +97,19 @@ class ConsoleWatcher(RunWatcher):
             self.last_line = now
 
 
+def new_table(*headings: str, left: Sequence[str], title: str | None = None) -> Table:
+    """Return a table with these columns; those that are not named in ``left`` hold numbers, aligned to the right."""
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right")
+    return table
+
+
 def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:
     """The classes with their counts, the largest first, and how imbalanced they are."""
     what = "attribute" if classes.multilabel else "class"
     console.print(title, highlight=False)
-    table = Table()
-    for heading, side in ((what, "left"), ("samples", "right"), ("share", "right"), ("", "left")):
-        table.add_column(heading, justify="left" if side == "left" else "right")
+    table = new_table(what, "samples", "share", "", left=(what, ""))
     rows = classes.rows()
     for row in _ends(rows):
         if row is None:
@@ -132,9 +138,7 @@ def print_scores(
         uncertainty, margins: one a class; None for another method, or after too few epochs.
     """
     console.print(title.format(samples=scores.samples), highlight=False)
-    table = Table()
-    for heading in ("class", "tested", "recall", "precision", "F1", "uncertainty", "margin"):
-        table.add_column(heading, justify="left" if heading == "class" else "right")
+    table = new_table("class", "tested", "recall", "precision", "F1", "uncertainty", "margin", left=["class"])
     for place in _ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
         if place is None:
             table.add_row("…", *[""] * 6)
@@ -170,9 +174,7 @@ def print_sets(console: Console, sets: dict[str, Any]) -> None:
         f"{sets['abstained']:.1%} of the samples with more than one",
         highlight=False,
     )
-    table = Table()
-    for heading in ("class", "covered", "unanswered", ""):
-        table.add_column(heading, justify="left" if heading in ("class", "") else "right")
+    table = new_table("class", "covered", "unanswered", "", left=("class", ""))
     for row in _ends(list(sets["classes"].items())):
         if row is None:
             table.add_row("…", "", "", "")

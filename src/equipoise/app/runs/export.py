@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise import __version__
+from equipoise.app.output import check_free
 from equipoise.app.runs.trained import RunModel
 from equipoise.decisions.prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
@@ -38,10 +39,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
 
     The file gets its name only after it has given the same answers as torch, to 1e-4.
     """
-    if out.exists() and not force:
-        raise InvalidInputError(f"{out} exists; pass --force to replace it, or name another file.")
-    if not out.parent.is_dir() or out.is_dir():
-        raise InvalidInputError(f"{out} cannot be written; name a file in a folder that exists.")
+    check_free(out, force)
     wrong = not_finite(model.network.state_dict())
     if wrong is not None:
         raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")

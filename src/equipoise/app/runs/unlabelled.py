@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.output import encodable
 from equipoise.app.runs.trained import Prior, RunModel
 from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
-from equipoise.data.images.scan import SUFFIXES, scan
+from equipoise.data.images.scan import SUFFIXES, encodable, scan
 from equipoise.data.sources import NAMED_SETS, open_data
 from equipoise.data.tables import iterate_table
 from equipoise.errors import InvalidInputError

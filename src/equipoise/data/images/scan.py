@@ -127,7 +127,7 @@ def class_folders(found: Scan) -> Labelled:
     divided = {PARTS.get(top.lower()) for top in tops} >= {"train"} and all(top.lower() in PARTS for top in tops)
     level = 1 if divided and any(len(steps) > 2 for steps in inside.values()) else 0
     names = [name for name, steps in inside.items() if len(steps) > level + 1]
-    labels = np.array([_printable(inside[name][level]) for name in names], dtype=np.str_)
+    labels = np.array([encodable(inside[name][level]) for name in names], dtype=np.str_)
     notes = [f"the classes are the folders in {prefix[:-1]!r}."] if prefix else []
     loose = [name for name in found.images if len(inside.get(name, [""])) <= level + 1]
     if loose:
@@ -156,14 +156,14 @@ def _common_folder(found: Scan) -> str:
         prefix += f"{tops.pop()}/"
 
 
-def _printable(name: str) -> str:
-    """A label as its folder is called; bytes that are no UTF-8 could not be written into a report."""
+def encodable(name: str) -> str:
+    """Return a file's or folder's name as text that can be written; bytes that are no UTF-8 become marks."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _empty_classes(found: Scan, prefix: str, level: int, labels: set[str]) -> list[str]:
     folders = [name[len(prefix) :].split("/") for name in found.folders if name.startswith(prefix)]
-    classes = {_printable(steps[level]) for steps in folders if len(steps) == level + 1 and steps[level]}
+    classes = {encodable(steps[level]) for steps in folders if len(steps) == level + 1 and steps[level]}
     return [f"class {name!r} has no image and is left out." for name in sorted(classes - labels)]
 
 
