@@ -190,7 +190,9 @@ def test_how_it_was_calibrated_is_said(seven_record, tmp_path):
 def test_few_samples_are_pointed_out(seven_record, tmp_path):
     least = int(seven_record.support.min())
     name = seven_record.classes[int(seven_record.support.argmin())]
-    assert few_sentence(seven_record).startswith(f"At a balanced mix {name} counts as much as the largest class")
+    assert few_sentence(seven_record).startswith(
+        f"At a balanced class prior {name} counts as much as the largest class"
+    )
     assert f"has {least} held-out sample" in few_sentence(seven_record)
     assert few_sentence(read_run(made_up(tmp_path / "many", 2, samples=5000))) == ""
 

@@ -21,8 +21,8 @@ MOST_LINES = 40
 """Classes with a line of their own; more are a scatter."""
 TEMPLATE = """\
 {% if figure %}
-{% call beside(figure) %}Recall of each {{ run.noun }} with the softmax stage's model and with the final one\
-{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
+{% call beside(figure) %}Recall of each {{ run.noun }} with the softmax stage's model and with the final \
+one{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
 above the dashed line it is found more often than before{% endif %}.{% endcall %}
 {% else %}<p class="none">There is no softmax stage's model to compare with.</p>{% endif %}
 """

@@ -12,9 +12,9 @@ from equipoise.wording import plural
 MOST_ROWS = 2000
 TEMPLATE = """\
 <p>{{ group_note }}\
-{% if rows|length < run.classes|length %} Of {{ run.classes|length|whole }} {{ run.nouns }} the {{ \
-(rows|length // 2)|whole \
-}} largest and as many of the smallest are listed.{% endif %} <span class="screen">Choose a heading to sort.</span></p>
+{% if rows|length < run.classes|length %} Of {{ run.classes|length|whole }} {{ run.nouns }} the \
+{{ (rows|length // 2)|whole }} largest and as many of the smallest are listed.{% endif %} \
+<span class="screen">Choose a heading to sort.</span></p>
 {% if rows|length > 15 %}{{ finder(run.noun) }}{% endif %}
 {% call table(run.nouns|capitalize ~ " and their scores", "classes") %}
 <thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
@@ -25,10 +25,9 @@ TEMPLATE = """\
 <tbody>
 {% for row in rows %}
 <tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}\
-<td class="n barred">{{ row.recall|percent }}{{ bar(row.recall) }}</td><td class="n">{{ row.precision|percent }}</td>\
-<td class="n">{{ row.count|whole }}</td><td class="n">{{ row.support|whole }}</td>\
-<td class="n">{{ row.f1|percent }}</td><td class="n">{{ row.uncertainty|number }}</td>\
-<td class="n">{{ row.margin|number }}</td></tr>
+<td class="n barred">{{ row.recall|percent }}{{ bar(row.recall) }}</td>{{ n(row.precision|percent) }}\
+{{ n(row.count|whole) }}{{ n(row.support|whole) }}{{ n(row.f1|percent) }}{{ n(row.uncertainty|number) }}\
+{{ n(row.margin|number) }}</tr>
 {% endfor %}
 </tbody>{% endcall %}
 """

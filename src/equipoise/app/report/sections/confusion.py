@@ -26,8 +26,8 @@ class="matrix{% if not matrix.numbers %} dense{% endif %}" aria-label="Confusion
 {% for head in matrix.heads %}
 {% set row = loop.index0 %}
 <tr role="row"><th scope="row" role="rowheader">{{ head|truncate(28, true, "…", 0) }}</th>\
-{% for count in matrix.counts[row].tolist() %}<td role="gridcell" \
-class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0] }}">\
+{% for count in matrix.counts[row].tolist() %}\
+<td role="gridcell" class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0] }}">\
 {% if matrix.numbers and count %}{{ count|whole }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody></table></div>
@@ -35,9 +35,9 @@ class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0
 {% if pairs %}
 <div><h3>Most frequent confusions</h3>
 <div class="scroll"><table class="small"><thead><tr><th scope="col">true</th><th scope="col">taken for</th>\
-<th scope="col" class="n">samples</th><th scope="col" class="n">of the class</th></tr></thead><tbody>
-{% for pair in pairs %}<tr><th scope="row">{{ pair.true }}</th><td>{{ pair.predicted }}</td>\
-<td class="n">{{ pair.count|whole }}</td><td class="n">{{ pair.share|percent }}</td></tr>
+{{ heads("samples", "of the class") }}</tr></thead><tbody>
+{% for pair in pairs %}<tr><th scope="row">{{ pair.true }}</th><td>{{ pair.predicted }}</td>{{ n(pair.count|whole) }}\
+{{ n(pair.share|percent) }}</tr>
 {% endfor %}</tbody></table></div></div>
 {% elif matrix %}<p>No sample was confused.</p>{% endif %}
 {% if matrix %}</div>{% endif %}
@@ -45,11 +45,10 @@ class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0
 <p>Answers to each attribute: found and missed among the samples that have it, false alarms among those that have \
 not.</p>
 <div class="scroll tall" tabindex="0" role="region" aria-label="Answers to each attribute"><table class="sortable" \
-id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sort("missed") }}{{ sort("false alarms") \
-}}{{ sort("rightly absent") }}</tr></thead><tbody>
+id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sort("missed") }}\
+{{ sort("false alarms") }}{{ sort("rightly absent") }}</tr></thead><tbody>
 {% for name, ((absent, alarms), (missed, found)) in attributes %}<tr><th scope="row">{{ name }}</th>\
-<td class="n">{{ found|whole }}</td><td class="n">{{ missed|whole }}</td><td class="n">{{ alarms|whole }}</td>\
-<td class="n">{{ absent|whole }}</td></tr>
+{{ n(found|whole) }}{{ n(missed|whole) }}{{ n(alarms|whole) }}{{ n(absent|whole) }}</tr>
 {% endfor %}</tbody></table></div>
 {% elif not matrix and not pairs %}<p class="none">No confusions were kept.</p>{% endif %}
 """

@@ -23,11 +23,11 @@ KINDS: dict[Kind, str] = {
 }
 TEMPLATE = """\
 {% if figure %}
-<div class="split wide"><div class="prose"><p>A {{ run.noun }} that is often missed with few training samples may \
-only need more of them; one that is often missed in spite of many overlaps with others, and more of the same data \
-will hardly help. Often means more than {{ often_above|percent }}: the mean {{ run.noun }}, and at least a tenth. \
-The larger the mark, the less certain the network is of the {{ run.noun }}: among the rare, a small mark high up \
-may overlap as well.</p>
+<div class="split wide"><div class="prose"><p>A {{ run.noun }} that is often missed with few training samples may only \
+need more of them; one that is often missed in spite of many overlaps with others, and more of the same data will \
+hardly help. Often means more than {{ often_above|percent }}: the mean {{ run.noun }}, and at least a tenth. The \
+larger the mark, the less certain the network is of the {{ run.noun }}: among the rare, a small mark high up may \
+overlap as well.</p>
 {% for kind in kinds %}
 <h3>{{ kind.text }}</h3>
 <p>{% for entry in kind.names %}<span class="entry">{{ entry.name }}\

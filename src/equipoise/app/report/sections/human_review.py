@@ -43,16 +43,15 @@ TEMPLATE = """\
 <div><dt>wrong answers caught</dt><dd id="now-wrong"></dd></div>
 </dl>
 </div>
-<p class="aside">Balanced accuracy is the mean over the {{ run.nouns }} that still have samples in the rest. Once \
-one has none left, the line is dotted: what it shows is no longer comparable.</p>
+<p class="aside">Balanced accuracy is the mean over the {{ run.nouns }} that still have samples in the rest. Once one \
+has none left, the line is dotted: what it shows is no longer comparable.</p>
 </div>
 <figure>{{ figure }}</figure></div>
-<table class="small printed"><thead><tr><th scope="col" class="n">sent</th><th scope="col" class="n">samples</th>\
-<th scope="col" class="n">accuracy</th><th scope="col" class="n">balanced</th><th scope="col" class="n">rare sent</th>\
-<th scope="col" class="n">wrong caught</th></tr></thead><tbody>
+<table class="small printed"><thead><tr>\
+{{ heads("sent", "samples", "accuracy", "balanced", "rare sent", "wrong caught") }}</tr></thead><tbody>
 {% for place in [0, 5, 10, 20, 30, 50] %}{% set step = found.steps[place] %}<tr><td class="n">{{ place }}%</td>\
-<td class="n">{{ step.sent|whole }}</td><td class="n">{{ step.accuracy|percent }}</td>\
-<td class="n">{{ step.balanced_accuracy|percent }}</td><td class="n">{{ step.rare_sent }} of {{ step.rare }}</td>\
+{{ n(step.sent|whole) }}{{ n(step.accuracy|percent) }}{{ n(step.balanced_accuracy|percent) }}\
+<td class="n">{{ step.rare_sent }} of {{ step.rare }}</td>\
 <td class="n">{{ step.wrong_sent }} of {{ step.wrong }}</td></tr>
 {% endfor %}</tbody></table>
 <h3>Which {{ run.nouns }} are sent?</h3>
@@ -67,19 +66,19 @@ make sure that the human expects them.{% endif %}</p>
 <tbody>
 {% for row in rows[:most] %}
 <tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}\
-<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td><td class="n">{{ row.support|whole }}</td>\
-<td class="n">{{ row.error|percent }}</td><td class="n">{{ row.left|percent }}</td><td>{{ row.verdict }}</td></tr>
+<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.error|percent) }}\
+{{ n(row.left|percent) }}<td>{{ row.verdict }}</td></tr>
 {% endfor %}
 </tbody>{% endcall %}
 <p class="aside">With {{ share }}% of all samples \
-sent.{% if rows|length > most %} The {{ most }} {{ run.nouns }} sent most; {{ (rows|length - most)|whole }} more \
-are not listed.{% endif %} Abstained away: sent more than twice as often as all samples, or answered less than half \
-as often; at least a fifth of it; and with a probability below 5% by chance. Unclear: as often, but of so few samples \
+sent.{% if rows|length > most %} The {{ most }} {{ run.nouns }} sent most; {{ (rows|length - most)|whole }} more are \
+not listed.{% endif %} Abstained away: sent more than twice as often as all samples, or answered less than half as \
+often; at least a fifth of it; and with a probability below 5% by chance. Unclear: as often, but of so few samples \
 that it may be chance.</p>
 {% call beside(class_figure) %}The same at every share answered, the most certain samples first. Above: on the dashed \
-line a {{ run.noun }} is answered as often as all samples; below the line it is left to the human more often. \
-Below: of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} The lines are means over \
-the {{ run.nouns }} of a group.{% endif %}{% endcall %}
+line a {{ run.noun }} is answered as often as all samples; below the line it is left to the human more often. Below: \
+of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} The lines are means over the \
+{{ run.nouns }} of a group.{% endif %}{% endcall %}
 {% if sets %}
 <h3>Which {{ run.nouns }} remain possible?</h3>
 <p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
@@ -93,17 +92,16 @@ the {{ run.nouns }} of a group.{% endif %}{% endcall %}
 {{ sort("verdict", "text") }}</tr></thead>
 <tbody>
 {% for row in sets[:most] %}
-<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}<td class="n">{{ row.coverage|percent }}</td>\
-<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td><td class="n">{{ row.support|whole }}</td>\
-<td class="n">{{ row.size|number }}</td><td>\
-{% if not row.always %}{{ row.verdict }}{% elif row.verdict == "in proportion" %}never ruled \
-out{% else %}{{ row.verdict }}; never ruled out{% endif %}</td></tr>
+<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}{{ n(row.coverage|percent) }}\
+<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.size|number) }}\
+<td>{% if not row.always or row.verdict != "in proportion" %}{{ row.verdict }}\
+{{ "; " if row.always else "" }}{% endif %}{{ "never ruled out" if row.always else "" }}</td></tr>
 {% endfor %}
 </tbody>{% endcall %}
-<p class="aside">{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; \
-{{ (sets|length - most)|whole }} more are not listed. {% endif %}Never ruled out: fewer than \
-{{ (level / (1 - level))|round|int }} samples of it are too few to rule it out at this level, so it stays possible \
-everywhere.</p>
+<p class="aside">\
+{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; {{ (sets|length - most)|whole }} more \
+are not listed. {% endif %}Never ruled out: fewer than {{ (level / (1 - level))|round|int }} samples of it are too few \
+to rule it out at this level, so it stays possible everywhere.</p>
 {% endif %}
 {% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
 """

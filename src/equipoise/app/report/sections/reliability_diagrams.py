@@ -41,14 +41,14 @@ too sure of itself. The larger a dot, the more answers; bars are 95% intervals. 
 </div>
 {% if calibrations %}
 <h3>Before and after calibration</h3>
-<p>{{ how }} Natural: where {{ run.nouns }} are as common as in training; balanced: where all are equally common, \
-the probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
+<p>{{ how }} Natural: where {{ run.nouns }} are as common as in training; balanced: where all are equally common, the \
+probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
 <div class="scroll" tabindex="0" role="region" aria-label="Calibration before and after"><table id="calibration">
-<thead><tr><th scope="col"></th><th scope="col" class="n">natural, before</th><th scope="col" class="n">natural, \
-after</th><th scope="col" class="n">balanced, before</th><th scope="col" class="n">balanced, after</th></tr></thead>
+<thead><tr><th scope="col"></th>\
+{{ heads("natural, before", "natural, after", "balanced, before", "balanced, after") }}</tr></thead>
 <tbody>
 {% for text, values in calibrations %}
-<tr><th scope="row">{{ text }}</th>{% for value in values %}<td class="n">{{ value }}</td>{% endfor %}</tr>
+<tr><th scope="row">{{ text }}</th>{% for value in values %}{{ n(value) }}{% endfor %}</tr>
 {% endfor %}
 </tbody></table></div>
 {% endif %}
@@ -170,13 +170,13 @@ def calibrated_how(run: StoredRun) -> str:
 
 
 def few_sentence(run: StoredRun) -> str:
-    """Say which class has fewest held-out samples, where a balanced mix rests on few."""
+    """Say which class has fewest held-out samples, where a balanced class prior rests on few."""
     tested = run.support[run.support > 0]
     least = int(tested.min()) if len(tested) else 0
     if not 0 < least < FEW:
         return ""
     name = run.classes[int(np.flatnonzero(run.support == least)[0])]
     return (
-        f"At a balanced mix {name} counts as much as the largest {run.noun} and has {least:,} held-out "
+        f"At a balanced class prior {name} counts as much as the largest {run.noun} and has {least:,} held-out "
         f"{plural(least, 'sample')}: such figures come out too high by chance."
     )

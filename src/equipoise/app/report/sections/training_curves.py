@@ -27,8 +27,8 @@ TEMPLATE = """\
 {% if figure %}
 {% call beside(figure) %}The loss is not comparable across stages: margins make the task harder on purpose. \
 {% if epochs|selectattr("balanced_accuracy", "defined")|list %}Validation scores come from samples split off the \
-training set, not from the held-out ones. {% endif %}The strength of the margins is set from the data as training \
-goes on.{% endcall %}
+training set, not from the held-out ones. {% endif %}The strength of the margins is set from the data as training goes \
+on.{% endcall %}
 {% else %}<p class="none">No training curve was kept.</p>{% endif %}
 """
 

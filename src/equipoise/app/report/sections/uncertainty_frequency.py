@@ -10,10 +10,9 @@ from equipoise.app.stored_run import StoredRun
 
 TEMPLATE = """\
 {% if figure %}
-{% call beside(figure) %}How unsure the network was of each {{ run.noun }} at the end of the softmax stage, \
-measured on training samples with dropout switched on. The more uncertain a {{ run.noun }}, the larger the margin \
-it was given. Rare {{ run.nouns }} tend to lie high; one that lies high though it has many samples is \
-hard.{% endcall %}
+{% call beside(figure) %}How unsure the network was of each {{ run.noun }} at the end of the softmax stage, measured \
+on training samples with dropout switched on. The more uncertain a {{ run.noun }}, the larger the margin it was given. \
+Rare {{ run.nouns }} tend to lie high; one that lies high though it has many samples is hard.{% endcall %}
 {% else %}<p class="none">Not measured: this method estimates no {{ run.noun }} uncertainty, or there were too few \
 epochs.</p>{% endif %}
 """

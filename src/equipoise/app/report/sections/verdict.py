@@ -24,18 +24,15 @@ TEMPLATE = """\
 {{ told("Is it any good?", verdict.worth) }}{{ told("What this rests on", verdict.basis) }}
 <div class="scroll"><table class="small">
 <caption>Mean recall by group of {{ run.nouns }}</caption>
-<thead><tr><th scope="col">group</th><th scope="col" class="n">{{ run.nouns }}</th>\
-<th scope="col" class="n">{{ "positives" if run.multilabel else "held out" }}</th>\
-{% if run.before %}<th scope="col" class="n">before</th>{% endif %}\
-<th scope="col" class="n">{{ "after" if run.before else "recall" }}</th>\
-{% if run.before %}<th scope="col" class="n">points</th>{% endif %}</tr></thead>
+<thead><tr><th scope="col">group</th>{{ heads(run.nouns, "positives" if run.multilabel else "held out") }}\
+{% if run.before %}{{ heads("before") }}{% endif %}{{ heads("after" if run.before else "recall") }}{% if run.before %}\
+{{ heads("points") }}{% endif %}</tr></thead>
 <tbody>
 {% for change in verdict.changes %}
 <tr><th scope="row">{% if change.name == "all" %}all{% else %}{{ tag(change.name) }}{% endif %}</th>\
-<td class="n">{{ change.classes|length|whole }}</td><td class="n">{{ change.samples|whole }}</td>\
-{% if run.before %}<td class="n">{{ change.before|percent }}</td>{% endif %}\
-<td class="n">{{ change.after|percent }}</td>{% if run.before %}\
-<td class="n">{{ change.difference|points }}</td>{% endif %}</tr>
+{{ n(change.classes|length|whole) }}{{ n(change.samples|whole) }}{% if run.before %}\
+{{ n(change.before|percent) }}{% endif %}{{ n(change.after|percent) }}{% if run.before %}\
+{{ n(change.difference|points) }}{% endif %}</tr>
 {% endfor %}
 </tbody></table></div>
 </div>
