@@ -264,7 +264,7 @@ def test_a_file_is_never_replaced_unless_asked(table_run, tmp_path):
     assert out.read_text().startswith("row,class,")
     with pytest.raises(InvalidInputError, match="is a folder; name a file"):
         predict(table_run, source, tmp_path, force=True)
-    with pytest.raises(InvalidInputError, match=r"a\.csv cannot be written \(No such file or directory\)"):
+    with pytest.raises(InvalidInputError, match=r"a\.csv cannot be written; name a file in a folder that exists"):
         predict(table_run, source, tmp_path / "gone" / "a.csv")
 
 
