@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from equipoise.data.samples import Samples
 from equipoise.data.splits import (
     Split,
-    grouped_folds,
     hold_out,
     load_split,
     official,
@@ -102,13 +101,13 @@ def test_a_group_is_never_on_both_sides(rows, folds, seed, several):
     target = np.stack([y == "a", y == "b"], axis=1).astype(int) if several else y
     if len(set(groups.tolist())) < folds:
         with pytest.raises(InvalidInputError, match=rf"{folds} folds need {folds} groups at least, got"):
-            grouped_folds(target, groups, folds, seed=seed, allow_missing=True)
+            stratified_folds(target, folds, groups=groups, seed=seed, allow_missing=True)
         return
-    pairs = grouped_folds(target, groups, folds, seed=seed, allow_missing=True)
+    pairs = stratified_folds(target, folds, groups=groups, seed=seed, allow_missing=True)
     assert_parts(pairs, len(y))
     for train, test in pairs:
         assert not set(groups[train]) & set(groups[test])
-    again = grouped_folds(target, groups, folds, seed=seed, allow_missing=True)
+    again = stratified_folds(target, folds, groups=groups, seed=seed, allow_missing=True)
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(pairs, again, strict=True))
 
 
@@ -117,7 +116,7 @@ def test_grouped_folds_keep_the_shares_of_the_classes():
     groups = np.repeat(np.arange(120), generator.integers(1, 4, 120))
     y = np.array(["rare" if group % 10 == 0 else "common" for group in groups])
     share = np.mean(y == "rare")
-    for _, test in grouped_folds(y, groups, 3, seed=0):
+    for _, test in stratified_folds(y, 3, groups=groups, seed=0):
         assert abs(np.mean(y[test] == "rare") - share) < 0.02
         assert abs(len(test) - len(y) / 3) < 6
 
@@ -125,16 +124,16 @@ def test_grouped_folds_keep_the_shares_of_the_classes():
 def test_grouped_folds_differ_by_seed_and_take_names():
     groups = np.array([f"lesion {row // 2}" for row in range(40)])
     y = np.arange(40) // 20
-    assert len({tuple(grouped_folds(y, groups, 2, seed=seed)[0][1]) for seed in range(4)}) > 1
+    assert len({tuple(stratified_folds(y, 2, groups=groups, seed=seed)[0][1]) for seed in range(4)}) > 1
 
 
 def test_grouped_folds_name_the_class_with_too_few_groups():
     y, groups = ["a"] * 6 + ["b"] * 6, [0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 7, 7]
     with pytest.raises(InvalidInputError, match=r"fewer groups than the 3 folds: 'b' \(2\)"):
-        grouped_folds(y, groups, 3, seed=0)
-    assert_parts(grouped_folds(y, groups, 3, seed=0, allow_missing=True), 12)
+        stratified_folds(y, 3, groups=groups, seed=0)
+    assert_parts(stratified_folds(y, 3, groups=groups, seed=0, allow_missing=True), 12)
     with pytest.raises(InvalidInputError, match="a group for each of the 12 samples, got"):
-        grouped_folds(y, groups[:-1], 3, seed=0)
+        stratified_folds(y, 3, groups=groups[:-1], seed=0)
 
 
 @given(labels, st.floats(0.05, 0.9), st.integers(0, 3))

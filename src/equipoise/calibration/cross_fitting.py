@@ -18,7 +18,7 @@ from torch import Tensor
 from equipoise.calibration.calibrated import Calibrated
 from equipoise.calibration.conformal import LEVEL
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
-from equipoise.data.splits import grouped_folds, stratified_folds
+from equipoise.data.splits import stratified_folds
 
 FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
 """Half of many samples calibrates as well as four fifths do, in less time."""
@@ -129,6 +129,4 @@ def _folds(labels: NDArray[np.int64], groups: NDArray[Any] | None, most: int, se
     folds = min(most, len(labels) if groups is None else len(set(groups.tolist())))
     if folds < 2:
         return []
-    if groups is None:
-        return stratified_folds(labels, folds, seed=seed, allow_missing=True)
-    return grouped_folds(labels, groups, folds, seed=seed, allow_missing=True)
+    return stratified_folds(labels, folds, groups=groups, seed=seed, allow_missing=True)

@@ -111,71 +111,49 @@ def _check_range(split: Split, samples: int) -> None:
         raise InvalidInputError(f"row {largest} is in the split, but there are only {samples} samples.")
 
 
-def stratified_folds(y: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False) -> list[tuple[Rows, Rows]]:
+def stratified_folds(
+    y: ArrayLike, folds: int, *, seed: int, groups: ArrayLike | None = None, allow_missing: bool = False
+) -> list[tuple[Rows, Rows]]:
     """Return rows to train on and rows to test on, a pair a fold; every row is tested once.
 
-    The test parts differ by one sample of a class at most. Several labels a sample, (samples, attributes), are not
-    stratified: their rows are shuffled and cut into parts that differ by one row at most.
+    The test parts differ by one sample of a class at most; with groups, which are never on both sides, the shares of
+    the classes are kept as well as whole groups allow. Several labels a sample, (samples, attributes), are not
+    stratified: their rows or groups are shuffled and dealt out.
 
     Args:
         y: labels, (samples,) or (samples, attributes).
-        folds: how many, 2 at least.
+        folds: how many, 2 at least and as many as there are samples or groups at most.
         seed: the same seed gives the same folds.
-        allow_missing: let a class have fewer samples than there are folds; some test parts then miss it.
-
-    >>> y = np.array([0, 0, 0, 0, 1, 1])
-    >>> [np.bincount(y[test]).tolist() for train, test in stratified_folds(y, folds=2, seed=0)]
-    [[2, 1], [2, 1]]
-    """
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    labels = _labels(y)
-    _check_folds(folds, len(labels), "samples")
-    if labels.ndim == 2:
-        return _sorted(KFold(folds, shuffle=True, random_state=seed).split(labels))
-    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if not allow_missing:
-        _check_classes(classes, counts, folds, "samples")
-    if counts.max() < folds:  # scikit-learn refuses it: no class reaches every fold
-        return _sorted(KFold(folds, shuffle=True, random_state=seed).split(labels))
-    return _sorted(StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes), quiet=allow_missing)
-
-
-def grouped_folds(
-    y: ArrayLike, groups: ArrayLike, folds: int, *, seed: int, allow_missing: bool = False
-) -> list[tuple[Rows, Rows]]:
-    """Return folds as :func:`stratified_folds`, but a group, a lesion or a person, is never on both sides.
-
-    The shares of the classes are kept as well as whole groups allow. Several labels are not stratified: the groups
-    are shuffled and dealt out.
-
-    Args:
-        y: labels, (samples,) or (samples, attributes).
-        groups: the group of each sample, (samples,).
-        folds: how many, 2 at least and as many as there are groups at most.
-        seed: the same seed gives the same folds.
-        allow_missing: let a class occur in fewer groups than there are folds; some test parts then miss it.
+        groups: the group of each sample, a lesion or a person for example, (samples,).
+        allow_missing: let a class have fewer samples or groups than there are folds; some test parts then miss it.
 
     >>> y, lesion = np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "a", "b", "b", "c", "d"])
-    >>> [set(lesion[train]) & set(lesion[test]) for train, test in grouped_folds(y, lesion, folds=2, seed=0)]
+    >>> [np.bincount(y[test]).tolist() for train, test in stratified_folds(y, folds=2, seed=0)]
+    [[2, 1], [2, 1]]
+    >>> [set(lesion[train]) & set(lesion[test]) for train, test in stratified_folds(y, 2, seed=0, groups=lesion)]
     [set(), set()]
     """
-    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     labels = _labels(y)
-    members = _groups(groups, len(labels))
-    _check_folds(folds, int(members.max()) + 1, "groups")
+    members = None if groups is None else _groups(groups, len(labels))
+    what, available = ("samples", len(labels)) if members is None else ("groups", int(members.max()) + 1)
+    _check_folds(folds, available, what)
+    shuffled = (KFold if members is None else GroupKFold)(folds, shuffle=True, random_state=seed)
     if labels.ndim == 2:
-        return _sorted(GroupKFold(folds, shuffle=True, random_state=seed).split(labels, groups=members))
-    classes, codes = np.unique(labels, return_inverse=True)
-    pairs = np.unique(np.stack([codes, members]), axis=1)  # each class with each of its groups once
+        return _sorted(shuffled.split(labels, groups=members))
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if not allow_missing:
-        _check_classes(classes, np.bincount(pairs[0]), folds, "groups")
-    if np.bincount(codes).max() < folds:
-        return _sorted(GroupKFold(folds, shuffle=True, random_state=seed).split(labels, groups=members))
-    order = np.arange(int(members.max()) + 1)
-    np.random.RandomState(seed).shuffle(order)  # scikit-learn's own deals other groups before 1.8
-    dealt = StratifiedGroupKFold(folds).split(codes, codes, np.argsort(order)[members])
+        pairs = codes[None] if members is None else np.unique(np.stack([codes, members]), axis=1)
+        _check_classes(classes, np.bincount(pairs[0]), folds, what)
+    if counts.max() < folds:  # scikit-learn refuses it: no class reaches every fold
+        return _sorted(shuffled.split(labels, groups=members))
+    if members is None:
+        dealt = StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes)
+    else:
+        order = np.arange(available)
+        np.random.RandomState(seed).shuffle(order)  # scikit-learn's own deals other groups before 1.8
+        dealt = StratifiedGroupKFold(folds).split(codes, codes, np.argsort(order)[members])
     return _sorted(dealt, quiet=allow_missing)
 
 

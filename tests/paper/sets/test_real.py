@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise.data.splits import grouped_folds
+from equipoise.data.splits import stratified_folds
 from equipoise.paper.sets import DATASETS, find_set
 from equipoise.paper.sets.mnist import DEBIAN_FASHION
 
@@ -64,7 +64,7 @@ def test_ham10000_and_its_three_folds():
     assert len(set(samples.groups.tolist())) == 5_879
     assert samples.x.shape == (7_017, 3, 96, 128)
     assert samples.notes == ("HAM10000 has 10,015 images, found 7,017.",)
-    for train, test in grouped_folds(samples.y, samples.groups, 3, seed=0):
+    for train, test in stratified_folds(samples.y, 3, groups=samples.groups, seed=0):
         assert not set(samples.groups[train]) & set(samples.groups[test])
         assert abs(len(test) - 7_017 / 3) < 20
         for name, count in counts.items():

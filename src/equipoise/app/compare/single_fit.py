@@ -16,7 +16,7 @@ from equipoise.app.compare.methods import METHODS, FitOptions, Hyperparameters, 
 from equipoise.app.compare.results import CannotRunError, Fit
 from equipoise.app.runs.inputs import RunInput
 from equipoise.data.samples import Samples
-from equipoise.data.splits import grouped_folds, hold_out, official, stratified_folds
+from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 
@@ -227,9 +227,7 @@ class FoldRun:
             nothing = np.empty(0, np.intp)
             learnt = np.concatenate([parts.get("train", nothing), parts.get("val", nothing)])
             return [(np.sort(learnt), parts["test"])]
-        if samples.groups is not None:
-            return grouped_folds(samples.y, samples.groups, self.folds, seed=seed, allow_missing=True)
-        return stratified_folds(samples.y, self.folds, seed=seed, allow_missing=True)
+        return stratified_folds(samples.y, self.folds, groups=samples.groups, seed=seed, allow_missing=True)
 
     def _inputs(self, x_train: Any, x_test: Any) -> tuple[Any, Any, FitOptions]:
         if isinstance(x_train, np.ndarray) and x_train.ndim == 2 and x_train.dtype.kind == "f":

@@ -34,8 +34,7 @@ class FileTable:
 
     Args:
         root: the folder which the names start from.
-        names: all names, one after another, encoded as the file system does.
-        ends: where each name ends in ``names``, (files,).
+        names: of the files, encoded as the file system does, (files,).
         sizes: bytes of each file, (files,).
         times: nanoseconds of the last change of each file's content and of its entry in the file system, (files, 2).
             Whoever replaces a file in place can set the first as it was, not the second.
@@ -43,8 +42,7 @@ class FileTable:
     """
 
     root: str
-    names: bytes
-    ends: NDArray[np.int64]
+    names: NDArray[np.bytes_]
     sizes: NDArray[np.int64]
     times: NDArray[np.int64]
     digests: NDArray[np.uint8] | None = None
@@ -62,15 +60,14 @@ class FileTable:
                     f"the image {name!r} is not in {base!r} ({error.strerror}); check the folder."
                 ) from error
             sizes[row], times[row] = found.st_size, (found.st_mtime_ns, found.st_ctime_ns)
-        return cls(base, *_joined(names), sizes, times)
+        return cls(base, np.array([os.fsencode(name) for name in names], dtype=np.bytes_), sizes, times)
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.names)
 
     def name(self, row: int) -> str:
         """Return the name of one file, from the root."""
-        start = int(self.ends[row - 1]) if row > 0 else 0
-        return os.fsdecode(self.names[start : int(self.ends[row])])
+        return os.fsdecode(bytes(self.names[row]))
 
     def path(self, row: int) -> str:
         """Return where one file lies."""
@@ -78,9 +75,8 @@ class FileTable:
 
     def take(self, rows: NDArray[np.intp]) -> "FileTable":
         """Return a table of the given rows alone."""
-        names, ends = _joined([self.name(int(row)) for row in rows])
         digests = None if self.digests is None else self.digests[rows]
-        return FileTable(self.root, names, ends, self.sizes[rows], self.times[rows], digests)
+        return FileTable(self.root, self.names[rows], self.sizes[rows], self.times[rows], digests)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
         """Hash the rows' names and content, or while that is not known their place, sizes and times, which tell of a
@@ -93,16 +89,9 @@ class FileTable:
 
     def content_key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
         """Hash the rows' names and content, or while that is not known their sizes: the same on every machine."""
-        key = hashlib.blake2b(digest_size=16)
-        for row in rows:
-            key.update(os.fsencode(self.name(int(row))) + b"\0")
+        key = hashlib.blake2b(b"".join(name + b"\0" for name in self.names[rows].tolist()), digest_size=16)
         key.update((self.sizes if self.digests is None else self.digests)[rows].tobytes())
         return key
-
-
-def _joined(names: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
-    encoded = [os.fsencode(name) for name in names]
-    return b"".join(encoded), np.cumsum([len(name) for name in encoded], dtype=np.int64)
 
 
 class Images(SampleRows):
@@ -130,25 +119,22 @@ class Images(SampleRows):
         channels: int,
         fit: Fit = "crop",
     ) -> None:
-        self._start(FileTable.of(root, names), size, channels, fit)
+        if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
+            raise InvalidInputError(f"size must be (height, width) and channels 1 or 3, got {size} and {channels}.")
+        self.table = FileTable.of(root, names)
+        self.size: Size = (int(size[0]), int(size[1]))
+        self.channels, self.fit = channels, fit
+        self.skipped: tuple[tuple[str, str], ...] = ()  # files a reader left out, and why
+        self._rows: NDArray[np.intp] = np.arange(len(names))
+        self._decoded: Pixels | None = None  # all rows of the table
+        self._places: NDArray[np.intp] = self._rows  # where a row of the table lies in _decoded
 
     @classmethod
     def of_table(cls, table: FileTable, *, size: Size, channels: int, fit: Fit = "crop") -> "Images":
         """Return the images of files that are known already."""
-        images = cls.__new__(cls)
-        images._start(table, size, channels, fit)
+        images = cls(table.root, (), size=size, channels=channels, fit=fit)
+        images.table, images._rows = table, np.arange(len(table))
         return images
-
-    def _start(self, table: FileTable, size: Size, channels: int, fit: Fit) -> None:
-        if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
-            raise InvalidInputError(f"size must be (height, width) and channels 1 or 3, got {size} and {channels}.")
-        self.table = table
-        self.size: Size = (int(size[0]), int(size[1]))
-        self.channels, self.fit = channels, fit
-        self.skipped: tuple[tuple[str, str], ...] = ()  # files a reader left out, and why
-        self._rows: NDArray[np.intp] = np.arange(len(table))
-        self._decoded: Pixels | None = None  # all rows of the table
-        self._places: NDArray[np.intp] = self._rows  # where a row of the table lies in _decoded
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

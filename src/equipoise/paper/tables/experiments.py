@@ -14,7 +14,7 @@ from torch import nn
 from equipoise.app.compare import FitOptions
 from equipoise.data.imbalance import step
 from equipoise.data.samples import Progress, Samples
-from equipoise.data.splits import grouped_folds, hold_out, official
+from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
 from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
@@ -98,7 +98,7 @@ class Case:
         samples = self.samples
         if self.protocol == "grouped":
             groups = np.arange(len(samples)) if samples.groups is None else samples.groups
-            return grouped_folds(samples.y, groups, FOLDS, seed=seed, allow_missing=True)[fold]
+            return stratified_folds(samples.y, FOLDS, groups=groups, seed=seed, allow_missing=True)[fold]
         if self.protocol == "held_out":
             return hold_out(samples.y, TEST_SHARE, seed=seed, groups=samples.groups)
         parts = official(samples)
