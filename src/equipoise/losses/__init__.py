@@ -22,6 +22,10 @@ from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 L_SOFTMAX_STRENGTH = 1 / (1 + 5)
 """s = 1/(1 + λ) at λ = 5, where L-Softmax's and SphereFace's authors stop lowering λ."""
 
+_TRUE_ANGLE = partial(
+    UncertaintyMarginLoss, form="angular", placement="target", margin=4.0, strength=L_SOFTMAX_STRENGTH
+)
+
 LossBuilder = Callable[..., ClassVectorLoss]
 LOSSES: dict[str, LossBuilder] = {
     "cross_entropy": partial(LogitLoss, criterion=cross_entropy),
@@ -34,22 +38,8 @@ LOSSES: dict[str, LossBuilder] = {
     "vs": partial(LogitLoss, criterion=vector_scaling),
     "am_softmax": partial(CosineMarginLoss, kind="am_softmax"),
     "arcface": partial(CosineMarginLoss, kind="arcface"),
-    "l_softmax": partial(
-        UncertaintyMarginLoss,
-        form="angular",
-        placement="target",
-        normalize=False,
-        margin=4.0,
-        strength=L_SOFTMAX_STRENGTH,
-    ),
-    "sphereface": partial(
-        UncertaintyMarginLoss,
-        form="angular",
-        placement="target",
-        normalize=True,
-        margin=4.0,
-        strength=L_SOFTMAX_STRENGTH,
-    ),
+    "l_softmax": partial(_TRUE_ANGLE, normalize=False),
+    "sphereface": partial(_TRUE_ANGLE, normalize=True),
     "uncertainty_margin": UncertaintyMarginLoss,
 }
 """Every loss by name. All are called alike: ``LOSSES[name](in_features, classes, class_counts=counts)``, then

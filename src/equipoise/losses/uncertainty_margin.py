@@ -149,8 +149,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         self.register_buffer("strength", torch.zeros(()))
         self.register_buffer("sample_strength", torch.ones(()))
         self.register_buffer("shift", torch.zeros(self.class_shape))
-        self.margins = torch.full(self.class_shape, margin)
-        self.strength = torch.tensor(strength)
+        self.margins, self.strength = torch.full(self.class_shape, margin), torch.tensor(strength)  # checked
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in LEAST and name in self._buffers:

@@ -83,7 +83,8 @@ class Augment(nn.Module):
         if not self.training:
             return x
         if self.crop or self.flip:
-            x = shifted(x, self._shift(x, x.shape[2]), self._shift(x, x.shape[3]), self._mirrored(x))
+            down, right = self._shift(x, x.shape[2]), self._shift(x, x.shape[3])
+            x = shifted(x, down, right, torch.rand(len(x), device=x.device) < self.flip)
         if self.colour:
             x = recoloured(x, self._factor(x), self._factor(x), self._factor(x))
         return x
@@ -91,9 +92,6 @@ class Augment(nn.Module):
     def _shift(self, x: Tensor, side: int) -> Tensor:
         most = min(round(self.crop * side), side - 1)
         return torch.randint(-most, most + 1, (len(x),), device=x.device)
-
-    def _mirrored(self, x: Tensor) -> Tensor:
-        return torch.rand(len(x), device=x.device) < self.flip
 
     def _factor(self, x: Tensor) -> Tensor:
         return 1 + self.colour * (2 * torch.rand(len(x), device=x.device, dtype=x.dtype) - 1)

@@ -20,6 +20,7 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
+        nn.init.zeros_(self.bn2.weight)  # a block starts as its shortcut (Goyal et al. 2017)
         self.relu = nn.ReLU(inplace=True)
         self.downsample = _shortcut(channels, width * self.expansion, stride)
 
@@ -43,6 +44,7 @@ class Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        nn.init.zeros_(self.bn3.weight)
         self.se: nn.Module = nn.Identity()  # where SE-ResNet has its squeeze and excitation
         self.relu = nn.ReLU(inplace=True)
         self.downsample = _shortcut(channels, width * self.expansion, stride)
@@ -85,10 +87,6 @@ class ResNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(module, BasicBlock):
-                nn.init.zeros_(module.bn2.weight)  # a block starts as its shortcut (Goyal et al. 2017)
-            elif isinstance(module, Bottleneck):
-                nn.init.zeros_(module.bn3.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.bn1.training and len(x) == 1 and max(x.shape[-2:]) <= HALVED:

@@ -102,31 +102,24 @@ class Run:
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
         """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
-        record: dict[str, Any] = {}
-        if path.exists():
-            try:
-                record = json.loads(path.read_text(encoding="utf-8"))
-                known = record.get(IDENTITY)
-            except (ValueError, AttributeError) as error:
-                raise InvalidStateError(
-                    f"{path} is not a JSON object ({error}); choose another folder for this run."
-                ) from error
-            if known is not None:
-                return _check_same(path.parent, known, identity)
-        if self.main:
+        try:
+            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            known = record.get(IDENTITY)
+        except (ValueError, AttributeError) as error:
+            raise InvalidStateError(
+                f"{path} is not a JSON object ({error}); choose another folder for this run."
+            ) from error
+        if known is None and self.main:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
-        return None
-
-
-def _check_same(folder: Path, known: Any, identity: dict[str, Any]) -> None:
-    before, now = _leaves(known), _leaves(identity)
-    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-    if changed:
-        first = changed[0]
-        raise InvalidStateError(
-            f"{folder} holds another run: {first} was {before.get(first)!r} and is now {now.get(first)!r}; choose "
-            "another folder, or delete that one."
-        )
+        if known is None:
+            return
+        before, now = _leaves(known), _leaves(identity)
+        first = min((name for name in {*before, *now} if before.get(name) != now.get(name)), default=None)
+        if first is not None:
+            raise InvalidStateError(
+                f"{path.parent} holds another run: {first} was {before.get(first)!r} and is now {now.get(first)!r}; "
+                "choose another folder, or delete that one."
+            )
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:
