@@ -17,7 +17,7 @@ def _own_cache(monkeypatch, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _known_sets(monkeypatch):
-    monkeypatch.setattr(NAMED_SETS, "_offered", lambda: (DATASETS, find_set))
+    monkeypatch.setattr(NAMED_SETS, "load", lambda: (DATASETS, find_set))
 
 
 def table(folder, column):

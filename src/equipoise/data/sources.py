@@ -23,26 +23,25 @@ class NamedSets:
     """
 
     def __init__(self) -> None:
-        self._offered: Callable[[], tuple[Collection[str], Callable[..., Samples]]] | None = None
+        self.load: Callable[[], tuple[Collection[str], Callable[..., Samples]]] = lambda: ((), _no_set)
 
     def offer(self, load: Callable[[], tuple[Collection[str], Callable[..., Samples]]]) -> None:
         """Make sets known: ``load`` gives their names, and what opens one as ``find(name, size=, check=, progress=)``.
 
         It is called when a name is looked up, so that its imports cost nothing before.
         """
-        self._offered = load
-
-    def __contains__(self, name: object) -> bool:
-        return name in list(self)
+        self.load = load
 
     def __iter__(self) -> Iterator[str]:
-        return iter(() if self._offered is None else self._offered()[0])
+        return iter(self.load()[0])
 
     def open(self, name: str, **options: Any) -> Samples:
         """Read the set of that name."""
-        if self._offered is None:
-            raise InvalidInputError(f"there is no data set {name!r}; give a file or a folder.")
-        return self._offered()[1](name, **options)
+        return self.load()[1](name, **options)
+
+
+def _no_set(name: str, **_: object) -> Samples:
+    raise InvalidInputError(f"there is no data set {name!r}; give a file or a folder.")
 
 
 NAMED_SETS = NamedSets()

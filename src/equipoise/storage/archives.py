@@ -5,7 +5,6 @@ import hashlib
 import json
 import lzma
 import os
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -20,7 +19,6 @@ from equipoise.storage.files import DAMAGE, cache_folder, remove_abandoned_folde
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 LIMIT_BYTES = 64 * 2**30
 LIMIT_MEMBERS = 2_000_000
-COPY_BYTES = 2**20
 SCRATCH = ".partial-"
 LONGEST_NOTES = 2**20
 NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
@@ -187,27 +185,17 @@ def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 def _unzip(path: Path, folder: Path, limits: _Limits) -> None:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            where = folder / _inside(member, limits)
+            given, name = member.filename, member.filename.replace("\\", "/")
+            place = PurePosixPath(name)
+            if not name:
+                raise limits.refuse(given, "has no name")
+            if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:  # zipfile would mend it
+                raise limits.refuse(given, "leads out of its folder")
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise limits.refuse(given, "is a link or a device")
             limits.admit(member.file_size)
-            if member.is_dir():
-                where.mkdir(parents=True, exist_ok=True)
-                continue
-            where.parent.mkdir(parents=True, exist_ok=True)
+            member.filename = name
             try:
-                with archive.open(member) as source, where.open("wb") as copy:
-                    shutil.copyfileobj(source, copy, COPY_BYTES)
+                archive.extract(member, folder)
             except RuntimeError as error:  # encrypted, or a method Python does not know
-                raise limits.refuse(member.filename, f"cannot be read ({_reason(error)})") from error
-
-
-def _inside(member: zipfile.ZipInfo, limits: _Limits) -> PurePosixPath:
-    """The member's place below the folder; zipfile would mend a bad name in silence."""
-    name = member.filename.replace("\\", "/")
-    place = PurePosixPath(name)
-    if not name:
-        raise limits.refuse(member.filename, "has no name")
-    if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:
-        raise limits.refuse(member.filename, "leads out of its folder")
-    if stat.S_ISLNK(member.external_attr >> 16):
-        raise limits.refuse(member.filename, "is a link or a device")
-    return place
+                raise limits.refuse(given, f"cannot be read ({_reason(error)})") from error
