@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -13,25 +14,29 @@ from typer.core import TyperGroup
 
 from equipoise import __version__
 from equipoise.__main__ import INTERRUPTED
-from equipoise.app.cli.compare import compare
-from equipoise.app.cli.data import data
-from equipoise.app.cli.demo import demo
-from equipoise.app.cli.evaluate import evaluate
-from equipoise.app.cli.export import export
-from equipoise.app.cli.inspect import inspect
-from equipoise.app.cli.predict import predict
 from equipoise.app.cli.printing import shown
-from equipoise.app.cli.report import report
-from equipoise.app.cli.train import train
 from equipoise.errors import EquipoiseError
-from equipoise.paper.cli.align import faces
-from equipoise.paper.cli.fetch import fetch
-from equipoise.paper.cli.reproduce import reproduce
-from equipoise.paper.cli.verify import verify
 
 if TYPE_CHECKING:
     from equipoise.data.samples import Samples
 
+GROUPS = {"data": "Look at data, or fetch a public set.", "faces": "Find and align faces."}
+COMMANDS = {
+    "demo": "app.cli.demo",
+    "train": "app.cli.train",
+    "evaluate": "app.cli.evaluate",
+    "predict": "app.cli.predict",
+    "inspect": "app.cli.inspect",
+    "report": "app.cli.report",
+    "export": "app.cli.export",
+    "compare": "app.cli.compare",
+    "reproduce": "paper.cli.reproduce",
+    "verify": "paper.cli.verify",
+    "data summary": "app.cli.data",
+    "data fetch": "paper.cli.fetch",
+    "faces align": "paper.cli.align",
+}
+"""What is typed -> the module whose function of that name, the last word, does it; in the order of the help."""
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
 """What torch says, here and in a worker of a loader; it has no class for it."""
 
@@ -80,11 +85,12 @@ def options(
     NAMED_SETS.offer(_paper_sets)
 
 
-for command in (demo, train, evaluate, predict, inspect, report, export, compare, reproduce, verify):
-    app.command()(command)
-data.command()(fetch)
-app.add_typer(data, name="data")
-app.add_typer(faces, name="faces")
+groups = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+for words, module in COMMANDS.items():
+    *group, function = words.split()
+    (groups[group[0]] if group else app).command()(getattr(import_module(f"equipoise.{module}"), function))
+for name, members in groups.items():
+    app.add_typer(members, name=name)
 
 
 def _paper_sets() -> tuple[Collection[str], Callable[..., "Samples"]]:

@@ -1,4 +1,4 @@
-"""``equipoise data``: what is in the data."""
+"""``equipoise data summary``."""
 
 from typing import Annotated
 
@@ -9,10 +9,7 @@ from equipoise.app.cli.options import AsJson, Labels, Quiet, Target
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, print_summary
 from equipoise.wording import counted
 
-data = typer.Typer(help="Look at data, or fetch a public set.", no_args_is_help=True)
 
-
-@data.command()
 def summary(
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="A table, an image folder or archive, or a set's name.")

@@ -1,4 +1,4 @@
-"""``equipoise faces``: images of people made ready for recognition."""
+"""``equipoise faces align``: images of people made ready for recognition."""
 
 from enum import Enum
 from pathlib import Path
@@ -11,8 +11,6 @@ from equipoise.app.cli.printing import ConsoleWatcher, print_json
 from equipoise.app.output import printable
 from equipoise.errors import InvalidInputError
 
-faces = typer.Typer(help="Find and align faces.", no_args_is_help=True)
-
 
 class Chosen(str, Enum):
     """Which of several faces."""
@@ -21,12 +19,6 @@ class Chosen(str, Enum):
     largest = "largest"
 
 
-@faces.callback()
-def group() -> None:
-    """Find and align faces."""
-
-
-@faces.command()
 def align(
     source: Annotated[
         str, typer.Argument(metavar="SRC", help="A folder of images, or an archive of one; folders in it are kept.")
