@@ -120,7 +120,7 @@ class Calibrated:
         return self.thresholds.sets(self._unscaled(logits), level, named=named)
 
     def _unscaled(self, logits: Tensor) -> NDArray[np.float64]:
-        """At a balanced prior and without the scaling, which has seen the samples that thresholds are taken from."""
+        """Return probabilities at a balanced prior, without the scaling: it has seen the samples of the thresholds."""
         return np.asarray((logits.double() + (1 / self.aimed.double()).log()).softmax(-1).numpy())
 
     def tensors(self) -> dict[str, Tensor]:

@@ -79,7 +79,7 @@ def estimate_prior(
 def _em(
     probabilities: NDArray[np.float64], old: NDArray[np.float64], smoothing: float, tolerance: float, iterations: int
 ) -> NDArray[np.float64]:
-    """EM from the start ``old``; probabilities (rows, classes)."""
+    """Run EM from the start ``old``; probabilities (rows, classes)."""
     ratio = np.divide(probabilities, old, out=np.zeros_like(probabilities), where=old > 0)  # p(x | c) / p(x)
     best = ratio.max(1)
     if not bool((best > 0).any()):

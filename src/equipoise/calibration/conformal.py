@@ -178,17 +178,17 @@ def class_coverage(
 
 
 def _rank(column: NDArray[np.intp], kept: int, count: int) -> NDArray[np.intp]:
-    """Rank, from 1, of the score in each column: all of them, or evenly spaced with the largest among them."""
+    """Return the rank, from 1, of the score in each column: all, or evenly spaced with the largest among them."""
     return -(-(column + 1) * count // kept)
 
 
 def _scores(probabilities: NDArray[np.float64]) -> NDArray[np.float32]:
-    """−ln p, finite; rounded for calibration and for new samples alike, so that what was equal stays equal."""
+    """Return −ln p, finite; rounded for calibration and new samples alike, so that what was equal stays equal."""
     return np.asarray(-np.log(probabilities.clip(SMALLEST, 1)) + 0.0, dtype=np.float32)
 
 
 def _given(probabilities: ArrayLike, several: bool) -> NDArray[np.float64]:
-    """Checked; a pair for each attribute where only its 1 is given."""
+    """Return checked probabilities, a pair for each attribute where only its 1 is given."""
     shape = np.shape(probabilities)
     if len(shape) != 2 and not (several and len(shape) == 3 and shape[2] == 2):
         wanted = "(rows, attributes) or (rows, attributes, 2)" if several else "(rows, classes)"

@@ -42,10 +42,12 @@ def calibration(
     *,
     weight: NDArray[np.float64] | None = None,
 ) -> Calibration:
-    """Of class numbers (samples,) and probabilities (samples, classes); or of 0/1, both (samples, attributes).
+    """Measure the calibration of probabilities (samples, classes), or of 0/1 labels of a 1, (samples, attributes).
 
     Args:
-        weight: how much each answer counts, shaped as ``true``; None is all alike.
+        true, predicted: places of classes, (samples,), or 0 and 1, (samples, attributes).
+        size: how many classes or attributes there are.
+        weight: how much each prediction counts, shaped as ``true``; None is all alike.
     """
     p = checked_probabilities(probabilities, (len(true), size), sums_to_one=true.ndim == 1)
     if true.ndim == 1:
@@ -138,7 +140,7 @@ def binned_error(
     bins: int = BINS,
     weight: NDArray[np.float64] | None = None,
 ) -> float:
-    """Σ_b (n_b / n) |mean confidence − share right| over ``bins`` intervals (b/bins, (b + 1)/bins] of the confidence.
+    """Return Σ_b (n_b / n) |mean confidence − share right| over the intervals (b/bins, (b + 1)/bins] of the confidence.
 
     >>> binned_error(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False])).__round__(6)
     0.1

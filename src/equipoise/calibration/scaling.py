@@ -41,7 +41,7 @@ class Scaling:
     bias: Tensor
 
     def __call__(self, logits: Tensor, odds: Tensor) -> Tensor:
-        """Logits, (batch, classes) or (batch, attributes, 2), whose softmax are the probabilities.
+        """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax are the probabilities.
 
         Args:
             odds: π/a, the class prior that is wanted over the one which the logits are aimed at; of any scale.
@@ -51,14 +51,14 @@ class Scaling:
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> "Scaling":
-        """What leaves logits as they are."""
+        """Return what leaves logits as they are."""
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
 
 def fit_scaling(
     logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool = True, sample_weight: Tensor | None = None
 ) -> Scaling:
-    """The scaling with the least log loss on samples that the network was not trained on; none where none helps.
+    """Fit the scaling with the least log loss on samples that were not trained on; none where none helps.
 
     Args:
         logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
@@ -88,7 +88,7 @@ def fit_scaling(
 
 
 def _best_form(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, forms: tuple[str, ...], widest: float) -> str:
-    """By the log loss on folds that were left out; more numbers must earn a standard error."""
+    """Choose by the log loss on folds that were left out; more numbers must earn a standard error."""
     fold, best = _folds(y), forms[0]
     losses = {form: _left_out_losses(z, y, w, odds, fold, form, widest) for form in forms}
     for form in forms[1:]:
@@ -103,13 +103,13 @@ def _mean(values: Tensor, w: Tensor) -> float:
 
 
 def _standard_error(values: Tensor, w: Tensor) -> float:
-    """Of a weighted mean: rows are independent, copies of a row would not be."""
+    """Return that of a weighted mean: rows are independent, copies of a row would not be."""
     squares = (w * (values - _mean(values, w))).square().sum()
     return float((squares * len(w) / (len(w) - 1)).sqrt() / w.sum())
 
 
 def _left_out_losses(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, fold: Tensor, form: str, widest: float) -> Tensor:
-    """The log loss of each sample under a scaling which it had no part in: (batch,)."""
+    """Return the log loss of each sample under a scaling which it had no part in: (batch,)."""
     found = torch.empty(len(z), dtype=torch.float64)
     for number in range(FOLDS):
         out = fold == number
@@ -118,7 +118,7 @@ def _left_out_losses(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, fold: Tensor
 
 
 def _folds(y: Tensor) -> Tensor:
-    """A fold for each sample, each class (of the first attribute) shared out evenly."""
+    """Return a fold for each sample, each class (of the first attribute) shared out evenly."""
     first = y if y.ndim == 1 else y[:, 0]
     order = torch.argsort(first, stable=True)
     fold = torch.empty(len(y), dtype=torch.long)
@@ -134,9 +134,7 @@ def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def _fit(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, form: str, widest: float = WIDEST) -> Scaling:
-    """The numbers of a form with the least log loss, scales up to e^``widest``; offsets and logarithms of scales are
-    normal beforehand.
-    """
+    """Fit the numbers of a form, scales up to e^``widest``; offsets and logarithms of scales have normal priors."""
     if form == "none":
         return Scaling.none(tuple(z.shape[1:]))
     common = torch.zeros((), dtype=torch.float64, requires_grad=True)

@@ -26,7 +26,7 @@ class RiskCoverage:
     Args:
         answered: how many samples, (points,); at every share above 0 one at least.
         share: wanted of the samples, (points,).
-        error: of the answers given, the share that is wrong, (points,); NaN where none is given.
+        error: of the predictions given, the share that is wrong, (points,); NaN where none is given.
         class_error: the same of each class's samples, (points, classes): 1 − recall.
         class_answered: of each class's samples, the share answered, (points, classes); NaN for one without samples.
     """
@@ -41,14 +41,14 @@ class RiskCoverage:
 def risk_coverage(
     right: ArrayLike, uncertainty: ArrayLike, labels: ArrayLike, classes: int, *, points: int = POINTS
 ) -> RiskCoverage:
-    r"""Risk over coverage, of all samples and of each class.
+    r"""Measure risk over coverage, of all samples and of each class.
 
     At the share φ of the samples, the ⌊φn⌉ most certain ones A(φ) are answered, and the risk is
 
     .. math:: R(\varphi) = \frac{1}{|A(\varphi)|} \sum_{i \in A(\varphi)} [\hat y_i \ne y_i]
 
     Args:
-        right: whether each answer is right, (samples,) or (samples, attributes).
+        right: whether each prediction is right, (samples,) or (samples, attributes).
         uncertainty: (samples,); of equally uncertain samples the later is answered first.
         labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
         classes: how many classes or attributes there are.
@@ -89,7 +89,7 @@ def risk_coverage(
 
 
 def abstention_order(uncertainty: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Samples in the order in which they are left unanswered, the most uncertain first."""
+    """Return samples in the order in which they are left unanswered, the most uncertain first."""
     return np.argsort(-uncertainty, kind="stable")
 
 
@@ -124,7 +124,7 @@ class AbstainedShares:
 
 
 def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> AbstainedShares:
-    """Who is left unanswered.
+    """Measure how much of each class is left unanswered.
 
     Args:
         labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
@@ -148,7 +148,7 @@ def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> A
 def shares_of_counts(
     samples: NDArray[np.integer[Any]], sent: NDArray[np.integer[Any]], overall: float
 ) -> AbstainedShares:
-    """The same from counts: samples of each class, those left unanswered, and the share of all that are."""
+    """Return the same from counts: samples of each class, those left unanswered, and the share of all that are."""
     share = ratio(sent, samples)
     often = min(2 * overall, (1 + overall) / 2)
     verdicts: list[Verdict] = []
@@ -163,13 +163,13 @@ def shares_of_counts(
 
 
 def _chance(part: float, overall: float, count: int) -> float:
-    """Chernoff's bound exp(−count·KL) on P(X ≥ part·count), X ~ B(count, overall), for part above overall above 0."""
+    """Return Chernoff's bound exp(−count·KL) on P(X ≥ part·count), X ~ B(count, overall), part > overall > 0."""
     rest = (1 - part) * np.log((1 - part) / (1 - overall)) if part < 1 else 0.0
     return float(np.exp(-count * (part * np.log(part / overall) + rest)))
 
 
 def _groups(labels: ArrayLike, classes: int) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """The class of each answer, (samples, answers), counted through the attributes; and the classes' shape."""
+    """Return the class of each prediction, (samples, each), counted through the attributes; and the classes' shape."""
     y = np.asarray(labels)
     several = y.ndim == 2
     top = 2 if several else classes

@@ -334,7 +334,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         return bool(self.network_.head.multilabel)
 
     def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
-        """X and y for :meth:`fit`, checked; images stay where they are."""
+        """Check X and y for :meth:`fit`; images stay where they are."""
         y = plain_labels(y)
         if not rows_of(X).from_files:
             checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
@@ -346,7 +346,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         return X, labels
 
     def _rows(self, X: Any) -> Any:
-        """X for prediction, checked against what was fitted."""
+        """Check X for prediction against what was fitted."""
         check_is_fitted(self)
         if not rows_of(X).from_files:
             return validate_data(
@@ -360,7 +360,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         return X
 
     def _dtypes(self, X: Any) -> Any:
-        """What X may stay or must become.
+        """Return the types that X may have or must become.
 
         Tables are standardised in float64, and keep float32 only where it holds their values exactly. Image backbones
         scale bytes themselves, so that images take a quarter of the memory.

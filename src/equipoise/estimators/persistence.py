@@ -166,7 +166,7 @@ def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
 
 
 def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dict[str, Tensor]) -> None:
-    """The sizes a network would be built with are those of its tensors: a wrong number must not fill the memory."""
+    """Refuse sizes of a network other than those of its tensors: a wrong number must not fill the memory."""
     wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record.features)}
     if not record.custom_backbone:
         wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
@@ -179,7 +179,7 @@ def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dic
 
 
 def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
-    """Labels as JSON, and the type of the array they came from."""
+    """Return labels as JSON, and the type of the array they came from."""
     values = classes.tolist()
     if classes.dtype.kind not in "iufbUO" or any(not isinstance(value, str | int | float) for value in values):
         raise InvalidInputError(f"labels of type {classes.dtype} cannot be saved; use strings, numbers or booleans.")
@@ -187,7 +187,7 @@ def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
 
 
 def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
-    """The inverse of :func:`labels_to_json`."""
+    """Read back :func:`labels_to_json`."""
     try:
         if class_type.lstrip("<>|=").startswith("a"):  # an old name of bytes, of which NumPy warns
             raise TypeError(f"the type {class_type!r}")

@@ -61,14 +61,14 @@ class LabelDoubt:
         return np.asarray(self.error > 0)
 
     def ranking(self) -> NDArray[np.intp]:
-        """Places of all that could be judged, the most doubtful first; of several labels in the flattened arrays."""
+        """Return places of all that could be judged, the most doubtful first; of several labels in the flat arrays."""
         flat = self.error.ravel()
         order = np.argsort(-flat, kind="stable")
         return np.asarray(order[~np.isnan(flat[order])])
 
 
 def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
-    r"""Which labels are likely wrong, from features in which the classes are near to linear.
+    r"""Judge which labels are likely wrong, by features in which the classes are near to linear.
 
     A label y is doubted where its studentised error against the strongest rival, told without the sample, is above 0:
 
@@ -109,7 +109,7 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
 
 
 def class_sizes(places: Places, classes: int) -> Places:
-    """Samples a class, (classes,), or of both values, (attributes, 2)."""
+    """Count samples a class, (classes,), or of both values, (attributes, 2)."""
     if places.ndim == 1:
         return np.bincount(places, minlength=classes)
     ones = places.sum(0)
@@ -117,7 +117,7 @@ def class_sizes(places: Places, classes: int) -> Places:
 
 
 class LabelJudge:
-    """The same for samples that come in parts: all are added first, then looked at, added ones and others.
+    """Judge of samples that come in parts: all are added first, then looked at, added ones and others.
 
     Args:
         sizes: samples a class among those that will be added, see :func:`class_sizes`.
@@ -163,7 +163,7 @@ class LabelJudge:
         self._keep(values, kept, labels, added)
 
     def doubt(self) -> LabelDoubt:
-        """Of all that was looked at, in that order."""
+        """Return the doubt of all that was looked at, in that order."""
         kept, labels, added = np.concatenate(self._kept), np.concatenate(self._labels), np.concatenate(self._added)
         errors = np.concatenate(self._values)
         if self.several:
@@ -191,7 +191,7 @@ class LabelJudge:
         self._added.append(np.full(len(labels), added))
 
     def _weight(self, labels: Places) -> Floats:
-        """√n of a class in all; attributes share one regression, and none of them can weigh the samples."""
+        """Return weights, √n of a class in all; attributes share one regression, and cannot weigh the samples."""
         if self.several:
             return np.ones(len(labels))
         return 1 / np.sqrt(np.maximum(self.sizes, 1))[labels]
@@ -204,7 +204,7 @@ class LabelJudge:
         return found
 
     def _ridge(self) -> Floats:
-        """Alike for every feature whatever unit they have together, and for the constant."""
+        """Return a ridge alike for every feature, whatever unit they have together, and for the constant."""
         weight, width = self._gram[-1, -1], len(self._gram)
         square = np.trace(self._gram[:-1, :-1]) / weight  # mean |f|²
         share = np.full(width, RIDGE / width * (square or 1.0))  # features that are all 0 have no unit
@@ -213,7 +213,7 @@ class LabelJudge:
 
 
 def _attribute_errors(values: Floats, labels: Places, added: NDArray[np.bool_]) -> Floats:
-    """E of each attribute, with the mean of its zeros moved to 0 and that of its ones to 1, so that neither is rare."""
+    """Return E of each attribute, the mean of its zeros moved to 0 and that of its ones to 1: neither is rare."""
     ones, zeros = (labels == 1) & added[:, None], (labels == 0) & added[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         low = np.where(zeros, values, 0).sum(0) / zeros.sum(0)
@@ -223,7 +223,7 @@ def _attribute_errors(values: Floats, labels: Places, added: NDArray[np.bool_]) 
 
 
 def _spread(errors: Floats, kept: Floats, known: NDArray[np.bool_]) -> float:
-    """σ: root mean square of the studentised distance from -1, the error of a label that fits wholly."""
+    """Return σ: root mean square of the studentised distance from -1, the error of a label that fits wholly."""
     found = (kept * np.square(errors + 1))[known]
     return max(float(np.sqrt(found.mean())) if len(found) else 1.0, 1e-6)
 

@@ -102,7 +102,7 @@ train.__signature__ = Signature(_parameters())  # type: ignore[attr-defined]
 def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple[TrainOptions, str | None]:
-    """What was typed, then what the file says, then the defaults; and the folder that the file names."""
+    """Return what was typed, else what the file says, else the defaults; and the folder that the file names."""
     from equipoise.app.run_folder import RECORD, read_run_record
 
     told: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def _options(
 
 
 def verdict_of(result: "RunResult") -> "Verdict":
-    """The report's verdict on a finished run."""
+    """Return the report's verdict on a finished run."""
     from equipoise.app.report.sections.verdict import verdict
     from equipoise.app.stored_run import read_run
 
@@ -129,7 +129,7 @@ def verdict_of(result: "RunResult") -> "Verdict":
 
 
 def summary_of(result: "RunResult") -> dict[str, Any]:
-    """A finished run as plain values."""
+    """Return a finished run as plain values."""
     return {
         "run": str(result.folder),
         "report": str(result.report),

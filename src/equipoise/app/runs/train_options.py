@@ -67,12 +67,12 @@ class TrainOptions(TrainingOptions):
             raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for ``run.json``."""
+        """Return plain values, for ``run.json``."""
         return asdict(self)
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Options by name, each of its right type; dashes in names count as underscores."""
+    """Read options by name, each of its right type; dashes in names count as underscores."""
     content, known = _content(path), {field.name for field in fields(TrainOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
         content = content["options"]
@@ -123,7 +123,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _checked(value: Any, kind: Any, where: str) -> Any:
-    """The value, if it is of its option's type; a whole number is a number too."""
+    """Return the value, if it is of its option's type; a whole number is a number too."""
     several = get_origin(kind) in (Union, types.UnionType)
     allowed = get_args(kind) if several else (kind,)
     if value is None and types.NoneType in allowed:
