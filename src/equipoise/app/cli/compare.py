@@ -145,7 +145,7 @@ def _imported(name: str, place: str) -> Any:
 
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
-    """What was read, as long as the budget lasts."""
+    """Return what was read, as long as the budget lasts."""
     from equipoise.app.compare.deadline import Deadline, OutOfTimeError
     from equipoise.errors import InvalidInputError
 
@@ -170,7 +170,7 @@ def _label(name: str) -> str:
 
 
 def plain(found: "Comparison") -> dict[str, Any]:
-    """What was found as plain values, without the single fits."""
+    """Return what was found as plain values, without the single fits."""
     places = [
         asdict(place) | {"deviation": None if math.isnan(place.deviation) else place.deviation}
         for place in found.ranking.places
@@ -218,7 +218,7 @@ def _print(console: Console, found: "Comparison") -> None:
 
 
 def _points(interval: "Interval | None") -> str:
-    """A difference in points, with half of its 95 % interval, which is symmetric."""
+    """Show a difference in points, with half of its 95 % interval, which is symmetric."""
     if interval is None:
         return "–"
     if interval.high is None:

@@ -212,12 +212,12 @@ def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tupl
 
 
 def _fit(name: str, number: int, *, folds: int) -> Fit:
-    """The fit of a method in a round: the folds of the first seed, then those of the next."""
+    """Return the fit of a method in a round: the folds of the first seed, then those of the next."""
     return Fit(CASE, name, *divmod(number, folds))
 
 
 def _fits(plan: Plan, fit: Callable[[str, int], Fit]) -> list[Fit]:
-    """Round by round."""
+    """Return the fits of a plan, round by round."""
     return [fit(name, number) for number in range(plan.rounds) for name in plan.methods]
 
 
@@ -258,7 +258,7 @@ class Pace:
         self.needed = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """Images done of all."""
+        """Note how many images are done, of how many."""
         if self.reading is not None:
             self.reading(done, total)
         now = self.limit.clock()
@@ -270,7 +270,7 @@ class Pace:
             raise OutOfTimeError(self.sentence())
 
     def sentence(self) -> str:
-        """What is short, and what to do."""
+        """Say what is short, and what to do."""
         missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
         return (
             f"the features of the images take {missing}, which the budget does not leave; give more minutes: features "

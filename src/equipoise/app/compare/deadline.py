@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from equipoise.errors import EquipoiseError
-from equipoise.training.callbacks import Record, watched_by
+from equipoise.training.callbacks import Silence, watched_by
 
 Clock = Callable[[], float]
 """Seconds from any fixed moment, such as ``time.monotonic``."""
@@ -21,7 +21,7 @@ class OutOfTimeError(EquipoiseError):
 
 
 @dataclass
-class Deadline:
+class Deadline(Silence):
     """A moment on the clock by which all must be over.
 
     Args:
@@ -42,12 +42,12 @@ class Deadline:
 
     @property
     def spent(self) -> float:
-        """Seconds since the start."""
+        """The seconds since the start."""
         return self.clock() - self.started
 
     @property
     def left(self) -> float:
-        """Seconds that are left; 0 or less once the limit is reached."""
+        """The seconds that are left; 0 or less once the limit is reached."""
         return 0.0 if self.cancelled else self.seconds - self.spent
 
     def check(self) -> None:
@@ -57,10 +57,6 @@ class Deadline:
 
     def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
         """End a training at the step at which the limit is reached: a deadline is a watcher."""
-        self.check()
-
-    def epoch(self, record: Record) -> None:  # noqa: ARG002
-        """End a training at the end of an epoch."""
         self.check()
 
     def call(self, function: Callable[[], Result]) -> Result:

@@ -86,7 +86,7 @@ class Ranking:
 
 
 def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0, confidence: float = 0.95) -> Interval:
-    r"""Student's interval of the mean of paired differences.
+    r"""Return Student's interval of the mean of paired differences.
 
     .. math:: \bar d \pm t_{n-1} \, s \sqrt{\frac1n + \frac{n_\mathrm{test}}{n_\mathrm{train}}}
 
@@ -117,7 +117,7 @@ def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0,
 
 
 def score_of(record: Mapping[str, Any], metric: str) -> float:
-    """A score by its name: ``"f1"`` is the mean over the classes, ``"f1.deviation"`` their deviation."""
+    """Return a score by its name: ``"f1"`` is the mean over the classes, ``"f1.deviation"`` their deviation."""
     value: Any = record["scores"]
     for name in metric.split("."):
         if not isinstance(value, Mapping) or name not in value:
@@ -137,7 +137,7 @@ def rank(
     test_to_train: float = 0.0,
     confidence: float = 0.95,
 ) -> Ranking:
-    """Methods by their mean score over the seeds and folds of one case, higher first.
+    """Rank methods by their mean score over the seeds and folds of one case, higher first.
 
     A method is tied for first when the interval of its paired difference to the best contains 0. The best of many has
     luck on its side, so ``claim``, on which a recommendation rests, divides 1 − confidence among all comparisons.

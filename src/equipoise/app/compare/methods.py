@@ -271,12 +271,12 @@ def _resampling(label: str, name: str, grid: tuple[Hyperparameters, ...] = ({},)
 
 
 def _margin(label: str, name: str, *others: float) -> Method:
-    """A margin that rises after a softmax stage: as its twin's does, which differs in nothing but the margins."""
+    """Let a margin rise after a softmax stage, as its twin's does, which differs in nothing but the margins."""
     return Method(label, "margin", network(name, MARGINS[name], strength="head", kind=None), _grid("margin", *others))
 
 
 def _uncertain_margin(label: str, name: str) -> Method:
-    """Margins from none to the same largest one, by class uncertainty."""
+    """Spread margins from none to the same largest one by class uncertainty."""
     build = network(name, MARGINS[name], strength="head")
     return Method(f"{label}, margins by uncertainty", "margin", build, variant=True)
 

@@ -49,7 +49,7 @@ class Fit:
 
 @functools.cache
 def code_checksum() -> str:
-    """Of the package's own modules: records of other code are told apart, though not refused."""
+    """Hash the package's own modules: records of other code are told apart, though not refused."""
     found = hashlib.blake2b(digest_size=8)
     root = Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
@@ -127,7 +127,7 @@ class ResultStore:
 
     @property
     def records(self) -> list[Record]:
-        """All of them, in the order in which they were finished."""
+        """All records, in the order in which they were finished."""
         return list(self._records.values())
 
     def add(self, fit: Fit, result: Mapping[str, Any]) -> None:
@@ -156,7 +156,7 @@ class ResultStore:
             raise
 
     def _read(self, file: IO[bytes], path: Path) -> bool:
-        """All records; whether there are data of which the file does not know yet."""
+        """Read all records; return whether there are data of which the file does not know yet."""
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         lines = whole.splitlines()

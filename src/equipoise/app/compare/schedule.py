@@ -144,7 +144,7 @@ def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found
 
 
 def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, setup: float) -> tuple[float, float]:
-    """Seconds before the first step, and steps of a fit, on all rows; (0, 0) where the sample does not allow it."""
+    """Estimate the seconds before the first step, and the steps, of a fit on all rows; (0, 0) where it cannot run."""
     number, resampled = min(SMALL, len(rows)), run.method(name).family == "resampling"
     while True:
         watcher = FirstSteps(deadline, 0) if resampled else None
@@ -167,7 +167,7 @@ def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline
 def _small_fit(
     run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, watcher: FirstSteps | None
 ) -> float:
-    """Seconds until the first step of a fit on some rows, or until its end without a watcher."""
+    """Time a fit on some rows until its first step, or until its end without a watcher."""
     options = run.options.sized(len(run.split(0)[0][0]))
     started = deadline.clock()
     with suppress(Measured), watched_by(watcher or Silence()):
@@ -238,7 +238,7 @@ class Schedule:
         return None
 
     def costs(self) -> dict[str, float]:
-        """Seconds of one fit: the method's own mean, or its estimate in the proportion in which others differed."""
+        """Return seconds a fit: a method's own mean, or its estimate in the proportion in which others differed."""
         measured = {name: self._measured(name) for name in self.names}
         known = {name: sum(seconds) / len(seconds) for name, seconds in measured.items() if seconds}
         expected = {name: self.estimates[name] for name in known if name in self.estimates and name not in self.alone}
@@ -266,11 +266,11 @@ class Schedule:
         return done, sum(1 if self.cannot_run(name) else plan.rounds for name in plan.methods)
 
     def cannot_run(self, name: str) -> bool:
-        """Whether the data do not allow the method."""
+        """Return whether the data do not allow the method."""
         return any("cannot_run" in record for record in self._records(name))
 
     def left_out(self) -> dict[str, str]:
-        """Why methods have no place in what was reached."""
+        """Say why methods have no place in what was reached."""
         cost, reached = self.costs(), self.reached()
         return {
             name: f"a fit takes about {duration(cost[name])}" if name in cost else "no time was left to measure a fit"
@@ -279,7 +279,7 @@ class Schedule:
         }
 
     def sentence(self) -> str:
-        """What fits into the time left, in words."""
+        """Say what fits into the time left."""
         plan, fits = self.plan(), [seconds for seconds in self.costs().values() if seconds > 0]
         spans = f"One fit takes {duration(min(fits))} to {duration(max(fits))}: " if fits else ""
         return (
@@ -288,7 +288,7 @@ class Schedule:
         )
 
     def needed(self) -> str:
-        """How many minutes would do, in words."""
+        """Say how many minutes would do."""
         if not self.costs():
             return "there was no time to measure a fit"
         every = sum(self.costs().values()) / len(self.costs()) * len(self.names) / self.jobs
@@ -312,7 +312,7 @@ class Schedule:
         return {number for number, fit in fits.items() if fit in self.store or fit in ahead}
 
     def _measured(self, name: str) -> list[float]:
-        """Seconds on the clock of the fits that are finished; on the processor, where no more is known."""
+        """Return seconds on the clock of finished fits; on the processor, where no more is known."""
         return [float(record.get("elapsed", record["seconds"])) for record in self._records(name)]
 
     def _records(self, name: str) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ class FitOutcome:
     tried: tuple[float | None, ...] = ()
 
     def record(self, y_train: Array, y_test: Array, classes: Array) -> dict[str, Any]:
-        """Score the predictions; the result as plain values.
+        """Score the predictions, and return the result as plain values.
 
         Args:
             y_train, y_test: labels of both parts, (rows,) or 0/1 of shape (rows, attributes).
@@ -77,7 +77,7 @@ class FitOutcome:
 
 
 def _summary(name: str, value: Any) -> Any:
-    """What a record keeps of a score: numbers, and of scores by class their mean and deviation."""
+    """Return what a record keeps of a score: numbers, and of scores by class their mean and deviation."""
     if isinstance(value, Mapping):
         return {part: each for part, each in value.items() if not isinstance(each, list) or name in EACH}
     return None if isinstance(value, list | bool) or name == "samples" else value
@@ -159,7 +159,7 @@ def fit_method(
 
 
 def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
-    """Fit, and say in sentences what was changed for these data or did not converge."""
+    """Fit a model, and say in sentences what was changed for these data or did not converge."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(x, y)
@@ -239,7 +239,7 @@ class FoldRun:
         return made.rows(x_train), made.rows(x_test), options
 
     def _new_backbone(self, x_train: Any) -> nn.Module:
-        """Made anew, so that its first weights come from the fit's seed."""
+        """Make it anew, so that its first weights come from the fit's seed."""
         backbone = self.prepare(x_train).backbone
         assert backbone is not None
         return backbone
