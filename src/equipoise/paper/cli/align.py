@@ -1,8 +1,7 @@
 """``equipoise faces align``: images of people made ready for recognition."""
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,13 +9,6 @@ from equipoise.app.cli.options import AsJson, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
 from equipoise.app.output import printable
 from equipoise.errors import InvalidInputError
-
-
-class Chosen(str, Enum):
-    """Which of several faces."""
-
-    centre = "centre"
-    largest = "largest"
 
 
 def align(
@@ -35,8 +27,9 @@ def align(
         typer.Option(min=0.001, max=1.0, help="Smallest face looked for, as a share of the image's shorter side."),
     ] = 0.1,
     choose: Annotated[
-        Chosen, typer.Option(help="Which of several faces: the largest near the centre, or the largest.")
-    ] = Chosen.centre,
+        Literal["centre", "largest"],
+        typer.Option(help="Which of several faces: the largest near the centre, or the largest."),
+    ] = "centre",
     size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core, at most 8.")] = None,
     as_json: AsJson = False,
@@ -63,7 +56,7 @@ def align(
             target,
             weights=weights,
             min_face=min_face,
-            choose=choose.value,
+            choose=choose,
             side=size,
             workers=min(8, cores()) if workers is None else workers,
             progress=lambda ready, total: watcher.progress(ready, total, "aligning faces"),

@@ -1,8 +1,7 @@
 """``equipoise verify``."""
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -16,30 +15,16 @@ if TYPE_CHECKING:
     from equipoise.paper.faces.run_verification import VerifiedRun
 
 
-class Protocol(str, Enum):
-    """How pairs are written."""
-
-    lfw = "lfw"
-    ytf = "ytf"
-    list = "list"
-    bin = "bin"
-    folder = "folder"
-
-
-class Layer(str, Enum):
-    """Where features are taken."""
-
-    pooled = "pooled"
-    last = "last"
-
-
 def verify(
     run: RunFolder,
     pairs: Annotated[
         Path, typer.Option(help="The list of pairs, or a .bin file; with --protocol folder the list to write.")
     ],
     images: Annotated[Path | None, typer.Option(help="The folder, or an archive, of the faces.")] = None,
-    protocol: Annotated[Protocol | None, typer.Option(help="How the pairs are written; default by the file.")] = None,
+    protocol: Annotated[
+        Literal["lfw", "ytf", "list", "bin", "folder"] | None,
+        typer.Option(help="How the pairs are written; default by the file."),
+    ] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out pairs whose images are not there.")
     ] = False,
@@ -49,8 +34,9 @@ def verify(
     count: Annotated[int, typer.Option(min=20, help="Pairs to draw with --protocol folder.")] = 6000,
     seed: Annotated[int, typer.Option(min=0, help="Of that draw.")] = 0,
     layer: Annotated[
-        Layer, typer.Option(help="Features after the pooling, as in the paper, or the last before the classes.")
-    ] = Layer.pooled,
+        Literal["pooled", "last"],
+        typer.Option(help="Features after the pooling, as in the paper, or the last before the classes."),
+    ] = "pooled",
     flip: Annotated[bool, typer.Option(help="Average with the features of the mirror image.")] = True,
     roc: Annotated[Path | None, typer.Option(help="Write the ROC into a .csv, .png or .svg file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the ROC's file if it exists.")] = False,
@@ -73,18 +59,16 @@ def verify(
     from equipoise.app.run_folder import finished_record
 
     finished_record(run)
-    _check_paths(pairs, images, made=protocol is Protocol.folder)
+    _check_paths(pairs, images, made=protocol == "folder")
     from equipoise.app.runs.trained import RunModel
     from equipoise.paper.faces.run_verification import PairOptions, roc_file, verify_run, write_roc  # torch
 
     if roc is not None:
         roc_file(roc, force=force)
-    options = PairOptions(pairs, images, protocol.value if protocol else None, skip_missing, frames, count, seed)
+    options = PairOptions(pairs, images, protocol, skip_missing, frames, count, seed)
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
-        verified = verify_run(
-            model, options, layer=layer.value, flip=flip, tell=watcher.note, progress=watcher.progress
-        )
+        verified = verify_run(model, options, layer=layer, flip=flip, tell=watcher.note, progress=watcher.progress)
     if roc is not None:
         write_roc(verified.found.roc, roc, force=force)
     if as_json:
@@ -92,7 +76,7 @@ def verify(
             "run": str(run),
             "pairs_file": str(pairs),
             "protocol": verified.protocol,
-            "layer": layer.value,
+            "layer": layer,
             "flip": flip,
         }
         print_json(about | verified.found.as_dict() | {"notes": list(verified.notes)})
