@@ -330,14 +330,14 @@ def test_workers_give_what_one_process_gives(tmp_path, weights, monkeypatch):
         assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
 
 
-def _end(*_):
+def _end(*_, **__):
     os._exit(1)
 
 
 @pytest.mark.slow
 def test_a_worker_that_ends_is_one_sentence(tmp_path, weights, monkeypatch):
     monkeypatch.setattr(folder, "FEW_FILES", 1)
-    monkeypatch.setattr(folder, "work", _end)
+    monkeypatch.setattr(folder, "_work", _end)
     many(tmp_path / "in", 3)
     with pytest.raises(InvalidStateError, match=r"a worker ended early.*run again to go on, with fewer workers"):
         align_folder(tmp_path / "in", tmp_path / "out", weights=weights, workers=2)
