@@ -13,6 +13,7 @@ from PIL import Image
 from torch import nn
 
 from equipoise.data.images import read_images
+from equipoise.data.samples import SampleRows
 from equipoise.errors import InvalidInputError
 from equipoise.models import MLP, ImageBackbone, LeNet, extract_features
 from equipoise.models.image_network import ImageInput
@@ -111,7 +112,7 @@ def test_other_images_have_other_features(tmp_path):
     assert len(list(tmp_path.glob("*.npy"))) == 3
 
 
-class OnDisk:
+class OnDisk(SampleRows):
     """What Images promises, and no more; it counts what was read."""
 
     def __init__(self, x, name="a"):

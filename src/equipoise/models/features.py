@@ -1,7 +1,7 @@
 """Features of many images from a frozen backbone, computed once and kept on disk."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.models.feature_store import FeatureStore
 from equipoise.models.replica import eval_replica
 from equipoise.storage.files import cache_folder
 
-Progress = Callable[[int, int], None]
-"""Called with (images done, images in all)."""
 PROBE = 2
 CLOSE = 1e-3
 
@@ -142,9 +141,9 @@ def _key(images: ImageSource, backbone: nn.Module) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     digest.update(f"images {tuple(images.shape)}".encode())
-    fingerprint = getattr(images, "fingerprint", None)
-    if fingerprint is not None:
-        digest.update(fingerprint().encode())
+    files = rows_of(images).fingerprint()
+    if files is not None:
+        digest.update(files.encode())
     else:
         for first in range(0, len(images), 4096):
             digest.update(np.ascontiguousarray(images[first : first + 4096]).data)

@@ -258,8 +258,7 @@ def _support_vectors(
 
 def flat_columns(x: Any) -> NDArray[Any]:
     """Return samples of any shape, also images on disk, as one row of columns each."""
-    rows = x if isinstance(x, np.ndarray) else x[np.arange(len(x))]
-    return rows.reshape(len(rows), -1)
+    return np.asarray(x).reshape(len(x), -1)
 
 
 def _grid(name: str, *values: Any) -> tuple[Hyperparameters, ...]:

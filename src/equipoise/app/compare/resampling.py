@@ -58,7 +58,7 @@ class Resampler(BaseEstimator):  # type: ignore[misc]
         """
         classes, codes = np.unique(y, return_inverse=True)  # not every resampler takes text
         sampler, self.notes_ = RESAMPLERS[self.name](np.bincount(codes), self.random_state, self.hyperparameters or {})
-        rows = X if isinstance(X, np.ndarray) else X[np.arange(len(X))]
+        rows = np.asarray(X)
         flat = rows.reshape(len(rows), -1)
         centre, scale = column_moments(flat)
         try:
