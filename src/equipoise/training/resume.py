@@ -29,6 +29,8 @@ from equipoise.training.settings import Settings
 METRICS = "metrics.jsonl"
 IDENTITY = "training"
 """Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
+FORMER = {"head.gradient": "exact"}
+"""Options of earlier versions, each at the one value that this version still has: such a run is resumed."""
 CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
 ROWS_AT_ONCE = 16_384
 
@@ -113,7 +115,8 @@ class Run:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
         if known is None:
             return
-        before, now = _leaves(known), _leaves(identity)
+        before = {name: value for name, value in _leaves(known).items() if FORMER.get(name) != value}
+        now = _leaves(identity)
         first = min((name for name in {*before, *now} if before.get(name) != now.get(name)), default=None)
         if first is not None:
             raise InvalidStateError(
