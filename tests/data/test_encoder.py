@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from equipoise.data.encoder import MOST_LEVELS, TableEncoder
 from equipoise.data.tables import iterate_table, read_table
@@ -310,6 +313,15 @@ def test_before_fit_there_is_nothing_to_encode():
     for use in (lambda e: e.transform(TABLE), lambda e: e.column_names_, lambda e: e.to_json()):
         with pytest.raises(InvalidStateError, match="has learnt no table yet; call fit first"):
             use(TableEncoder())
+
+
+def test_it_is_a_transformer_of_scikit_learn():
+    labels = ["a", "b"] * (len(TABLE) // 2) + ["a"] * (len(TABLE) % 2)
+    pipeline = clone(make_pipeline(TableEncoder().set_output(transform="pandas"), LogisticRegression()))
+    assert len(pipeline.fit(TABLE, labels).predict(TABLE)) == len(TABLE)
+    encoded = pipeline[0].transform(TABLE)
+    assert list(encoded.columns) == pipeline[0].column_names_
+    assert np.array_equal(encoded.to_numpy(), TableEncoder().fit_transform(TABLE))
 
 
 def test_a_fit_that_fails_leaves_the_last_one():

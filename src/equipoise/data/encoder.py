@@ -146,6 +146,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Names of the outputs."""
         return [name for column in self._fitted() for name in column.outputs]
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """Return the names of the outputs, as scikit-learn's ``set_output`` asks for them; its argument is not used."""
+        return np.array(self.column_names_, dtype=object)
+
     @property
     def text_columns(self) -> list[str]:
         """Columns whose values are not plain numbers: to be read as they stand in a file."""
