@@ -53,16 +53,14 @@ def calibration(
     if true.ndim == 1:
         rows = np.arange(len(true))
         confidence, of_truth = p[rows, predicted], p[rows, true]
-        is_true = true[:, None] == np.arange(size) if size * len(true) <= 1 << 24 else None
         square = (p * p).sum(1) - 2 * of_truth + 1
     else:
         confidence, of_truth = np.where(predicted == 1, p, 1 - p), np.where(true == 1, p, 1 - p)
-        is_true = true == 1
         square = (p - true) ** 2
     each = []
     for c in range(size):
         own = None if weight is None else weight if weight.ndim == 1 else weight[:, c]
-        each.append(binned_error(p[:, c], true == c if is_true is None else is_true[:, c], weight=own))
+        each.append(binned_error(p[:, c], true == c if true.ndim == 1 else true[:, c] == 1, weight=own))
     flat = None if weight is None else weight.ravel()
     return Calibration(
         ece=binned_error(confidence.ravel(), (true == predicted).ravel(), weight=flat),
