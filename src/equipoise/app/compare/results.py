@@ -31,20 +31,12 @@ class Fit:
         method: its name in ``METHODS``.
         seed: of the folds and of the weights.
         fold: which one, from 0.
-
-    >>> Fit("iris", "focal", seed=3, fold=1).key
-    '["iris", "focal", 3, 1]'
     """
 
     case: str
     method: str
     seed: int
     fold: int = 0
-
-    @property
-    def key(self) -> str:
-        """Its name in a file."""
-        return json.dumps([self.case, self.method, self.seed, self.fold], ensure_ascii=False)
 
 
 @functools.cache
@@ -58,7 +50,7 @@ def code_checksum() -> str:
 
 
 class ResultStore:
-    """Finished fits by key, in a file of JSON lines: a header, then one record a line, each flushed to disk.
+    """Finished fits, in a file of JSON lines: a header, then one record a line, each flushed to disk.
 
     A last line that was cut off by a kill or a full disk is dropped. Results of other data, settings or versions are
     refused; data that are new to the file join those it has. One process at a time may have the file open.
@@ -78,7 +70,7 @@ class ResultStore:
         self.path = None if path is None else Path(path)
         plain = {"data": dict(data), "settings": dict(settings), "versions": versions()}
         self.header: dict[str, Any] = json.loads(json.dumps(plain))  # as it will be read again
-        self._records: dict[str, Record] = {}
+        self._records: dict[Fit, Record] = {}
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> "ResultStore":
@@ -117,13 +109,13 @@ class ResultStore:
             self._file = None
 
     def __contains__(self, fit: Fit) -> bool:
-        return fit.key in self._records
+        return fit in self._records
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __getitem__(self, fit: Fit) -> Record:
-        return self._records[fit.key]
+        return self._records[fit]
 
     @property
     def records(self) -> list[Record]:
@@ -133,12 +125,12 @@ class ResultStore:
     def add(self, fit: Fit, result: Mapping[str, Any]) -> None:
         """Keep a fit's result, a mapping of plain values; on return it is on disk."""
         if fit in self:
-            raise InvalidStateError(f"the fit {fit.key} is finished already; it must not be run twice.")
+            raise InvalidStateError(f"{fit} is finished already; it must not be run twice.")
         record: Record = {**asdict(fit), **result, "code": code_checksum()}
         line = json.dumps(record, ensure_ascii=False, allow_nan=False)
         if self.path is not None:
             self._append(f"{line}\n".encode(), self.path)
-        self._records[fit.key] = json.loads(line)
+        self._records[fit] = json.loads(line)
 
     def _append(self, line: bytes, path: Path) -> None:
         if self._file is None:
@@ -171,8 +163,7 @@ class ResultStore:
                 raise InvalidInputError(f"line {number} of {path} is damaged ({error}); move the file away.") from error
         grown = self._check_header(parsed[0] if parsed else None, path)
         for record in parsed[1:]:
-            fit = _fit_of(record, path)
-            self._records.setdefault(fit.key, record)
+            self._records.setdefault(_fit_of(record, path), record)
         file.truncate(len(whole))
         return grown
 

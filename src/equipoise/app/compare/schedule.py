@@ -30,6 +30,9 @@ SMALL, ENOUGH = 500, 1 / 8
 """Rows of the first sample, and share of all rows beyond which no larger one is tried."""
 
 
+Turn = tuple[str, int]  # method, round
+
+
 @dataclass(frozen=True)
 class Plan:
     """The methods that are compared, and in how many rounds.
@@ -207,7 +210,7 @@ class Schedule:
         self.estimates: dict[str, float] = {}
         self.first, self.fit, self.rounds, self.jobs = tuple(first), fit, rounds, jobs
         self.alone = tuple(alone)
-        self.handed_out: set[Fit] = set()
+        self.handed_out: set[Turn] = set()
         self.spent = deadline.spent  # before the first fit
 
     def estimate(self, run: FoldRun) -> None:
@@ -220,27 +223,24 @@ class Schedule:
         self.spent = self.deadline.spent
 
     def __iter__(self) -> Iterator[Fit]:
-        while (fit := self._next()) is not None:
-            self.handed_out.add(fit)
-            yield fit
+        while (turn := self._next()) is not None:
+            self.handed_out.add(turn)
+            yield self.fit(*turn)
 
-    def _next(self) -> Fit | None:
-        if self.deadline.left <= 0:
-            return None
+    def _next(self) -> Turn | None:
         plan, cost = self.plan(), self.costs()
-        for number in range(plan.rounds):
+        for number in range(plan.rounds if self.deadline.left > 0 else 0):
             for name in sorted(plan.methods, key=cost.__getitem__):
-                fit = self.fit(name, number)
-                if fit in self.store or fit in self.handed_out or self.cannot_run(name):
-                    continue
-                if SAFETY * cost[name] <= self.deadline.left:
-                    return fit
+                if number not in self._done(name, self.handed_out) and SAFETY * cost[name] <= self.deadline.left:
+                    return name, number
         return None
 
     def costs(self) -> dict[str, float]:
         """Return seconds a fit: a method's own mean, or its estimate in the proportion in which others differed."""
-        measured = {name: self._measured(name) for name in self.names}
-        known = {name: sum(seconds) / len(seconds) for name, seconds in measured.items() if seconds}
+        known: dict[str, float] = {}
+        for name in self.names:  # on the processor, where no more is known
+            seconds = [float(each.get("elapsed", each["seconds"])) for each in self._records(name).values()]
+            known |= {name: sum(seconds) / len(seconds)} if seconds else {}
         expected = {name: self.estimates[name] for name in known if name in self.estimates and name not in self.alone}
         total = sum(expected.values())
         ratio = sum(known[name] for name in expected) / total if total > 0 else 1.0
@@ -262,12 +262,12 @@ class Schedule:
     def counts(self) -> tuple[int, int]:
         """Return how many fits of the present plan are finished, and how many it has."""
         plan = self.plan()
-        done = sum(self.fit(name, number) in self.store for name in plan.methods for number in range(plan.rounds))
+        done = sum(number < plan.rounds for name in plan.methods for number in self._records(name))
         return done, sum(1 if self.cannot_run(name) else plan.rounds for name in plan.methods)
 
     def cannot_run(self, name: str) -> bool:
         """Return whether the data do not allow the method."""
-        return any("cannot_run" in record for record in self._records(name))
+        return any("cannot_run" in record for record in self._records(name).values())
 
     def left_out(self) -> dict[str, str]:
         """Say why methods have no place in what was reached."""
@@ -297,24 +297,20 @@ class Schedule:
         said = [f"about {each:,} for {counted(number, 'fit')} of each method" for number, each in minutes.items()]
         return f"{' or '.join(said)}, or name fewer methods"
 
-    def _plan(self, left: float, ahead: set[Fit]) -> Plan:
+    def _plan(self, left: float, ahead: set[Turn]) -> Plan:
         cost = self.costs()
-        done = {name: self._finished(name, ahead) for name in cost}
+        done = {name: self._done(name, ahead) for name in cost}
         enough = set(range(min(FEWEST_PAIRS, self.rounds)))
         needed = {name: cost[name] * len(enough - done[name]) for name in cost}  # less for those that have begun
         order = sorted(cost, key=lambda name: (name not in self.first, needed[name]))
         return choose(order, cost, done, rounds=self.rounds, left=left * self.jobs)
 
-    def _finished(self, name: str, ahead: set[Fit]) -> set[int]:
+    def _done(self, name: str, ahead: set[Turn]) -> set[int]:
+        """Return the rounds that are finished or handed out; all of them where a method cannot run."""
         if self.cannot_run(name):
             return set(range(self.rounds))
+        return set(self._records(name)) | {number for other, number in ahead if other == name}
+
+    def _records(self, name: str) -> dict[int, dict[str, Any]]:
         fits = {number: self.fit(name, number) for number in range(self.rounds)}
-        return {number for number, fit in fits.items() if fit in self.store or fit in ahead}
-
-    def _measured(self, name: str) -> list[float]:
-        """Return seconds on the clock of finished fits; on the processor, where no more is known."""
-        return [float(record.get("elapsed", record["seconds"])) for record in self._records(name)]
-
-    def _records(self, name: str) -> list[dict[str, Any]]:
-        fits = (self.fit(name, number) for number in range(self.rounds))
-        return [self.store[fit] for fit in fits if fit in self.store]
+        return {number: self.store[fit] for number, fit in fits.items() if fit in self.store}
