@@ -18,6 +18,7 @@ FENCES = {
     "text": "output, or a fragment",
     "toml": "a file",
     "py": "a file of examples",
+    "diff": "a change to a file",
 }
 
 
