@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,22 +173,17 @@ def cifar10(source: Source) -> dict[str, Case]:
     whole = Case("JPEG CIFAR-10, step 1:10", source.features("cifar10"), "step", methods, options, paper.CIFAR10)
     cases = {"cifar10": whole}
     for passes, figure in paper.PASSES.items():
-        cases[f"N={passes}"] = replace(
-            whole,
-            title=f"N = {passes} passes",
-            methods=("uncertainty_margin",),
-            options=replace(options, passes=passes),
-            paper={"uncertainty_margin": {"accuracy": figure}},
-        )
+        cases[f"N={passes}"] = _varied(whole, f"N = {passes} passes", "uncertainty_margin", figure, passes=passes)
     for margin, figure in paper.LARGEST_MARGIN.items():
-        cases[f"m={margin}"] = replace(
-            whole,
-            title=f"largest margin m = {margin}, in the angular form",
-            methods=("uncertainty_angular",),
-            options=replace(options, m_max=float(margin)),
-            paper={"uncertainty_angular": {"accuracy": figure}},
-        )
+        title = f"largest margin m = {margin}, in the angular form"
+        cases[f"m={margin}"] = _varied(whole, title, "uncertainty_angular", figure, m_max=float(margin))
     return cases
+
+
+def _varied(case: Case, title: str, method: str, figure: float, **changed: Any) -> Case:
+    """The case for a single method with some options changed, and the paper's accuracy."""
+    options = replace(case.options, **changed)
+    return replace(case, title=title, methods=(method,), options=options, paper={method: {"accuracy": figure}})
 
 
 def margins(source: Source) -> dict[str, Case]:
