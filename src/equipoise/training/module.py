@@ -14,7 +14,7 @@ from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.models.replica import eval_replica
 from equipoise.tensors import new_tensor
-from equipoise.training.settings import is_number, is_whole
+from equipoise.training.settings import is_number, whole_number
 
 
 class Network(nn.Module):
@@ -91,11 +91,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         loss_builder(self.method)
-        for name in ("classes", "columns", "width"):
-            value = getattr(self, name)  # from a file it may be anything
-            if not is_whole(value) or value < 1:
-                raise InvalidInputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-            object.__setattr__(self, name, int(value))
+        for name in ("classes", "columns", "width"):  # from a file they may be anything
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         if not is_number(self.dropout) or not 0 <= self.dropout < 1:
             raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {self.dropout!r}.")
         object.__setattr__(self, "dropout", float(self.dropout))
