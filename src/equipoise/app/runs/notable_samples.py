@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,16 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
         x: the held-out samples as they were read.
         pictures: of the same samples, (samples, channels, height, width), where x is a table that was pictures.
     """
-    wrong = held.labels != held.predicted
-    wrong = wrong.any(1) if model.multilabel else wrong
-    sure = _sureness(held, model.multilabel)
+    found, wrong = held.probabilities.astype(np.float64), held.labels != held.predicted
+    if model.multilabel:  # all labels together, as if they were independent
+        sure, wrong = np.where(held.predicted == 1, found, 1 - found).prod(1), wrong.any(1)
+    else:
+        sure = found[np.arange(len(found)), held.predicted]
     by_uncertainty = np.argsort(-held.uncertainty, kind="stable")[:MOST_ITEMS]
     by_sureness = np.flatnonzero(wrong)[np.argsort(-sure[wrong], kind="stable")][:MOST_ITEMS]
     is_table = model.input.encoder is not None and pictures is None
-    show = _table_shower(model, x) if is_table else _picture_shower(x if pictures is None else pictures)
-
-    names = rows_of(x).names
+    frame, columns = (as_table(x), key_columns(model)) if is_table else (None, [])
+    images, names = rows_of(x if pictures is None else pictures), rows_of(x).names
 
     def item(place: int) -> GalleryItem:
         row = int(held.rows[place])
@@ -53,22 +54,12 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
             predicted=_named(held.predicted[place], model),
             probability=float(sure[place]),
             uncertainty=float(held.uncertainty[place]),
-            **show(place),
+            thumbnail="" if is_table else thumbnail(images.preview(place, THUMBNAIL)),
+            columns={} if frame is None else {name: str(frame[name].iloc[place])[:LONGEST_VALUE] for name in columns},
         )
 
-    return Gallery(
-        "table" if is_table else "images",
-        [item(int(place)) for place in by_uncertainty],
-        [item(int(place)) for place in by_sureness],
-    )
-
-
-def _sureness(held: HeldOut, multilabel: bool) -> NDArray[np.float64]:
-    """Probability of what was predicted; of several labels together as if they were independent."""
-    found = held.probabilities.astype(np.float64)
-    if not multilabel:
-        return np.asarray(found[np.arange(len(found)), held.predicted])
-    return np.asarray(np.where(held.predicted == 1, found, 1 - found).prod(1))
+    chosen = [[item(int(place)) for place in places] for places in (by_uncertainty, by_sureness)]
+    return Gallery("table" if is_table else "images", *chosen)
 
 
 def _named(place: Any, model: RunModel) -> str:
@@ -77,19 +68,8 @@ def _named(place: Any, model: RunModel) -> str:
     return ", ".join(name for name, has in zip(model.classes, place.tolist(), strict=True) if has) or "none"
 
 
-def _table_shower(model: RunModel, x: Any) -> Callable[[int], dict[str, Any]]:
-    frame = as_table(x)
-    names = key_columns(model)
-
-    def show(place: int) -> dict[str, Any]:
-        values = frame.iloc[place]
-        return {"columns": {name: str(values[name])[:LONGEST_VALUE] for name in names}}
-
-    return show
-
-
 def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
-    """The columns whose standardised values meet the largest weights of the first layer."""
+    """Return the columns whose standardised values meet the largest weights of the first layer."""
     assert model.input.encoder is not None
     weight = next(tensor for name, tensor in model.network.backbone.named_parameters() if tensor.ndim == 2)
     each = weight.detach().square().sum(0).double().numpy()  # one an output of the encoder
@@ -102,26 +82,15 @@ def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
     return [name for _, name in sorted(columns)[:most]]
 
 
-def _picture_shower(x: Any) -> Callable[[int], dict[str, Any]]:
-    def show(place: int) -> dict[str, Any]:
-        found = thumbnail(rows_of(x).preview(place, THUMBNAIL))
-        return {} if found is None else {"thumbnail": found}
-
-    return show
-
-
-def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str | None:
-    """Base64 of a JPEG of at most so many pixels a side, from (channels, height, width)."""
+def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str:
+    """Return base64 of a JPEG of at most so many pixels a side, from (channels, height, width); empty of nothing."""
     if pixels is None:
-        return None
+        return ""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     image.thumbnail((most, most))
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=85)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
-Part = tuple[NDArray[np.float32], slice]
 
 
 def judge_labels(
@@ -144,9 +113,8 @@ def judge_labels(
         judge.look(features, places[part], added=True)
     for features, part in _features(model, tested):
         judge.look(features, others[part], added=False)
-    own = division.split.test
     return JudgedLabels(
-        rows=np.concatenate((division.split.train, own if len(own) else np.arange(len(others)))).astype(np.int64),
+        rows=np.concatenate((division.split.train, division.test_rows)).astype(np.int64),
         test=np.repeat((False, True), (len(places), len(others))),
         labels=np.concatenate((places, others)),
         doubt=judge.doubt(),
@@ -155,7 +123,7 @@ def judge_labels(
 
 
 @torch.inference_mode()
-def _features(model: RunModel, rows: Any) -> Iterator[Part]:
+def _features(model: RunModel, rows: Any) -> Iterator[tuple[NDArray[np.float32], slice]]:
     """Of the last layer, before its dropout."""
     backbone = model.network.eval().backbone
     numbers = FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64))

@@ -68,6 +68,12 @@ class Division:
     total: int
     whole: Samples | None = None
 
+    @property
+    def test_rows(self) -> NDArray[np.int64]:
+        """The test samples' rows in the data that they come from."""
+        own = self.split.test if len(self.split.test) else np.arange(len(self.test))
+        return np.asarray(own, dtype=np.int64)
+
     def targets(self, classes: Sequence[str]) -> Targets:
         """Return the labels of both parts as indices of the named classes."""
         train, test = self.train.y, self.test.y

@@ -206,10 +206,14 @@ def predict_held_out(
     trust = None
     if found.uncalibrated is not None and found.sets is not None:
         trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
-    rows = division.split.test if len(division.split.test) else np.arange(len(division.test))
-    predicted = None if before is None else before.predicted
     held = HeldOut(
-        found.probabilities, labels, found.predicted, uncertainty, np.asarray(rows, dtype=np.int64), predicted, trust
+        found.probabilities,
+        labels,
+        found.predicted,
+        uncertainty,
+        division.test_rows,
+        None if before is None else before.predicted,
+        trust,
     )
     return HeldOutResult(
         held,
