@@ -45,13 +45,16 @@ class FitOptions:
     """What all methods have in common: arguments of the estimator, by its names and with its defaults, and two more.
 
     Args:
+        epochs, batch_size, width: None is chosen from the number of training samples.
+        learning_rate, weight_decay, dropout, passes, kind, m_max: as in the estimator.
         backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
             None takes the estimator's: standardised columns, two hidden layers.
         samples: how many the sizes are chosen from; None is those of the fit. A resampler's network gets that of the
             rows before resampling, so that every method has the same epochs, batches and width.
 
-    >>> FitOptions(epochs=5).sized(1000).batch_size, FitOptions(width=32).sized(1000).width
-    (32, 32)
+    >>> options = FitOptions(epochs=5, width=64)
+    >>> options.sized(1000).batch_size, options.length(1000).epochs, options.network("focal", seed=0).width
+    (32, 5, 64)
     """
 
     epochs: int | None = None
@@ -146,6 +149,8 @@ class Method:
     ('loss', ({}, {'gamma': 0.5}, {'gamma': 1.0}, {'gamma': 5.0}))
     >>> METHODS["smote"].build(0, {"k_neighbors": 3}, FitOptions())["network"].method
     'cross_entropy'
+    >>> METHODS["smote"].one_label, METHODS["smote"].network_only
+    (True, False)
     """
 
     label: str

@@ -31,6 +31,9 @@ class Fit:
         method: its name in ``METHODS``.
         seed: of the folds and of the weights.
         fold: which one, from 0.
+
+    >>> Fit("iris", "focal", seed=3)
+    Fit(case='iris', method='focal', seed=3, fold=0)
     """
 
     case: str
