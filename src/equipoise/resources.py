@@ -119,11 +119,10 @@ def _groups() -> list[Path]:
     except (OSError, ValueError):
         return folders
     for line in lines:
-        number, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
-        root = CGROUP if number == "0" else CGROUP / "memory" if "memory" in controllers.split(",") else None
-        own = name.strip("/")
-        while root is not None and own and ".." not in own:
-            folders.append(root / own)
-            own = own.rpartition("/")[0]
+        number, controllers, name = (*line.split(":", 2), "", "")[:3]
+        if number != "0" and "memory" not in controllers.split(","):
+            continue
+        own = Path(name.strip("/"))
+        if ".." not in own.parts:
+            folders += [(CGROUP if number == "0" else CGROUP / "memory") / part for part in (own, *own.parents)]
     return folders
