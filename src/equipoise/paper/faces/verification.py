@@ -40,7 +40,14 @@ class Roc:
 
 @dataclass(frozen=True)
 class VerifiedFold:
-    """A fold's number, its pairs, and its accuracy at the threshold of similarity that was best on all others."""
+    """A fold's accuracy at the threshold that was best on all others.
+
+    Args:
+        name: its number.
+        pairs: how many it has.
+        threshold: a similarity.
+        accuracy: share of right decisions.
+    """
 
     name: int
     pairs: int
