@@ -123,7 +123,7 @@ def _interrupted(error: BaseException | None) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """What a person can do about an error; one that is not foreseen names itself."""
+    """Say what a person can do about an error; one that is not foreseen names itself."""
     if isinstance(error, EquipoiseError):
         return str(error)
     if _memory_ran_out(error):
@@ -144,7 +144,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _memory_ran_out(error: Exception) -> bool:
-    """Python's own error, the system's, or one of torch's."""
+    """Tell whether it is Python's own error, the system's, or one of torch's."""
     if isinstance(error, RuntimeError):
         return any(said in str(error) for said in MEMORY_RAN_OUT)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

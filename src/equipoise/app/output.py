@@ -27,13 +27,13 @@ class RunWatcher:
     """Told of what a run does; this one is silent, and the command line has one that prints."""
 
     def note(self, sentence: str) -> None:
-        """A sentence about the data or about what was chosen."""
+        """Take a sentence about the data or about what was chosen."""
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
-        """The classes, before training starts, and how many samples train and test."""
+        """Take the classes, before training starts, and how many samples train and test."""
 
     def progress(self, done: int, total: int) -> None:
-        """So many images of so many are through."""
+        """Take how many images of how many are through."""
 
 
 def printable(text: str) -> str:
@@ -156,7 +156,7 @@ def write_rows(frame: "pd.DataFrame", out: Path, *, kind: str, force: bool = Fal
 
 @contextmanager
 def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
-    """Standard output, or a file beside the wanted one that gets its name once it is whole."""
+    """Open standard output, or a file beside the wanted one that gets its name once it is whole."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

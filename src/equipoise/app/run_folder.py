@@ -130,7 +130,7 @@ class Gallery(Struct, frozen=True):
 
 
 def new_folder(data: str) -> Path:
-    """``runs/NAME``, or with a number behind it where that is taken.
+    """Return ``runs/NAME``, with a number behind it where that is taken.
 
     Args:
         data: a path, whose last part without its suffix is NAME.

@@ -186,7 +186,7 @@ class StoredRun:
         return _floats(source[metric]["each"])
 
     def in_group(self, *groups: Group) -> NDArray[np.bool_]:
-        """Which classes belong to one of the groups."""
+        """Tell which classes belong to one of the groups."""
         return np.isin(np.array(self.groups), groups)
 
 
@@ -230,7 +230,7 @@ def read_run(folder: str | Path) -> StoredRun:
 
 
 def _floats(values: Any) -> Floats:
-    """JSON's null stands for what is not defined."""
+    """Return an array with NaN for JSON's null, and for what is not finite."""
     found = np.array(values, dtype=np.float64)
     return np.where(np.isfinite(found), found, np.nan)
 

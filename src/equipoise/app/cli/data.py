@@ -19,7 +19,7 @@ def summary(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Classes, counts, imbalance, and what is odd about the data.
+    """Show classes, counts, imbalance, and what is odd about the data.
 
     \b
     Examples:

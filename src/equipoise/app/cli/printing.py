@@ -27,7 +27,7 @@ PATIENCE = 15.0
 
 
 def shown(text: str) -> str:
-    """Text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
+    """Return text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
     return escape(printable(text))
 
 
@@ -62,21 +62,21 @@ class ConsoleWatcher(RunWatcher):
         self.bar.stop()
 
     def note(self, sentence: str) -> None:
-        """A sentence of its own line."""
+        """Print a sentence on a line of its own."""
         self.console.print(shown(sentence), highlight=False, soft_wrap=True)
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
-        """The class table."""
+        """Print the class table."""
         for sentence in classes.notes:
             self.note(sentence)
         print_summary(self.console, classes, title=f"{counted(train, 'sample')} to train on, {test:,} to score on")
 
     def bytes_of(self, name: str, done: int, total: int) -> None:
-        """A bar while a file arrives."""
+        """Show a bar while a file arrives."""
         self.progress(done, total, name)
 
     def progress(self, done: int, total: int, name: str = "reading images") -> None:
-        """A bar that disappears at the end; where there is no terminal, a line now and then if it takes long."""
+        """Show a bar that disappears at the end; where there is no terminal, a line now and then if it takes long."""
         if self.bar.disable:
             self._line(done, total, name)
             return
@@ -90,7 +90,7 @@ class ConsoleWatcher(RunWatcher):
             self.task = None
 
     def _line(self, done: int, total: int, name: str) -> None:
-        """A line whenever a tenth more time has passed, so that hours of work print dozens of lines, not thousands."""
+        """Print a line whenever a tenth more time has passed: hours of work print dozens of lines, not thousands."""
         now = self.clock()
         if now - self.last_line >= max(PATIENCE, (now - self.started) / 10):
             self.note(f"{done:,} of {total:,}: {name}")
@@ -106,7 +106,7 @@ def new_table(*headings: str, left: Sequence[str], title: str | None = None) -> 
 
 
 def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> None:
-    """The classes with their counts, the largest first, and how imbalanced they are."""
+    """Print the classes with their counts, the largest first, and how imbalanced they are."""
     what = "attribute" if classes.multilabel else "class"
     console.print(title, highlight=False)
     table = new_table(what, "samples", "share", "", left=(what, ""))
@@ -132,7 +132,7 @@ def print_scores(
     margins: Sequence[float | None] | None = None,
     title: str = "On {samples:,} samples held out",
 ) -> None:
-    """Per class what was found, then the scores of all.
+    """Print per class what was found, then the scores of all.
 
     Args:
         uncertainty, margins: one a class; None for another method, or after too few epochs.
@@ -168,7 +168,7 @@ def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> 
 
 
 def print_sets(console: Console, sets: dict[str, Any]) -> None:
-    """Per class how often the set of possible classes held the true one, and how often it had more than one class."""
+    """Print per class how often the set of possible classes held the true one, and how often it had more than one."""
     console.print(
         f"Sets of possible classes at {sets['level']:.4g}: {sets['mean_size']:.2f} classes on average, "
         f"{sets['abstained']:.1%} of the samples with more than one",
@@ -196,7 +196,7 @@ def shares_sentence(what: str, shares: dict[str, float]) -> str:
 
 
 def rows_as_lists(page: str, width: int) -> str:
-    """Markdown in which a table that is wider than a terminal is a list, a row a line, with every word of it.
+    """Return Markdown in which a table that is wider than a terminal is a list, a row a line, with every word of it.
 
     >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
     >>> print(rows_as_lists("\\n".join(table), width=20))
@@ -222,12 +222,12 @@ def rows_as_lists(page: str, width: int) -> str:
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on standard output, with escapes in place of what a terminal would obey."""
+    """Print one JSON object on standard output, with escapes in place of what a terminal would obey."""
     print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
 
 
 def _ends(rows: list[Any]) -> list[Any]:
-    """All rows, or of too many the first and the last with a gap between."""
+    """Return all rows, or of too many the first and the last with a gap between."""
     if len(rows) <= MOST_CLASSES:
         return list(rows)
     half = MOST_CLASSES // 2

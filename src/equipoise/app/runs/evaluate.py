@@ -134,7 +134,7 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
 
 
 def _check_kind(path: Path, table: bool) -> None:
-    """Said before a reader finds options that do not suit what it reads."""
+    """Refuse data of another kind, before a reader finds options that do not suit it."""
     images = path.is_dir() or (path.is_file() and is_archive(path))
     if path.exists() and path.suffix.lower() != ".npz" and images == table:
         raise InvalidInputError(_other_kind(str(path), table))

@@ -63,7 +63,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
 
 
 def metadata(model: RunModel) -> dict[str, str]:
-    """What a program needs to feed the graph and to read its answers, as JSON text by name."""
+    """Return what a program needs to feed the graph and to read its answers, as JSON text by name."""
     found: dict[str, Any] = {
         "equipoise": __version__,
         "classes": list(model.classes),
@@ -94,7 +94,7 @@ def metadata(model: RunModel) -> dict[str, str]:
 
 
 def example(model: RunModel, rows: int) -> torch.Tensor:
-    """Random input of the right shape and range."""
+    """Return random input of the right shape and range."""
     generator = torch.Generator().manual_seed(rows)
     if model.input.encoder is not None:
         first: Any = model.network.backbone[0]  # type: ignore[index]
@@ -142,7 +142,7 @@ def _difference(answers: nn.Module, x: torch.Tensor, graph: bytes) -> float:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The exporter speaks to its developers, in warnings and on the log."""
+    """Silence what the exporter tells its developers, in warnings and on the log."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -118,7 +118,7 @@ class FeaturesInput(RunInput):
 
 
 def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = None) -> RunInput:
-    """What suits the training rows x: a data frame or a matrix, or images."""
+    """Choose what suits the training rows x: a data frame or a matrix, or images."""
     if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
             if getattr(options, name) is not None:

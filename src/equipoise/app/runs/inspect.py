@@ -72,7 +72,7 @@ class Inspection:
         return int((self.ranking["score"] > 0.5).sum())
 
     def as_dict(self, top: int) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "classes": [asdict(entry) for entry in self.classes],
             "labels": self.labels,
@@ -121,7 +121,7 @@ def _advice(record: StoredRun, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
 
 
 def ranking(judged: JudgedLabels, classes: tuple[str, ...]) -> pd.DataFrame:
-    """All labels that could be judged, the most doubtful first."""
+    """Return all labels that could be judged, the most doubtful first."""
     several = judged.labels.ndim == 2
     order = judged.doubt.ranking()
     sample, column = np.divmod(order, judged.labels.shape[1]) if several else (order, order)

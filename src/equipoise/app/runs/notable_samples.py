@@ -124,7 +124,7 @@ def judge_labels(
 
 @torch.inference_mode()
 def _features(model: RunModel, rows: Any) -> Iterator[tuple[NDArray[np.float32], slice]]:
-    """Of the last layer, before its dropout."""
+    """Yield the last layer's features, before its dropout."""
     backbone = model.network.eval().backbone
     numbers = FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64))
     step = rows_at_once(max(numbers, len(model.classes)))  # the judge reckons with every class

@@ -81,13 +81,13 @@ class Abstained:
         return predicted.sum(0) if predicted.ndim == 2 else np.bincount(predicted, minlength=len(self.samples))
 
     def never_ruled_out(self) -> list[str]:
-        """Classes, or attributes one of whose values, had fewer calibration samples than the level needs."""
+        """Return the classes or attributes with fewer calibration samples than the level needs."""
         assert self.model.calibrated.thresholds is not None
         always = np.flatnonzero(self.model.calibrated.thresholds.never_ruled_out(self.level))
         return [self.model.classes[place] for place in always]
 
     def sentences(self) -> Iterator[str]:
-        """Which classes are left unanswered far more often than the rest, and which can never be ruled out."""
+        """Say which classes are left unanswered far more often than the rest, and which can never be ruled out."""
         if not self.total:
             return
         shares, classes = shares_of_counts(self.samples, self.sent, self.rows / self.total), self.model.classes
@@ -104,7 +104,7 @@ class Abstained:
             )
 
     def _remedy(self) -> str:
-        """From which share on every class could be ruled out: 1/(n + 1) for n calibration samples."""
+        """Say from which share on every class could be ruled out: 1/(n + 1) for n calibration samples."""
         assert self.model.calibrated.thresholds is not None
         fewest = int(self.model.calibrated.thresholds.counts.min())
         share = math.ceil(100 / (fewest + 1)) / 100

@@ -82,7 +82,7 @@ class Division:
         return Targets(label_indices(train.astype(str), classes), label_indices(test.astype(str), classes))
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
-        """What the network takes of both. Frozen features of the whole are found again whatever the split."""
+        """Return what the network takes of both. Frozen features of the whole are found again whatever the split."""
         if prepared.extractor is not None and self.whole is not None:
             features = prepared.rows(self.whole.x)
             return features[self.split.train], features[self.split.test]
@@ -118,7 +118,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
 
 
 def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samples:
-    """Groups of a test table are kept together where it is divided to calibrate; it need not have the column."""
+    """Read the groups of a test table, kept together where it is divided to calibrate; it need not have the column."""
     if options.group is None or test.groups is not None:
         return test
     if options.group not in map(str, getattr(test.x, "columns", ())):
@@ -155,7 +155,7 @@ def _parts(samples: Samples, options: TrainOptions, told: RunWatcher) -> Divisio
 
 
 def _without_unseen(division: Division, told: RunWatcher) -> Division:
-    """Test samples of classes that training has not are left out: no model can find them."""
+    """Leave out test samples of classes that training has not: no model can find them."""
     train, test = division.train, division.test
     if train.multilabel != test.multilabel:
         raise InvalidInputError("training and test samples must both have one label each, or both several.")

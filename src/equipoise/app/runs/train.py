@@ -274,7 +274,7 @@ def _noted(told: RunWatcher) -> Iterator[None]:
 def _judged(
     model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
-    """None, and a note, where it fails: a trained model must not be lost for it."""
+    """Judge the labels; None, and a note, where it fails: a trained model must not be lost for it."""
     try:
         return judge_labels(model, division, targets, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
@@ -286,7 +286,7 @@ def _judged(
 
 
 def all_seconds(here: float, fitted: float, epochs: Any) -> float:
-    """Of this attempt and of those before it: the fit took as long as its epochs, whichever attempt ran them.
+    """Return the seconds of all attempts: the fit took as long as its epochs, whichever attempt ran them.
 
     >>> all_seconds(10.0, 4.0, [{"seconds": 3.0}, {"seconds": 3.5}])
     12.5
@@ -295,7 +295,7 @@ def all_seconds(here: float, fitted: float, epochs: Any) -> float:
 
 
 def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
-    """One number a class; with attributes that of their ones."""
+    """Return one number a class; with attributes that of their ones."""
     if values is None:
         return None
     own = values[..., -1] if values.ndim == 2 else values

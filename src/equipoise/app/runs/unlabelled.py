@@ -50,7 +50,7 @@ class Part:
 
 @contextmanager
 def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
-    """The samples that ``source`` names, as the run's model takes them.
+    """Open the samples that ``source`` names, as the run's model takes them.
 
     Args:
         source: a table (CSV, Parquet, npz) or ``-``, a table from standard input; for images a file, a folder of any
@@ -73,7 +73,7 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
 
 @contextmanager
 def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
-    """Kept in a file first: its first rows are looked at before the others, and a Parquet is read from its end."""
+    """Keep standard input in a file: its first rows are looked at before the others, a Parquet is read from its end."""
     if model.input.encoder is None:
         raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
     if sys.stdin is None:
@@ -96,7 +96,7 @@ def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
 
 
 def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
-    """The array X of a ``.npz`` file."""
+    """Read the array X of a ``.npz`` file."""
     try:
         with open_arrays(path) as archive:
             names = [name for name in ARRAYS if name in archive.files] or archive.files
@@ -126,7 +126,7 @@ def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
 
 
 def check_images(model: RunModel, x: Any, where: str) -> None:
-    """Images must be as those that the run was trained on."""
+    """Refuse images of another shape or type than the run was trained on."""
     channels, height, width = model.input.image_shape
     shape = tuple(getattr(x, "shape", ()))
     if shape[1:] != (channels, height, width) or x.dtype != np.uint8:
@@ -137,7 +137,7 @@ def check_images(model: RunModel, x: Any, where: str) -> None:
 
 
 def _images(model: RunModel, path: Path) -> Iterator[Part]:
-    """Image files in batches."""
+    """Read image files in batches."""
     root, names = _files(path)
     channels, height, width = model.input.image_shape
 
