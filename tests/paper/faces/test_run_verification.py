@@ -3,6 +3,7 @@
 import csv
 import io
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ class Halved(nn.Module):
 def pixel_model(model):
     """A run whose pooled features are the pixels, and whose last ones are half of them."""
     backbone = ImageBackbone(ImageInput(1), Pixels(), Halved())
-    return model.with_network(Network(backbone, model.network.head))
+    return replace(model, network=Network(backbone, model.network.head))
 
 
 def test_features_are_pooled_or_last_and_averaged_with_the_mirror_images(pixel_model, people, tmp_path):
