@@ -289,14 +289,13 @@ def write_pairs(pairs: Pairs, path: str | os.PathLike[str]) -> None:
 
 
 def _check_names(people: People) -> None:
-    by_letters: dict[str, list[str]] = defaultdict(list)
+    first: dict[str, str] = {}
     for person in people:
-        by_letters[person.casefold()].append(person)
-    for alike in by_letters.values():
-        if len(alike) > 1:
+        other = first.setdefault(person.casefold(), person)
+        if other != person:
             raise InvalidInputError(
-                f"{' and '.join(map(repr, alike))} differ in upper and lower case only; join the folders if they are "
-                "of one person, or rename one."
+                f"{other!r} and {person!r} differ in upper and lower case only; join the folders if they are of one "
+                "person, or rename one."
             )
 
 

@@ -11,7 +11,7 @@ from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
-from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives
+from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, left_out
 
 ATTRIBUTES = 40
 PARTS = {"0": "train", "1": "val", "2": "test"}
@@ -36,13 +36,12 @@ def read_celeba(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
     absent = next((names[row] for row in kept if names[row] not in parts), None)
     if absent is not None:
         raise InvalidInputError(f"{partition_file} must give the part of every image, but has no {absent}.")
-    left = len(names) - len(kept)
     rows = Labelled(
         [names[row] for row in kept],
         y[kept],
         attributes=attributes,
         partition=np.array([parts[names[row]] for row in kept]),
-        notes=[f"{left:,} images of list_attr_celeba.txt are not there and were left out."] if left else [],
+        notes=left_out(len(names) - len(kept), "list_attr_celeba.txt"),
     )
     return image_samples(place, rows, reading, channels=3)
 

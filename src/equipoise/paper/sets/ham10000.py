@@ -9,7 +9,7 @@ from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
-from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, read_rows
+from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, left_out, read_rows
 
 CLASSES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
 METADATA = ("HAM10000_metadata.csv", "HAM10000_metadata", "metadata.csv")
@@ -37,11 +37,14 @@ def read_ham10000(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
     if unknown:
         raise InvalidInputError(f"{table} has the diagnosis {unknown[0]!r}, not one of {', '.join(CLASSES)}.")
     root = os.path.commonpath([os.path.dirname(files[image]) for image in kept])
+    notes, unlisted = left_out(len(rows) - len(kept), table.name), len(files) - len(kept)
+    if unlisted:
+        notes.append(f"{unlisted:,} images are not in {table.name} and were left out.")
     samples = Labelled(
         [os.path.relpath(files[image], root) for image in kept],
         labels,
         groups=np.array([rows[image]["lesion_id"] for image in kept]),
-        notes=_notes(table, len(rows) - len(kept), len(files) - len(kept)),
+        notes=notes,
     )
     return image_samples(Path(root), samples, reading, channels=3)
 
@@ -53,15 +56,6 @@ def _find(roots: list[Path]) -> dict[str, str]:
         for place in (root / name for name in SUBFOLDERS):
             files.update({Path(name).stem: os.path.abspath(place / name) for name in image_names(place)})
     return files
-
-
-def _notes(table: Path, absent: int, unlisted: int) -> list[str]:
-    notes = []
-    if absent:
-        notes.append(f"{absent:,} images of {table.name} are not there and were left out.")
-    if unlisted:
-        notes.append(f"{unlisted:,} images are not in {table.name} and were left out.")
-    return notes
 
 
 HAM10000 = DataSet(

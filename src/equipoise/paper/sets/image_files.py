@@ -73,6 +73,11 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
         raise InvalidInputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
+def left_out(count: int, listing: str) -> list[str]:
+    """Return a note on images that a list names and that are not there, if any."""
+    return [f"{count:,} images of {listing} are not there and were left out."] if count else []
+
+
 def image_samples(
     root: Path, rows: Labelled, reading: Reading, *, size: Size | None = None, channels: int | None = None
 ) -> Samples:

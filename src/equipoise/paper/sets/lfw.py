@@ -14,6 +14,7 @@ from equipoise.paper.sets.image_files import (
     image_samples,
     images_below,
     in_folder_or_archives,
+    left_out,
     read_rows,
     subfolders,
 )
@@ -81,9 +82,7 @@ def _person(image: str) -> str:
 
 
 def _notes(listed: list[tuple[str, str]], rows: list[tuple[str, str]]) -> list[str]:
-    notes = []
-    if len(rows) < len(listed):
-        notes.append(f"{len(listed) - len(rows):,} images of legend.csv are not there and were left out.")
+    notes = left_out(len(listed) - len(rows), "legend.csv")
     images, pairs = {image for image, _ in rows}, set(rows)
     if len(rows) > len(images):
         notes.append(
