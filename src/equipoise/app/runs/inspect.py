@@ -122,7 +122,7 @@ def _advice(record: StoredRun, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
 
 def ranking(judged: JudgedLabels, classes: tuple[str, ...]) -> pd.DataFrame:
     """Return all labels that could be judged, the most doubtful first."""
-    several = judged.labels.ndim == 2
+    several, names = judged.labels.ndim == 2, np.array(classes, dtype=object)
     order = judged.doubt.ranking()
     sample, column = np.divmod(order, judged.labels.shape[1]) if several else (order, order)
     if judged.names is None:
@@ -132,9 +132,7 @@ def ranking(judged: JudgedLabels, classes: tuple[str, ...]) -> pd.DataFrame:
     columns["part"] = np.where(judged.test[sample], "test", "train")
     given, better = judged.labels.ravel()[order], judged.doubt.suggested.ravel()[order]
     if several:
-        columns["attribute"] = [classes[place] for place in column.tolist()]
-        columns |= {"label": given, "suggested": better}
+        columns |= {"attribute": names[column], "label": given, "suggested": better}
     else:
-        columns["label"] = [classes[place] for place in given.tolist()]
-        columns["suggested"] = [classes[place] for place in better.tolist()]
+        columns |= {"label": names[given], "suggested": names[better]}
     return pd.DataFrame(columns | {"score": judged.doubt.score.ravel()[order]})

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 
 from equipoise.app.cli.options import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
@@ -64,6 +63,8 @@ def reproduce(
     path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
     remove_abandoned(out, path.name)
     write_atomically(path, page.encode())
+    from rich.markdown import Markdown  # slow to import, and --help need not wait for it
+
     console = Console()
     console.print(Markdown(rows_as_lists(page, console.width)))
     watcher.note(f"The page is {path}.")
