@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.calibration import ClassThresholds
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.reliability import BINS, SMALLEST
 from equipoise.calibration.scaling import Scaling
 from equipoise.paper.tables.experiments import Case, Source

@@ -26,8 +26,8 @@ import equipoise
 from equipoise.data.images.decode import GREY_MODES, decode_image, header, read_bytes
 from equipoise.data.images.scan import scan
 from equipoise.paper.faces import MTCNN, align_folder, find_faces, load_mtcnn
-from equipoise.paper.faces.aligned_files import AlignmentOptions, Job, align_files
 from equipoise.paper.faces.alignment_log import COLUMNS, LOG
+from equipoise.paper.faces.alignment_worker import AlignmentOptions, Job, align_files
 from equipoise.paper.sets.lfw import FACE
 from equipoise.storage.archives import unpack
 

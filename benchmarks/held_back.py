@@ -23,7 +23,7 @@ from torch import Tensor
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.reliability import BINS, SMALLEST
 from equipoise.calibration.scaling import Scaling, _fit, fit_scaling
 from equipoise.data.imbalance import step

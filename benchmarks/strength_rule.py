@@ -26,7 +26,7 @@ import equipoise
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import exponential, step
 from equipoise.losses import LOSSES, LogitLoss
-from equipoise.losses.criteria import logit_adjustment
+from equipoise.losses.logit_losses import logit_adjustment
 
 Data = tuple[np.ndarray, np.ndarray]
 LOSSES["logit_adjustment_1.3"] = partial(LogitLoss, criterion=partial(logit_adjustment, tau=1.3))

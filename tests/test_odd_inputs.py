@@ -9,7 +9,7 @@ from torch import nn
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import numeric_tensor
+from equipoise.tensor_checks import numeric_tensor
 from equipoise.training import ArrayData
 
 ROWS = 40

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.app.output import one_line
+from equipoise.app.output_files import one_line
 from equipoise.app.run_folder import Gallery
 from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError

@@ -6,7 +6,7 @@ import torch
 
 from equipoise.app.run_folder import CalibrationRecord
 from equipoise.calibration import cross_fitting
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.cross_fitting import calibrate_held_out
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.decisions.prediction import PredictionModule

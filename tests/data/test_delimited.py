@@ -7,7 +7,7 @@ from equipoise.data.sources import open_data
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
-from equipoise.models.weights import load_weights
+from equipoise.models.pretrained_weights import load_weights
 
 FILES = {
     "json lines": (

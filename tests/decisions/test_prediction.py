@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.decisions.prediction import PredictionModule, error_variance, mean_probabilities
 from equipoise.losses import LOSSES
 from equipoise.training import Network
-from equipoise.uncertainty.samples import dropout_error_variance
+from equipoise.uncertainty.sample_level import dropout_error_variance
 
 COUNTS = torch.tensor([40.0, 20.0, 10.0, 5.0])
 DIMENSIONS, BATCH = 7, 5

@@ -22,7 +22,7 @@ from equipoise import UncertaintyBalancedClassifier
 from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import LOSSES, LogitLoss, UncertaintyMarginLoss
-from equipoise.losses.criteria import focal
+from equipoise.losses.logit_losses import focal
 
 
 def quick(method="uncertainty_margin", **options):

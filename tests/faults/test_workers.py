@@ -53,7 +53,7 @@ def test_a_table_that_the_memory_does_not_hold_is_one_sentence(tmp_path):
 
 LOADER = """
 import os, signal, torch
-from equipoise.training.engine import workers_watched
+from equipoise.training.accelerate_setup import workers_watched
 from equipoise.errors import InvalidStateError
 
 class Samples(torch.utils.data.Dataset):

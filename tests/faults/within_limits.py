@@ -12,11 +12,11 @@ import pandas as pd
 from torch import nn
 
 from equipoise.app.run_folder import read_run_record
-from equipoise.app.runs.train_options import read_config
+from equipoise.app.runs.run_options import read_config
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import iterate_table, read_table
 from equipoise.errors import EquipoiseError
-from equipoise.models.weights import load_weights
+from equipoise.models.pretrained_weights import load_weights
 
 MOST_SECONDS, MOST_BYTES = 60, 3 * 2**30
 ENDED = json.dumps({"said": "the process was ended", "seconds": 1e9, "megabytes": 1e9, "pace": 0.0})

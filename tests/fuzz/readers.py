@@ -20,7 +20,7 @@ from PIL import Image
 from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.predict import human_threshold
-from equipoise.app.runs.train_options import read_config
+from equipoise.app.runs.run_options import read_config
 from equipoise.app.stored_run import read_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images

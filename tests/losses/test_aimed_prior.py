@@ -13,7 +13,8 @@ from equipoise.losses import (
     UncertaintyMarginLoss,
     effective_number_weights,
 )
-from equipoise.losses.criteria import (
+from equipoise.losses.class_vectors import softmax_loss
+from equipoise.losses.logit_losses import (
     balanced_softmax,
     cross_entropy,
     focal,
@@ -21,7 +22,6 @@ from equipoise.losses.criteria import (
     neutral_prior,
     vector_scaling,
 )
-from equipoise.losses.head import softmax_loss
 
 COUNTS = torch.tensor([900.0, 90.0, 10.0])
 PRIOR = COUNTS.double() / COUNTS.sum()

@@ -12,7 +12,8 @@ from torch import nn
 from equipoise.losses import LOSSES, UncertaintyMarginLoss, uncertainty_margin
 from equipoise.models.resnet import BasicBlock
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
-from equipoise.uncertainty import dropout_error_moments, dropout_error_variance, margins_from_uncertainty, samples
+from equipoise.uncertainty import dropout_error_moments, dropout_error_variance, margins_from_uncertainty
+from equipoise.uncertainty import sample_level as samples
 
 ROOT = Path(__file__).parents[2]
 FULL = {"expected": "additive", "complement": "angular", "printed": "additive"}

@@ -7,7 +7,7 @@ from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.callbacks import Silence
 from equipoise.training.loop import _held_back
-from equipoise.uncertainty.classes import log_steps
+from equipoise.uncertainty.margins import log_steps
 
 
 def overlapping(samples, *, rare, seed):

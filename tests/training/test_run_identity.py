@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from equipoise.losses import LogitLoss, UncertaintyMarginLoss
-from equipoise.losses.criteria import logit_adjustment
+from equipoise.losses.logit_losses import logit_adjustment
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings
 from equipoise.training.resume import checksum, data_identity, options_of, run_identity

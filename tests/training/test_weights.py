@@ -12,8 +12,8 @@ from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.training import Network
 from equipoise.training.batches import ArrayData, capped_sample, relative_weights
 from equipoise.training.curriculum import Curriculum
+from equipoise.training.margin_strength import angular_strength, lacking_shift, sure_shift
 from equipoise.training.measure import class_recall
-from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
 from equipoise.uncertainty import ClassMoments
 
 ROWS = 60

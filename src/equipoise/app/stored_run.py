@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from equipoise.app.output import one_line
+from equipoise.app.output_files import one_line
 from equipoise.app.run_folder import (
     BEFORE_SCORES,
     GALLERY,
@@ -30,8 +30,8 @@ from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
 from equipoise.storage.files import foreign_files, load_arrays, read_plain, write_atomically
-from equipoise.storage.limits import parse_json
 from equipoise.storage.records import AtLeastOne, Counts, MaybeNumbers, Name, as_record, read_json
+from equipoise.storage.size_limits import parse_json
 
 Floats = NDArray[np.float64]
 

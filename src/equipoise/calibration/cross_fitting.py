@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.conformal import LEVEL
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.data.splits import stratified_folds

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from equipoise.errors import InvalidInputError
-from equipoise.storage.limits import check_unpacked, most_unpacked
+from equipoise.storage.size_limits import check_unpacked, most_unpacked
 
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import new_tensor
+from equipoise.tensor_checks import new_tensor
 
 
 def plain_array(values: Any, name: str) -> Any:

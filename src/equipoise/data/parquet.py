@@ -8,7 +8,7 @@ from typing import Any
 from equipoise.data.delimited import clear_errors
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DAMAGE
-from equipoise.storage.limits import check_unpacked
+from equipoise.storage.size_limits import check_unpacked
 
 SUFFIXES = (".parquet", ".pq")
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}

@@ -18,8 +18,8 @@ from equipoise.data.samples import Part, Samples
 from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import DAMAGE
-from equipoise.storage.limits import open_arrays
-from equipoise.storage.unnamed import HeldFile
+from equipoise.storage.size_limits import open_arrays
+from equipoise.storage.unnamed_file import HeldFile
 
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24

@@ -3,7 +3,7 @@ r"""Class, probabilities and uncertainty of a trained network in one pass, witho
 The class is the most probable one at the prior of the decision, see :meth:`Calibrated.decision`: from the calibrated
 logits :math:`z_j = s_j (w_j^\top f + b_j) + c_j`. Dropout with rate p on the last features f makes the logit of class j
 differ from that of the decided class ŷ by a Gaussian (row by row, as in
-:func:`equipoise.uncertainty.samples.dropout_error_moments`) of
+:func:`equipoise.uncertainty.sample_level.dropout_error_moments`) of
 
 .. math:: \mu_j = z_j - z_{\hat y}, \qquad
           \sigma_j^2 = \frac{p}{1 - p} \sum_d (s_j w_j - s_{\hat y} w_{\hat y})_d^2 \, f_d^2 .
@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.losses import ClassVectorLoss
 from equipoise.training import Network
 

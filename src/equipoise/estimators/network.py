@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor, nn
 
 from equipoise.calibration import estimate_prior
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.conformal import unanswered
 from equipoise.data.images import Images
 from equipoise.data.labels import class_counts, encode_labels, label_indices, plain_array, plain_labels
@@ -29,7 +29,7 @@ from equipoise.estimators.training_options import TrainingOptions, check_options
 from equipoise.losses import LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
-from equipoise.tensors import check_finite, new_tensor
+from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.batches import random_order, relative_weights
 from equipoise.training.curriculum import StrengthRule
@@ -41,7 +41,8 @@ from equipoise.training.settings import (
     suitable_threads,
 )
 from equipoise.uncertainty import mc_dropout
-from equipoise.uncertainty.classes import MarginRule, UncertaintyKind
+from equipoise.uncertainty.class_level import UncertaintyKind
+from equipoise.uncertainty.margins import MarginRule
 
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]

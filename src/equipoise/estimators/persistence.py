@@ -15,16 +15,16 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
 from equipoise.storage.files import DiskFullError, write_atomically
-from equipoise.storage.limits import load_tensors
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
-from equipoise.tensors import not_finite
+from equipoise.storage.size_limits import load_tensors
+from equipoise.tensor_checks import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
-from equipoise.training.module import Recipe
+from equipoise.training.network_recipe import Recipe
 from equipoise.training.settings import is_whole
 
 FORMAT = 1

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, get_args
 
 from equipoise.errors import InvalidInputError
-from equipoise.names import Precision, loss_names
+from equipoise.family_names import Precision, loss_names
 
 Class = TypeVar("Class", bound=type)
 

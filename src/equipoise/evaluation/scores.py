@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.calibration.reliability import Calibration, calibration
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.derived_metrics import METRICS
 from equipoise.evaluation.intervals import ratio
-from equipoise.evaluation.metrics import METRICS
 
 IBA_WEIGHT = 0.1
 """α of the index of balanced accuracy, as in imbalanced-learn."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import numeric_tensor
+from equipoise.tensor_checks import numeric_tensor
 
 ClassWeight = Tensor | Literal["balanced", "effective"] | None
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import numeric_tensor, required_tensor
+from equipoise.tensor_checks import numeric_tensor, required_tensor
 
 STEEPEST = 1e3
 """Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where ψ of a fractional margin has no finite slope."""

@@ -9,11 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
 from equipoise.losses.class_weights import ClassWeight
-from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
 from equipoise.losses.psi import angular_logits
-from equipoise.tensors import numeric_tensor, required_tensor
-from equipoise.uncertainty.samples import ErrorMoments, dropout_error_moments, dropout_error_variance, strongest_rival
+from equipoise.tensor_checks import numeric_tensor, required_tensor
+from equipoise.uncertainty.sample_level import (
+    ErrorMoments,
+    dropout_error_moments,
+    dropout_error_variance,
+    strongest_rival,
+)
 
 NUMBERS_AT_ONCE = 2**18
 """Of the sample level's probabilities that are worked out at a time: 30 samples of 8,631 classes."""

@@ -2,14 +2,14 @@
 
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import BACKBONES, build_backbone
-from equipoise.models.features import extract_features
+from equipoise.models.feature_extraction import extract_features
 from equipoise.models.image_network import ImageBackbone, ImageInput, image_backbone
 from equipoise.models.layers import Dropout, Standardize
 from equipoise.models.lenet import LeNet
 from equipoise.models.mlp import MLP
+from equipoise.models.pretrained_weights import load_weights
 from equipoise.models.resnet import ResNet, resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
-from equipoise.models.weights import load_weights
 
 __all__ = [
     "BACKBONES",

@@ -9,11 +9,11 @@ from pathlib import Path
 from torch import nn
 
 from equipoise.errors import InvalidInputError
+from equipoise.family_names import TIMM
 from equipoise.models.lenet import LeNet
+from equipoise.models.pretrained_weights import load_weights
 from equipoise.models.resnet import resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
-from equipoise.models.weights import load_weights
-from equipoise.names import TIMM
 
 BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "lenet": LeNet,
@@ -37,7 +37,7 @@ def build_backbone(name: str, *, weights: str | Path | None = None) -> nn.Module
 
     Args:
         name: of :data:`BACKBONES`, or of a network of timm's.
-        weights: a file for :func:`~equipoise.models.weights.load_weights`; what it leaves out is logged.
+        weights: a file for :func:`~equipoise.models.pretrained_weights.load_weights`; what it leaves out is logged.
 
     >>> network = build_backbone("lenet")
     >>> network.in_channels, network.out_features

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import read_plain
-from equipoise.storage.limits import parse_json
+from equipoise.storage.size_limits import parse_json
 
 LARGEST = 2**53
 """Up to here JSON's numbers are exact in every program."""

@@ -4,7 +4,7 @@ from equipoise.training.batches import ArrayData, EpochBatches
 from equipoise.training.callbacks import Bar
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.loop import NonFiniteLossError, train
-from equipoise.training.module import Network, Recipe, feature_length
+from equipoise.training.network_recipe import Network, Recipe, feature_length
 from equipoise.training.resume import Stopped
 from equipoise.training.settings import Settings
 

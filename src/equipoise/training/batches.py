@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, Dataset, SequentialSampler
 
 from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import new_tensor, numeric_tensor
+from equipoise.tensor_checks import new_tensor, numeric_tensor
 
 Order = Literal["shuffled", "balanced"]
 

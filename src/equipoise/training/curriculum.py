@@ -11,11 +11,11 @@ from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
-from equipoise.training.module import head_logits
+from equipoise.training.margin_strength import angular_strength, lacking_shift, sure_shift
+from equipoise.training.network_recipe import head_logits
 from equipoise.training.settings import is_number, is_whole, whole_number
-from equipoise.training.strength import angular_strength, lacking_shift, sure_shift
-from equipoise.uncertainty import margins_from_uncertainty
-from equipoise.uncertainty.classes import MarginRule, UncertaintyKind, log_steps
+from equipoise.uncertainty.class_level import UncertaintyKind
+from equipoise.uncertainty.margins import MarginRule, log_steps, margins_from_uncertainty
 
 SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
 """Shares of the epochs: class margins need more steps than the estimate that they come from."""

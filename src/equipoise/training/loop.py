@@ -13,13 +13,13 @@ from equipoise.data.labels import class_counts
 from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
+from equipoise.training.accelerate_setup import make_accelerator, make_loader, make_optimizer, workers_watched
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample, random_order
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
-from equipoise.training.engine import make_accelerator, make_loader, make_optimizer, workers_watched
 from equipoise.training.measure import Labelled, estimate_class_uncertainty, labelled_features, validation_scores
-from equipoise.training.module import Network, head_logits
+from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import Settings
 

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from equipoise.data.labels import class_counts
 from equipoise.data.summary import rare_classes
-from equipoise.models.replica import eval_replica
+from equipoise.models.evaluation_copy import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
-from equipoise.training.module import Network
+from equipoise.training.network_recipe import Network
 from equipoise.training.settings import rows_at_once
 from equipoise.uncertainty import ClassMoments, mc_dropout
-from equipoise.uncertainty.classes import UncertaintyKind
+from equipoise.uncertainty.class_level import UncertaintyKind
 
 Labelled = tuple[Tensor, Tensor, Tensor | None]
 """Features (samples, D), targets and weights."""

@@ -23,7 +23,7 @@ from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record
 from equipoise.training.checkpoints import Checkpoints, Position, Trainee
 from equipoise.training.curriculum import Curriculum
-from equipoise.training.module import Network
+from equipoise.training.network_recipe import Network
 from equipoise.training.settings import Settings
 
 METRICS = "metrics.jsonl"

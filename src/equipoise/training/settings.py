@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from equipoise.errors import InvalidInputError
-from equipoise.names import Precision
+from equipoise.family_names import Precision
 from equipoise.training.batches import Order
 
 OPTIONAL = ("checkpoint_steps", "patience", "epoch_batches")

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.models.evaluation_copy import eval_replica
 from equipoise.models.layers import Dropout
-from equipoise.models.replica import eval_replica
-from equipoise.tensors import required_tensor
+from equipoise.tensor_checks import required_tensor
 
 DropoutTypes = tuple[type[nn.Module], ...]
 

@@ -290,7 +290,7 @@ def test_an_error_that_nobody_foresaw_is_one_sentence(equipoise, table_run, monk
     def broken(*_, **__):
         raise RuntimeError("a tensor\nof the wrong size")
 
-    monkeypatch.setattr("equipoise.app.runs.trained.finished_record", broken)
+    monkeypatch.setattr("equipoise.app.runs.trained_run.finished_record", broken)
     done = equipoise("predict", table_run, table_run.parent / "digits.csv")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
@@ -317,7 +317,7 @@ def test_control_c_is_one_sentence_and_a_code_of_its_own(equipoise, table_run, m
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("equipoise.app.runs.trained.finished_record", interrupted)
+    monkeypatch.setattr("equipoise.app.runs.trained_run.finished_record", interrupted)
     assert equipoise("predict", table_run, table_run.parent / "digits.csv") == (
         130,
         "",
@@ -333,7 +333,7 @@ def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monke
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied", "/secret")
 
-    monkeypatch.setattr("equipoise.app.runs.trained.finished_record", refused)
+    monkeypatch.setattr("equipoise.app.runs.trained_run.finished_record", refused)
     done = equipoise("predict", table_run, table_run.parent / "digits.csv")
     assert (done.code, done.err) == (1, "error: /secret: Permission denied; check the path and its rights.\n")
 

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 
 from equipoise.app.run_folder import LABELS
 from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs.choose_split import GivenSamples
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
-from equipoise.app.runs.split import GivenSamples
 from equipoise.app.stored_run import JudgedLabels, read_run
 from equipoise.data import Samples
 from equipoise.evaluation import label_doubt

@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 
 from equipoise.app.compare import METHODS
+from equipoise.family_names import _written_names, family_names, loss_names
 from equipoise.losses import LOSSES
 from equipoise.models import BACKBONES
-from equipoise.names import _written_names, family_names, loss_names
 
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "matplotlib", "accelerate")
 CODE = """
@@ -114,9 +114,11 @@ def test_the_names_in_the_source_are_those_of_the_table(module, family, members)
 
 
 def test_a_table_that_is_not_written_key_by_key_is_imported(monkeypatch):
-    assert _written_names("equipoise.resources", "COUNTERS") is None
-    monkeypatch.delitem(sys.modules, "equipoise.resources")
-    assert family_names("equipoise.resources", "COUNTERS") == import_module("equipoise.resources").COUNTERS
+    assert _written_names("equipoise.cores_and_memory", "COUNTERS") is None
+    monkeypatch.delitem(sys.modules, "equipoise.cores_and_memory")
+    assert (
+        family_names("equipoise.cores_and_memory", "COUNTERS") == import_module("equipoise.cores_and_memory").COUNTERS
+    )
 
 
 def test_a_loss_that_a_program_has_added_is_known(monkeypatch):

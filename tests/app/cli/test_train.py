@@ -218,7 +218,7 @@ def test_control_c_before_training_writes_nothing(equipoise, weather, monkeypatc
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("equipoise.app.runs.split.open_data", interrupted)
+    monkeypatch.setattr("equipoise.app.runs.choose_split.open_data", interrupted)
     done = equipoise("train", weather, "--target", "summer", "--out", "run")
     assert (done.code, done.out, done.err) == (130, "", "stopped before training began; nothing was written.\n")
     assert not (tmp_path / "run").exists()

@@ -18,7 +18,7 @@ from equipoise.app.compare import METHODS, Fit, FitOptions, FitOutcome, Method, 
 from equipoise.app.compare.comparison import default_methods
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
-from equipoise.app.runs.train_options import TrainOptions
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from tests.app.compare.clocks import StepClock

@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.compare import METHODS, CannotRunError, FitOptions, fit_tuned
 from equipoise.app.compare.methods import GRID, MARGINS, own_method
-from equipoise.app.compare.resampling import RESAMPLERS, Resampler
+from equipoise.app.compare.resamplers import RESAMPLERS, Resampler
 from equipoise.app.compare.single_fit import fit_method
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores

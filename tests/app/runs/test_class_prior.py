@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from equipoise.app.runs import RunModel
-from equipoise.app.runs import unlabelled as sources
+from equipoise.app.runs import unlabelled_data as sources
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.predict import predict_to
-from equipoise.app.runs.unlabelled import estimated_prior
+from equipoise.app.runs.unlabelled_data import estimated_prior
 from equipoise.errors import InvalidInputError
 from tests.app.runs.made import digits_frame, pictures
 

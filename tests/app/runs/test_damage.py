@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equipoise.app.report import page, write_report
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.predict import human_threshold
-from equipoise.app.runs.train_options import read_config
+from equipoise.app.runs.run_options import read_config
 from equipoise.app.stored_run import read_run
 from equipoise.errors import EquipoiseError, InvalidInputError
 

@@ -48,7 +48,7 @@ def test_a_table(table_run, tmp_path):
     assert about["columns"] == encoder.column_names_
     assert about["multilabel"] is False
     assert str(table_run.parent).encode() not in out.read_bytes()
-    assert b"equipoise/app/runs/answers.py" not in out.read_bytes()  # nor paths of the program
+    assert b"prediction.py" not in out.read_bytes()  # nor paths of the program
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.app.output import RunWatcher
+from equipoise.app.output_files import RunWatcher
 from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs.choose_split import divide
 from equipoise.app.runs.predict import predict_to
-from equipoise.app.runs.split import divide
 from equipoise.data.images import read_images
 from equipoise.data.tables import read_table
 from tests.app.runs.made import pictures

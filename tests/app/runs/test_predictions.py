@@ -12,11 +12,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from equipoise.app.output import format_of
+from equipoise.app.output_files import format_of
 from equipoise.app.runs import RunModel
-from equipoise.app.runs import unlabelled as sources
+from equipoise.app.runs import unlabelled_data as sources
 from equipoise.app.runs.predict import human_threshold, predict_to, rule_column, rule_of
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import InvalidInputError
 from tests.app.runs.made import digits_frame, pictures

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from equipoise.app.runs.train_options import read_config
+from equipoise.app.runs.run_options import read_config
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
 from tests.app.runs.made import once, table_run

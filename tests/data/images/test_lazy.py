@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from equipoise.cores_and_memory import free_memory
 from equipoise.data.images import Images, UnreadableImageError
 from equipoise.data.images.check import verify
 from equipoise.data.images.lazy import FileTable, steady_heap
 from equipoise.errors import InvalidInputError
-from equipoise.resources import free_memory
 from tests.data.images.pictures import noise, write
 
 COUNT = 7

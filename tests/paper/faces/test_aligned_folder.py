@@ -14,10 +14,10 @@ from PIL import Image
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.paper.faces import align_folder, aligned, find_faces, load_mtcnn
-from equipoise.paper.faces import aligned_files as files
 from equipoise.paper.faces import aligned_folder as folder
-from equipoise.paper.faces.aligned_files import target_name
+from equipoise.paper.faces import alignment_worker as files
 from equipoise.paper.faces.alignment_log import held
+from equipoise.paper.faces.alignment_worker import target_name
 from tests.paper.faces.made import made_mtcnn, orl, published, save, squares
 
 ONE = squares(100, 120, (40, 30, 24), channels=3)

@@ -10,7 +10,7 @@ from equipoise.app.compare import METHODS
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.tables import TABLES, run_table, table_page
-from equipoise.paper.tables import printed as paper
+from equipoise.paper.tables import printed_results as paper
 from equipoise.paper.tables.experiments import Case, Material, Source
 from equipoise.paper.tables.table_runner import TableResult
 

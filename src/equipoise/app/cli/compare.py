@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.app.cli.options import AsJson, Labels, Quiet, Target, check_weights
+from equipoise.app.cli.flags import AsJson, Labels, Quiet, Target, check_weights
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, shown
 from equipoise.wording import counted
 
@@ -66,7 +66,7 @@ def compare(
         equipoise compare patients.csv --methods cross_entropy,mine=my_models:forest
     """
     started = time.monotonic()  # what is imported and read counts too
-    from equipoise.app.runs.train_options import TrainOptions
+    from equipoise.app.runs.run_options import TrainOptions
     from equipoise.data.sources import check_source, open_data
 
     file = None if weights is None else str(weights)
@@ -117,7 +117,7 @@ def named_methods(text: str) -> dict[str, Any]:
     The object is an estimator, or a class or function that makes one without arguments. The module is looked for where
     Python looks, and last in the present folder; importing it runs its code.
     """
-    from equipoise.names import check_methods, family_names
+    from equipoise.family_names import check_methods, family_names
 
     parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     known = [name for name, own, _ in parts if not own]

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import AsJson, Labels, Quiet, Target
+from equipoise.app.cli.flags import AsJson, Labels, Quiet, Target
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, print_summary
 from equipoise.wording import counted
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import AsJson, Quiet
+from equipoise.app.cli.flags import AsJson, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, new_table, print_json, print_verdict
 from equipoise.app.cli.train import verdict_of
 from equipoise.wording import EQUIPOISE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
+from equipoise.app.cli.flags import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
 from equipoise.app.cli.printing import (
     ConsoleWatcher,
     print_json,
@@ -48,7 +48,7 @@ def evaluate(
 
     _check_source(finished_record(run), data, target, labels)
     from equipoise.app.runs.evaluate import evaluate_run  # torch
-    from equipoise.app.runs.trained import RunModel
+    from equipoise.app.runs.trained_run import RunModel
 
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.app.cli.options import AsJson, Force, Quiet, RunFolder
+from equipoise.app.cli.flags import AsJson, Force, Quiet, RunFolder
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
 
 
@@ -24,13 +24,13 @@ def export(
     Example:
         equipoise export runs/patients patients.onnx
     """
-    from equipoise.app.output import check_free
+    from equipoise.app.output_files import check_free
     from equipoise.app.run_folder import finished_record
 
     finished_record(run)
     check_free(out, force)
     from equipoise.app.runs.export import export_run  # torch
-    from equipoise.app.runs.trained import RunModel
+    from equipoise.app.runs.trained_run import RunModel
 
     model = RunModel.load(run)
     difference = export_run(model, out, force=force)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import AsJson, Force, Quiet, Raw, RunFolder
+from equipoise.app.cli.flags import AsJson, Force, Quiet, Raw, RunFolder
 from equipoise.app.cli.printing import MOST_CLASSES, ConsoleWatcher, new_table, print_json, shown
 from equipoise.wording import counted
 
@@ -39,7 +39,7 @@ def inspect(
         equipoise inspect runs/patients
         equipoise inspect runs/photos --top 100 --out relabel.csv
     """
-    from equipoise.app.output import check_free, format_of, write_rows
+    from equipoise.app.output_files import check_free, format_of, write_rows
     from equipoise.app.run_folder import finished_record
 
     kind = None if out is None else format_of(out, None)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.app.cli.options import Abstain, AsJson, Force, Prior, Quiet, Raw, RunFolder, check_data
+from equipoise.app.cli.flags import Abstain, AsJson, Force, Prior, Quiet, Raw, RunFolder, check_data
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, shares_sentence
 
 
@@ -46,7 +46,7 @@ def predict(
         cat new.csv | equipoise predict runs/patients - --format jsonl
         equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
     """
-    from equipoise.app.output import check_free, format_of
+    from equipoise.app.output_files import check_free, format_of
     from equipoise.app.run_folder import finished_record
 
     file = None if out is None or str(out) == "-" else out
@@ -61,8 +61,8 @@ def predict(
     if file is not None:
         check_free(file, force)
     from equipoise.app.runs.predict import human_threshold, predict_to
-    from equipoise.app.runs.trained import ESTIMATE, RunModel  # torch
-    from equipoise.app.runs.unlabelled import estimated_prior
+    from equipoise.app.runs.trained_run import ESTIMATE, RunModel  # torch
+    from equipoise.app.runs.unlabelled_data import estimated_prior
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.app.cli.options import AsJson, Force, Quiet
+from equipoise.app.cli.flags import AsJson, Force, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
 from equipoise.errors import InvalidInputError
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import AsJson, Quiet, check_weights, training_flag
+from equipoise.app.cli.flags import AsJson, Quiet, check_weights, training_flag
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
-from equipoise.app.runs.train_options import OUT, TrainOptions, read_config
+from equipoise.app.runs.run_options import OUT, TrainOptions, read_config
 from equipoise.estimators.training_options import TrainingOptions
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from equipoise.app.compare.leaderboard import Ranking, rank, recommend
 from equipoise.app.compare.methods import METHODS, FitOptions, Method, own_method
 from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.runner import Progress, run_fits
-from equipoise.app.compare.schedule import Plan, Schedule
 from equipoise.app.compare.single_fit import FoldRun, Prepare
+from equipoise.app.compare.time_budget import Plan, Schedule
 from equipoise.app.runs.inputs import make_input
-from equipoise.app.runs.train_options import TrainOptions
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
-from equipoise.names import check_methods
+from equipoise.family_names import check_methods
 from equipoise.training.resume import checksum
 from equipoise.wording import counted, duration, plural
 

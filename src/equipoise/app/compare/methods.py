@@ -24,14 +24,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from torch import Tensor, nn
 
-from equipoise.app.compare.resampling import Resampler
+from equipoise.app.compare.resamplers import Resampler
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, LossBuilder, effective_number_weights
 from equipoise.training import Settings
 from equipoise.training.settings import Length, choose_batch_size, choose_length, choose_width
-from equipoise.uncertainty.classes import UncertaintyKind
+from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.wording import EQUIPOISE
 
 Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "own"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from equipoise.app.compare.deadline import Clock
 from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
+from equipoise.cores_and_memory import begin_worker
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.resources import begin_worker
 
 Run = Callable[[Fit], Mapping[str, Any]]
 """Runs one fit and returns plain values, ``scores`` among them."""

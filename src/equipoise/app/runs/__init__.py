@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.app.run_folder import new_folder
-    from equipoise.app.runs.split import GivenSamples
+    from equipoise.app.runs.choose_split import GivenSamples
+    from equipoise.app.runs.run_options import TrainOptions
     from equipoise.app.runs.train import RunResult, train_run
-    from equipoise.app.runs.train_options import TrainOptions
-    from equipoise.app.runs.trained import RunModel
+    from equipoise.app.runs.trained_run import RunModel
 
 __all__ = ["GivenSamples", "RunModel", "RunResult", "TrainOptions", "new_folder", "train_run"]
 

@@ -10,9 +10,9 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import recall_score
 from sklearn.model_selection import train_test_split
 
-from equipoise.app.runs.split import GivenSamples
+from equipoise.app.runs.choose_split import GivenSamples
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.train import RunResult, train_run
-from equipoise.app.runs.train_options import TrainOptions
 from equipoise.data.imbalance import step
 from equipoise.data.samples import Samples
 from equipoise.estimators.network import UncertaintyBalancedClassifier

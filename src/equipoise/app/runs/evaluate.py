@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.output import RunWatcher
+from equipoise.app.output_files import RunWatcher
 from equipoise.app.runs.predict import Abstained
-from equipoise.app.runs.trained import ESTIMATE, RunModel
-from equipoise.app.runs.unlabelled import check_images
+from equipoise.app.runs.trained_run import ESTIMATE, RunModel
+from equipoise.app.runs.unlabelled_data import check_images
 from equipoise.calibration.conformal import unanswered_rows
 from equipoise.data import Samples, open_data
 from equipoise.data.labels import label_indices
@@ -19,7 +19,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores
 from equipoise.evaluation.skill import Skill, skill
 from equipoise.storage.archives import is_archive
-from equipoise.tensors import check_finite
+from equipoise.tensor_checks import check_finite
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise import __version__
-from equipoise.app.output import check_free
-from equipoise.app.runs.trained import RunModel
+from equipoise.app.output_files import check_free
+from equipoise.app.runs.trained_run import RunModel
 from equipoise.decisions.prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
-from equipoise.tensors import not_finite
+from equipoise.tensor_checks import not_finite
 
 OPSET = 18
 TOLERANCE = 1e-4

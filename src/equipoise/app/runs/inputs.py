@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import EXTRACTOR, MODEL, RECORD, BackboneRecord, InputRecord
-from equipoise.app.runs.train_options import TrainOptions
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.storage.files import write_atomically
-from equipoise.storage.limits import load_tensors
-from equipoise.tensors import not_finite
+from equipoise.storage.size_limits import load_tensors
+from equipoise.tensor_checks import not_finite
 
 SMALL_IMAGE = 32
 """Pixels a side up to which the network of the MNIST experiment is the default for grey images."""

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.app.run_folder import Gallery, GalleryItem
-from equipoise.app.runs.split import Division, Targets
-from equipoise.app.runs.trained import FORWARD_NUMBERS, RunModel
+from equipoise.app.runs.choose_split import Division, Targets
+from equipoise.app.runs.trained_run import FORWARD_NUMBERS, RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels
 from equipoise.data import Samples
 from equipoise.data.encoder import as_table
 from equipoise.data.images.scan import encodable
 from equipoise.data.samples import rows_of
 from equipoise.evaluation.label_quality import LabelJudge, class_sizes
-from equipoise.tensors import new_tensor
+from equipoise.tensor_checks import new_tensor
 from equipoise.training.settings import rows_at_once
 
 MOST_ITEMS, MOST_COLUMNS, THUMBNAIL = 12, 8, 128

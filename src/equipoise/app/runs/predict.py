@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.app.output import open_rows
+from equipoise.app.output_files import open_rows
 from equipoise.app.run_folder import HELD_OUT
-from equipoise.app.runs.trained import Prior, RunModel
-from equipoise.app.runs.unlabelled import Part, open_parts
+from equipoise.app.runs.trained_run import Prior, RunModel
+from equipoise.app.runs.unlabelled_data import Part, open_parts
 from equipoise.calibration.conformal import unanswered_rows
 from equipoise.decisions.abstention import shares_of_counts
 from equipoise.errors import InvalidInputError, listed
@@ -144,7 +144,7 @@ def predict_to(
     """Predict for all of the source, a part at a time.
 
     Args:
-        out, kind, force, raw: as for :func:`equipoise.app.output.open_rows`.
+        out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
         threshold: samples that are more uncertain are for a human.
         tell: told, in a sentence each, of samples that cannot be read, and of classes left unanswered too often.
         prior: the class prior where the samples come from, as ``RunModel.read_prior`` gives it; None is that of the

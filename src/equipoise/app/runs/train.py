@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from equipoise.app.output import RunWatcher
+from equipoise.app.output_files import RunWatcher
 from equipoise.app.run_folder import (
     BEFORE_SCORES,
     GALLERY,
@@ -29,11 +29,11 @@ from equipoise.app.run_folder import (
     read_run_record,
     write_json,
 )
+from equipoise.app.runs.choose_split import Division, GivenSamples, Targets, divide
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
-from equipoise.app.runs.split import Division, GivenSamples, Targets, divide
-from equipoise.app.runs.train_options import TrainOptions
-from equipoise.app.runs.trained import RunModel
+from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels, Trust
 from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
 from equipoise.data.splits import save_split
@@ -42,7 +42,7 @@ from equipoise.errors import EquipoiseError, ShortTrainingWarning
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.training_options import training_values
 from equipoise.evaluation import Scores
-from equipoise.tensors import check_finite
+from equipoise.tensor_checks import check_finite
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def wait_for_all() -> None:
     if not are_several():
         return
     from equipoise.training import Settings
-    from equipoise.training.engine import make_accelerator
+    from equipoise.training.accelerate_setup import make_accelerator
 
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
 

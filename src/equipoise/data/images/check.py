@@ -14,11 +14,11 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
+from equipoise.cores_and_memory import begin_worker, cores, in_parts
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
 from equipoise.data.images.lazy import FileTable, Images
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
-from equipoise.resources import begin_worker, cores, in_parts
 from equipoise.storage.files import cache_folder, write_atomically
 
 FORMAT = 3  # of the memory, and of what is looked at; part of its name

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.cores_and_memory import cores, free_memory
 from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError, decode_image
 from equipoise.data.samples import Progress, SampleRows
 from equipoise.errors import InvalidInputError
-from equipoise.resources import cores, free_memory
 
 SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
 ROWS_AT_ONCE = 256

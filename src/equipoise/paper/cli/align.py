@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from equipoise.app.cli.options import AsJson, Quiet
+from equipoise.app.cli.flags import AsJson, Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
-from equipoise.app.output import printable
+from equipoise.app.output_files import printable
 from equipoise.errors import InvalidInputError
 
 
@@ -47,8 +47,8 @@ def align(
     """
     if not Path(source).expanduser().exists():
         raise InvalidInputError(f"{source!r} is no folder or archive; give the folder that holds the images.")
+    from equipoise.cores_and_memory import cores
     from equipoise.paper.faces import align_folder  # torch
-    from equipoise.resources import cores
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         done = align_folder(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.app.cli.options import Quiet
+from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.options import Quiet
+from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from equipoise.app.cli.options import AsJson, Quiet, RunFolder
+from equipoise.app.cli.flags import AsJson, Quiet, RunFolder
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, shown
 from equipoise.errors import InvalidInputError
 
@@ -60,7 +60,7 @@ def verify(
 
     finished_record(run)
     _check_paths(pairs, images, made=protocol == "folder")
-    from equipoise.app.runs.trained import RunModel
+    from equipoise.app.runs.trained_run import RunModel
     from equipoise.paper.faces.run_verification import PairOptions, roc_file, verify_run, write_roc  # torch
 
     if roc is not None:

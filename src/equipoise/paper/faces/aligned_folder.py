@@ -15,16 +15,16 @@ from pathlib import Path
 
 import torch
 
+from equipoise.cores_and_memory import begin_worker, in_parts
 from equipoise.data.images.scan import SUFFIXES, scan
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.paper.faces import alignment_log as log_file
-from equipoise.paper.faces.aligned_files import AlignmentOptions, Job, align_files, target_name
 from equipoise.paper.faces.alignment import SIDE, Choice
 from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentLog, LoggedImage, Outcome
+from equipoise.paper.faces.alignment_worker import AlignmentOptions, Job, align_files, target_name
 from equipoise.paper.faces.detection import MIN_FACE
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
-from equipoise.resources import begin_worker, in_parts
 from equipoise.storage.archives import is_archive, unpack
 
 FILES_AT_ONCE = 32

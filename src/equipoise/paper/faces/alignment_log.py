@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.app.output import defused, is_formula, printable
+from equipoise.app.output_files import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically, written_beside
 

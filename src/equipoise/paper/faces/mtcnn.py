@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.models.weights import load_weights
+from equipoise.models.pretrained_weights import load_weights
 
 FILES = ("pnet.pt", "rnet.pt", "onet.pt")
 PACKAGE = "facenet-pytorch"

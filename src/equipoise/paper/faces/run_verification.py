@@ -18,7 +18,7 @@ from equipoise.app.runs import RunModel
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed
 from equipoise.models import ImageBackbone
-from equipoise.models.replica import eval_replica
+from equipoise.models.evaluation_copy import eval_replica
 from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
 from equipoise.paper.faces.pairs import PAIRS, Pairs, pairs_of_people, write_pairs
 from equipoise.paper.faces.verification import Roc, Verification, cosines, verification

@@ -1,9 +1,9 @@
 """The paper's tables, beside its own figures, every rival in the same run."""
 
 from equipoise.paper.tables.experiments import TABLES
-from equipoise.paper.tables.illustration import Illustration, draw_pictures, illustrate, illustration_page
 from equipoise.paper.tables.markdown import table_page
 from equipoise.paper.tables.table_runner import TableResult, run_table
+from equipoise.paper.tables.theorem_figures import Illustration, draw_pictures, illustrate, illustration_page
 
 __all__ = [
     "TABLES",

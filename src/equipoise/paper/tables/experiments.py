@@ -18,8 +18,8 @@ from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
 from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
-from equipoise.paper.tables import printed as paper
-from equipoise.paper.tables.printed import Figures
+from equipoise.paper.tables import printed_results as paper
+from equipoise.paper.tables.printed_results import Figures
 
 Rows = NDArray[np.intp]
 FOLDS = 3

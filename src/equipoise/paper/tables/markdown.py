@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.app.compare import METHODS, rank
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
 from equipoise.paper.tables.experiments import FOLDS, TABLES, Case
-from equipoise.paper.tables.printed import Figures
+from equipoise.paper.tables.printed_results import Figures
 from equipoise.paper.tables.table_runner import TableResult
 from equipoise.wording import EQUIPOISE, counted, duration
 

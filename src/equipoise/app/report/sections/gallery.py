@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Any
 
-from equipoise.app.output import one_line
+from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.run_folder import GalleryItem
 from equipoise.app.stored_run import StoredRun

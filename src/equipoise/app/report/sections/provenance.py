@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from equipoise.app.output import one_line
+from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.stored_run import StoredRun
 from equipoise.wording import duration, method_name

@@ -12,7 +12,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.models import MLP, Standardize
 from equipoise.training import ArrayData, Curriculum, Network, Recipe, Settings, feature_length, train
-from equipoise.training.module import head_logits
+from equipoise.training.network_recipe import head_logits
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 

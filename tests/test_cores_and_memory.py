@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from equipoise import resources as machine
-from equipoise.resources import cores, free_memory
+from equipoise import cores_and_memory as machine
+from equipoise.cores_and_memory import cores, free_memory
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from equipoise.app.compare import Fit, FitOptions, ResultStore
 from equipoise.app.compare.deadline import Deadline
 from equipoise.app.compare.runner import run_fits
-from equipoise.app.compare.schedule import FirstSteps, Measured, Schedule, choose, estimate_costs
 from equipoise.app.compare.single_fit import FoldRun
+from equipoise.app.compare.time_budget import FirstSteps, Measured, Schedule, choose, estimate_costs
 from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
-from equipoise.training.strength import WIDEST, angular_strength, balancing_weights, lacking_shift, sure_shift
+from equipoise.training.margin_strength import WIDEST, angular_strength, balancing_weights, lacking_shift, sure_shift
 
 
 def balanced_log_loss(logits, target, direction, k):

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
+from equipoise.cores_and_memory import cores
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.resources import cores
 from equipoise.training.batches import ArrayData, EpochBatches
-from equipoise.training.module import Network
+from equipoise.training.network_recipe import Network
 from equipoise.training.settings import Settings
 
 MOST_WORKERS = 8

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.storage.limits import check_unpacked, load_tensors
+from equipoise.storage.size_limits import check_unpacked, load_tensors
 
 PICKLED = (".pth", ".pt", ".bin", ".ckpt")
 WRAPPERS = ("state_dict", "model", "model_state_dict")

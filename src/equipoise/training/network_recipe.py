@@ -12,8 +12,8 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
-from equipoise.models.replica import eval_replica
-from equipoise.tensors import new_tensor
+from equipoise.models.evaluation_copy import eval_replica
+from equipoise.tensor_checks import new_tensor
 from equipoise.training.settings import is_number, whole_number
 
 

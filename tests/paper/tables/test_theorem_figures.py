@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from equipoise.main import app
 from equipoise.paper.tables import draw_pictures, illustrate, illustration_page
-from equipoise.paper.tables.illustration import (
+from equipoise.paper.tables.theorem_figures import (
     RATIOS,
     draw,
     empirical_boundary,

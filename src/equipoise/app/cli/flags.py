@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.app.runs.train_options import TrainOptions
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import declared
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from equipoise.app.runs import TrainOptions
-from equipoise.app.runs.train_options import read_config
+from equipoise.app.runs.run_options import read_config
 from equipoise.errors import InvalidInputError
 
 

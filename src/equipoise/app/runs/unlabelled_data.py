@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.runs.trained import Prior, RunModel
+from equipoise.app.runs.trained_run import Prior, RunModel
 from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, encodable, scan
@@ -21,8 +21,8 @@ from equipoise.data.tables import iterate_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack
 from equipoise.storage.files import DAMAGE
-from equipoise.storage.limits import open_arrays
-from equipoise.storage.unnamed import HeldFile
+from equipoise.storage.size_limits import open_arrays
+from equipoise.storage.unnamed_file import HeldFile
 
 MOST_NUMBERS = 2**23
 """Probabilities that a class prior is estimated from; of more samples, so many drawn at random."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option
-from equipoise.names import TIMM, backbone_names
+from equipoise.family_names import TIMM, backbone_names
 
 OUT = "out"
 """The one key beside the options: the run's folder."""
@@ -93,7 +93,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def _content(path: Path) -> dict[str, Any]:
     from equipoise.app.run_folder import LARGEST_RECORD  # these bring numpy, which --help need not wait for
     from equipoise.storage.files import read_plain
-    from equipoise.storage.limits import parse_json
+    from equipoise.storage.size_limits import parse_json
 
     try:
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()

@@ -13,8 +13,8 @@ from torch import nn
 
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
+from equipoise.models.evaluation_copy import eval_replica
 from equipoise.models.feature_store import FeatureStore
-from equipoise.models.replica import eval_replica
 from equipoise.storage.files import cache_folder
 
 PROBE = 2

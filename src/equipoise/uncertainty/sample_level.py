@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import class_labels, required_tensor
+from equipoise.tensor_checks import class_labels, required_tensor
 
 NUMBERS_AT_ONCE = 2**19
 """Of class vectors whose squares are held at a time: 2 MB in float32, 1,024 classes of 512 features."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, class_weights
 from equipoise.models.layers import Dropout
-from equipoise.tensors import binary_labels, class_labels, numeric_tensor, required_tensor
+from equipoise.tensor_checks import binary_labels, class_labels, numeric_tensor, required_tensor
 
 Reduction = Literal["mean", "sum", "none"]
 SHORTEST = 1e-12

@@ -20,7 +20,7 @@ from torch import Tensor
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError
 from equipoise.losses import psi
-from equipoise.losses.head import gather_classes
+from equipoise.losses.class_vectors import gather_classes
 from equipoise.losses.psi import SHORTEST
 
 WIDEST = 20.0

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.class_weights import ClassWeight, needed_counts, positive_counts
-from equipoise.losses.head import ClassVectorLoss, Reduction, softmax_loss
 
 
 class Criterion(Protocol):

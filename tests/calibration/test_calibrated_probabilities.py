@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.calibration import move_prior
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, ClassVectorLoss, UncertaintyMarginLoss

@@ -15,16 +15,16 @@ from torch import Tensor
 from equipoise.app.run_folder import RECORD, RunRecord, finished_record
 from equipoise.app.runs.inputs import RunInput, load_input
 from equipoise.calibration import estimate_prior
-from equipoise.calibration.calibrated import Calibrated
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier, restore
 from equipoise.estimators.persistence import load_model
 from equipoise.evaluation import Scores, scores
 from equipoise.storage.files import foreign_files
-from equipoise.storage.limits import load_tensors
 from equipoise.storage.records import read_json
-from equipoise.tensors import check_finite, new_tensor
+from equipoise.storage.size_limits import load_tensors
+from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import Network
 from equipoise.training.settings import rows_at_once
 

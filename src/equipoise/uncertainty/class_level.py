@@ -1,6 +1,5 @@
-r"""Sections 3 and 4: from stochastic passes to one uncertainty a class, and from that to one margin a class."""
+"""Sections 3 and 4: from stochastic passes to one uncertainty a class."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -8,13 +7,9 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensors import binary_labels, class_labels, numeric_tensor, required_tensor
+from equipoise.tensor_checks import binary_labels, class_labels, required_tensor
 
 UncertaintyKind = Literal["relative", "unresolved", "dispersion", "own"]
-MarginRule = Literal["log", "paper"]
-
-SMALLEST_RATIO = 1e-6
-"""Uncertainties below this share of the largest count as equal: a class without any must not set the scale."""
 
 
 def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Tensor:
@@ -187,50 +182,6 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
     tensor([0.0000, 0.3200], dtype=torch.float64)
     """
     return ClassMoments.of(outputs, target).uncertainty(kind)
-
-
-def log_steps(u: Tensor) -> Tensor:
-    """Return log(u_c / min u), floored to stay finite; a pair of several labels against its own smaller value."""
-    u = numeric_tensor(u, "class uncertainties")
-    if u.is_complex() or u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
-        raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
-    u = u if u.is_floating_point() else u.float()
-    floored = u.clamp_min(torch.finfo(u.dtype).tiny).clamp_min(SMALLEST_RATIO * u.amax())
-    return (floored / floored.amin(-1, keepdim=True)).log()
-
-
-def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
-    r"""Return one margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
-
-    - ``log`` (default): :math:`m = m_{min} + (m_{max} - m_{min}) \log(u/\min u) / \log(\max u/\min u)`, smooth,
-      so that no margin jumps between two seeds.
-    - ``paper``: :math:`m = \max(1, \lfloor 0.5 u \rfloor)` with u rescaled so that its largest value is 2·m_max.
-
-    Classes that are all equally uncertain get ``m_min``. For several labels, u (attributes, 2): each pair is
-    measured against its own smaller value, on one scale for all.
-
-    Args:
-        u: uncertainties, (classes,) or (attributes, 2), of any scale.
-        m_max, m_min: the largest and the smallest margin.
-        rule: ``"log"`` or ``"paper"``.
-
-    >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]))
-    tensor([1., 2., 3.])
-    >>> margins_from_uncertainty(torch.tensor([0.1, 0.2, 0.4]), rule="paper")
-    tensor([1., 1., 3.])
-    """
-    if not m_max >= m_min >= 0 or not math.isfinite(m_max):
-        raise InvalidInputError(f"m_max must be at least m_min = {m_min}, got {m_max}.")
-    steps = log_steps(u)
-    if rule == "paper":
-        # the paper's ⌊0.5·u⌋ of the rescaled u; written so that the largest lands on m_max and not just below
-        highest = torch.as_tensor(u).to(steps).amax()
-        scaled = m_max * (torch.as_tensor(u).to(steps) / highest) if highest > 0 else torch.zeros_like(steps)
-        return scaled.floor().clamp_min(m_min)
-    if rule != "log":
-        raise InvalidInputError(f"rule must be 'log' or 'paper', got {rule!r}.")
-    widest = steps.amax()
-    return m_min + (m_max - m_min) * (steps / widest if widest > 0 else steps)
 
 
 def _check_passes(outputs: Tensor) -> None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.output import RunWatcher
+from equipoise.app.output_files import RunWatcher
 from equipoise.app.runs.inputs import RunInput
-from equipoise.app.runs.train_options import TrainOptions
+from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note
 from equipoise.data.labels import label_indices

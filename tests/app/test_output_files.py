@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from equipoise.app.cli.printing import print_json
-from equipoise.app.output import defused_table, printable_json, write_rows
+from equipoise.app.output_files import defused_table, printable_json, write_rows
 from equipoise.paper.faces.alignment_log import ALIGNED, NONE, UNREADABLE, AlignmentLog, Outcome
 
 NAMES = ["=1+1", "+cmd", "-x", "@SUM(A1)", "\ttab", "\rreturn", "plain", "-1.5", "+2", "a\x1b[31mred", "[red]"]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LogitLoss, adjust_logits
-from equipoise.losses.criteria import (
+from equipoise.losses.logit_losses import (
     balanced_softmax,
     cross_entropy,
     focal,
