@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["GivenSamples", "RunModel", "RunResult", "TrainOptions", "new_folder", "train_run"]
 
 HOMES = {
-    "GivenSamples": "runs.split",
-    "RunModel": "runs.trained",
+    "GivenSamples": "runs.choose_split",
+    "RunModel": "runs.trained_run",
     "RunResult": "runs.train",
-    "TrainOptions": "runs.train_options",
+    "TrainOptions": "runs.run_options",
     "new_folder": "run_folder",
     "train_run": "runs.train",
 }
