@@ -19,7 +19,8 @@ PIPE = 2**20  # bytes; more than any pipe holds, so that the reader must have ta
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+    "number",
+    [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGHUP))],
 )
 def test_standard_input_leaves_nothing(number, table_run, tmp_path):
     table = digits_frame().to_csv(index=False).encode()

@@ -40,6 +40,7 @@ def limit_memory() -> None:
 
 
 @needs_linux
+@pytest.mark.slow
 def test_a_table_that_the_memory_does_not_hold_is_one_sentence(tmp_path):
     x = np.zeros((20_000, 1000), dtype=np.float32)
     np.savez(tmp_path / "wide.npz", X=x, y=np.arange(20_000) % 2)

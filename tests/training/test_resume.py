@@ -144,6 +144,7 @@ def test_killed_before_a_checkpoint_gets_its_name_it_resumes_from_the_one_before
     assert not part.exists()
 
 
+@pytest.mark.slow
 def test_asked_to_stop_it_saves_that_very_step_and_resumes_to_the_same_bits(tmp_path, undisturbed):
     folder = tmp_path / "run"
     with Attempts(folder) as attempts:  # what is saved within an epoch, the signal saved

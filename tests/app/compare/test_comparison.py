@@ -180,6 +180,7 @@ def test_several_labels_are_compared():
     assert "one label a sample" in found.ranking.cannot_run["random_over"]
 
 
+@pytest.mark.slow
 def test_a_budget_is_a_limit_and_what_did_not_fit_is_named():
     clock, told = StepClock(), []
     found = compare(wine(), seeds=5, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, note=told.append)

@@ -46,6 +46,7 @@ def small_run(tmp_path_factory):
     return train_run(TrainOptions(table(folder / "t.csv", 200, columns=12), epochs=1), folder / "run").folder
 
 
+@pytest.mark.slow
 def test_a_table_takes_its_float32_size_and_its_division_no_second_copy(tmp_path):
     path, size = table(tmp_path / "t.csv", 120_000, columns=20), 4 * 120_000 * 20 / MB
     with traced() as reading:
