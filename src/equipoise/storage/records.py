@@ -71,6 +71,10 @@ again.
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"{where} {_sentence(str(error))}; {remedy}.") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{where} holds half of a character ({error.object[error.start]!a}); {remedy}."
+        ) from error
 
 
 def _sentence(said: str) -> str:
