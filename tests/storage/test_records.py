@@ -76,17 +76,6 @@ def test_a_file_larger_than_allowed_is_not_read(tmp_path):
         read_json(tmp_path / "x.json", RunRecord, remedy="train again", most_bytes=3)
 
 
-@pytest.mark.parametrize(
-    "value", [{"options": {"\ud800": 1}}, {"options": {"a": "\udfff"}}, {"\ud800": 1, "options": {}}]
-)
-def test_half_a_character_is_read_or_refused_in_one_line(value):
-    try:
-        as_record(value, RunRecord, "run.json", remedy="train again")
-    except InvalidInputError as error:
-        assert "\n" not in str(error)
-        str(error).encode()
-
-
 def test_half_a_character_in_a_name_that_is_looked_up_is_refused():
     with pytest.raises(InvalidInputError, match=r"run\.json holds half of a character \('\\ud800'\); train again\."):
         as_record({"\ud800": 1, "options": {}}, RunRecord, "run.json", remedy="train again")
