@@ -138,7 +138,7 @@ def named(place: Place | None) -> str:
 
 
 def tie(case: Case, name: str) -> bool:
-    """Whether a method was first, or not to be told from the first."""
+    """Whether a method was first, or not significantly different from the best."""
     place = case.place(name)
     return place is not None and place.tied
 
@@ -164,10 +164,10 @@ def summary(cases: list[Case]) -> list[str]:
         "",
         f"- **Against cross-entropy**, Equipoise gains beyond chance in {len(gained)} and loses beyond chance in "
         f"{len(lost)}.",
-        "- **Cross-entropy is enough** (first, or not to be told from the first) in: "
+        "- **Cross-entropy is enough** (first, or not significantly different from the best) in: "
         f"{listed([case for case in judged if tie(case, BASELINE)])}.",
-        f"- **Equipoise** is first, or not to be told from the first, in {len(judged) - len(behind)}; behind another, "
-        f"beyond chance, in: {listed(behind)}.",
+        f"- **Equipoise** is first, or not significantly different from the best, in {len(judged) - len(behind)}; "
+        f"behind another, beyond chance, in: {listed(behind)}.",
         "",
         f"In the {len(few)} with fewer seeds hardly anything can be told apart ({listed(few)}): look at their means.",
         "",

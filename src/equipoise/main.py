@@ -36,7 +36,7 @@ COMMANDS = {
     "data fetch": "paper.cli.fetch",
     "faces align": "paper.cli.align",
 }
-"""What is typed -> the module whose function of that name, the last word, does it; in the order of the help."""
+"""Command -> module; its last word names the function. In the order of the help."""
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
 """What torch says, here and in a worker of a loader; it has no class for it."""
 

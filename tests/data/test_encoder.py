@@ -227,14 +227,17 @@ def test_what_only_looks_like_a_date_is_a_category():
 @pytest.mark.parametrize(
     ("values", "note"),
     [
-        ([None] * 30, "a: left out, for it has no value."),
-        ([np.inf] * 30, "a: left out, for it has no finite value."),
-        ([3.5] * 30, "a: left out, for it is 3.5 in every row."),
-        (["x"] * 30, "a: left out, for it is 'x' in every row."),
-        (list(range(1, 31)), "a: left out, for it numbers or names the rows."),
-        (list(range(30)), "a: left out, for it numbers or names the rows."),
-        ([f"name {i}" for i in range(30)], "a: left out, for it names the rows (30 different values in 30 rows)."),
-        ([f"name {i % 21}" for i in range(30)], "a: left out, for it names the rows (21 different values in 30 rows)."),
+        ([None] * 30, "a: ignored, it has no value."),
+        ([np.inf] * 30, "a: ignored, it has no finite value."),
+        ([3.5] * 30, "a: ignored, it is 3.5 in every row."),
+        (["x"] * 30, "a: ignored, it is 'x' in every row."),
+        (list(range(1, 31)), "a: ignored, it looks like an identifier."),
+        (list(range(30)), "a: ignored, it looks like an identifier."),
+        ([f"name {i}" for i in range(30)], "a: ignored, it looks like an identifier (30 different values in 30 rows)."),
+        (
+            [f"name {i % 21}" for i in range(30)],
+            "a: ignored, it looks like an identifier (21 different values in 30 rows).",
+        ),
     ],
 )
 def test_columns_that_tell_nothing_are_left_out_and_said(values, note):
@@ -276,13 +279,11 @@ def test_a_constant_with_hardly_a_value_missing_is_left_out():
     for values, word in (([7.0] * 199 + [None], "7"), ([0.5] * 500 + [None] * 5, "0.5")):
         encoder = learnt(values)
         assert encoder.column_names_ == ["other"]
-        assert encoder.notes == [f"a: left out, for it is {word} in every row."]
+        assert encoder.notes == [f"a: ignored, it is {word} in every row."]
 
 
 def test_nothing_left_is_an_error_that_says_why():
-    with pytest.raises(
-        InvalidInputError, match="no column is left to learn from: a: left out, for it is 1 in every row"
-    ):
+    with pytest.raises(InvalidInputError, match="no column is left to learn from: a: ignored, it is 1 in every row"):
         TableEncoder().fit(column([1, 1, 1]))
     with pytest.raises(InvalidInputError, match="no column is left to learn from: the table has none"):
         TableEncoder().fit(pd.DataFrame(index=range(3)))
@@ -431,8 +432,8 @@ def test_the_skin_lesions_metadata():
         pytest.skip("EQUIPOISE_DATA names no folder with ham10000")
     encoder = TableEncoder().fit(read_table(path, target="dx").x)
     assert encoder.notes == [
-        "lesion_id: left out, for it names the rows (5879 different values in 7017 rows).",
-        "image_id: left out, for it names the rows (7017 different values in 7017 rows).",
+        "lesion_id: ignored, it looks like an identifier (5879 different values in 7017 rows).",
+        "image_id: ignored, it looks like an identifier (7017 different values in 7017 rows).",
         "age: 26 missing values filled with the median 50.",
     ]
     assert sum(name.startswith("localization=") for name in encoder.column_names_) == 15

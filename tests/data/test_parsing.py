@@ -189,7 +189,7 @@ def test_days_and_months_that_may_be_either_are_not_guessed():
     values = [f"{day:02}/{month:02}/{year}" for day in range(1, 13) for month in range(1, 13) for year in (2020, 2021)]
     encoder = learnt(values)
     assert encoder.notes == [
-        "a: left out, for it holds numbers or dates in a form not known, such as '01/01/2020'; write 1234.5 or "
+        "a: ignored, it holds numbers or dates in a form not known, such as '01/01/2020'; write 1234.5 or "
         "2020-01-31 (288 different values in 288 rows)."
     ]
     assert learnt([*values, "13/01/2020"]).columns_[0].form == "day/month/year"
@@ -213,7 +213,7 @@ def test_numbers_in_a_form_not_known_are_called_so(shape):
 @pytest.mark.parametrize("shape", ["HAM_{}", "name {}", "{} High Street", "ab{}cd", "x{}"])
 def test_names_are_still_called_names(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
-    assert encoder.notes == ["a: left out, for it names the rows (30 different values in 30 rows)."]
+    assert encoder.notes == ["a: ignored, it looks like an identifier (30 different values in 30 rows)."]
 
 
 @pytest.mark.parametrize("text", [True, False])
@@ -221,10 +221,10 @@ def test_numbers_too_large_to_be_told_apart(text):
     values = [10**30 + i for i in range(30)]
     encoder = learnt([str(value) for value in values] if text else pd.Series(values, dtype=object))
     assert encoder.notes == [
-        "a: left out, for its 30 different values are too large to be told apart, all about 1e+30 in every row."
+        "a: ignored, its 30 different values are too large to be told apart, all about 1e+30 in every row."
     ]
-    assert learnt(["1", "1.0", "1e0"] * 10).notes == ["a: left out, for it is 1 in every row."]
-    assert learnt([1e30] * 30).notes == ["a: left out, for it is 1e+30 in every row."]
+    assert learnt(["1", "1.0", "1e0"] * 10).notes == ["a: ignored, it is 1 in every row."]
+    assert learnt([1e30] * 30).notes == ["a: ignored, it is 1e+30 in every row."]
 
 
 # --- a stranger's file ----------------------------------------------------------------------------------------------

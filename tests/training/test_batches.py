@@ -60,7 +60,7 @@ def test_epochs_of_some_batches_go_on_where_the_last_one_stopped(order, size):
 
 def test_samples_held_back_take_part_from_their_epoch_on_in_epochs_of_a_part():
     held_back = torch.tensor([3, 50, 95])
-    parts = EpochBatches(Y, 10, seed=5, held_back=held_back, given_back=5, batches=4)
+    parts = EpochBatches(Y, 10, seed=5, held_back=held_back, rejoin_epoch=5, batches=4)
     seen: list[set[int]] = []
     for epoch in range(10):
         parts.epoch = epoch
@@ -203,9 +203,9 @@ def test_a_balanced_order_of_more_rows_than_a_multinomial_takes():
 
 
 @pytest.mark.parametrize("order", ["shuffled", "balanced"])
-def test_rows_held_back_take_no_part_until_they_are_given_back(order):
+def test_rows_held_back_take_no_part_until_they_rejoin(order):
     y, held = torch.arange(100) % 4, torch.arange(0, 100, 7)
-    batches = EpochBatches(y, 16, seed=0, order=order, held_back=held, given_back=2)
+    batches = EpochBatches(y, 16, seed=0, order=order, held_back=held, rejoin_epoch=2)
     for epoch in range(4):
         batches.epoch = epoch
         rows = [row for batch in batches for row in batch]
@@ -218,6 +218,6 @@ def test_rows_held_back_take_no_part_until_they_are_given_back(order):
 
 def test_an_epoch_that_holds_nothing_back_is_in_the_order_it_always_was():
     y = torch.arange(50) % 5
-    plain, held = EpochBatches(y, 8, seed=3), EpochBatches(y, 8, seed=3, held_back=torch.arange(9), given_back=1)
+    plain, held = EpochBatches(y, 8, seed=3), EpochBatches(y, 8, seed=3, held_back=torch.arange(9), rejoin_epoch=1)
     plain.epoch = held.epoch = 1
     assert list(plain) == list(held)

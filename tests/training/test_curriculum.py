@@ -138,7 +138,7 @@ def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
 
 
 @pytest.mark.parametrize(
-    ("options", "given_back"),
+    ("options", "rejoin_epoch"),
     [
         ({}, 6),
         ({"held_back": 0}, 0),
@@ -147,11 +147,11 @@ def test_an_angle_is_given_the_strength_that_moves_logits_as_far_as_the_shift():
         ({"class_level": 2, "sample_level": 3}, 6),
     ],
 )
-def test_samples_are_held_back_from_all_stages_but_the_last(options, given_back):
+def test_samples_are_held_back_from_all_stages_but_the_last(options, rejoin_epoch):
     curriculum = Curriculum(9, **options)
-    assert curriculum.given_back == given_back
+    assert curriculum.rejoin_epoch == rejoin_epoch
     wanted = [epoch for epoch in range(9) if curriculum.wants_correction(epoch)]
-    assert wanted == ([given_back - 1] if given_back else [])
+    assert wanted == ([rejoin_epoch - 1] if rejoin_epoch else [])
 
 
 def test_a_prediction_is_moved_by_what_held_out_samples_lack_and_no_loss_is():

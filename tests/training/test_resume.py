@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from equipoise.errors import InvalidStateError
+from equipoise.errors import EquipoiseError, InvalidStateError
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
 from equipoise.training import (
@@ -26,6 +26,7 @@ from equipoise.training import (
 )
 from equipoise.training.callbacks import Silence
 from equipoise.training.checkpoints import Checkpoints
+from equipoise.training.resume import IDENTITY
 from tests.training.digits_run import STOPPED, Digits, digits_network, imbalanced_digits, run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT, Attempts, command, shared_once
 
@@ -284,10 +285,18 @@ def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
         train(small_network("focal"), digits.train, settings, folder=tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_damaged_run_json_is_named(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "cannot be read"),
+        ("[" * 10**5, "cannot be read"),
+        ("[]", "is not as it should be: expected an object in braces, got a list"),
+        (json.dumps({IDENTITY: 3}), "does not say which run it is of"),
+    ],
+)
+def test_a_damaged_run_json_is_named(tmp_path, content, reason):
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(InvalidStateError, match=r"run\.json is not a JSON object .*choose another folder"):
+    with pytest.raises(EquipoiseError, match=rf"run\.json {reason}.*choose another folder"):
         run(tmp_path, epochs=1)
 
 

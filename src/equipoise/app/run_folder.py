@@ -187,7 +187,7 @@ def finished_record(folder: Path) -> RunRecord:
     record = read_run_record(folder)
     if not (folder / FINISHED).is_file():
         raise InvalidInputError(
-            f"the run in {folder} is not finished; go on by `equipoise train --resume --out {folder}`."
+            f"the run in {folder} is not finished; resume with `equipoise train --resume --out {folder}`."
         )
     return record
 

@@ -214,7 +214,7 @@ def _learn(values: Any, name: str, notes: list[str]) -> Column | None:
     """How to encode one column, or None to leave it out; a note for what a user would want to know."""
     values = without_blanks(values)
     if values.isna().all():
-        notes.append(f"{name}: left out, for it has no value.")
+        notes.append(f"{name}: ignored, it has no value.")
         return None
     parsed = None if isinstance(values.dtype, pd.CategoricalDtype) else parse(values)
     if parsed is None:
@@ -246,7 +246,7 @@ def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> 
     gone = len(numbers) - len(known)
     why = _why_left_out(known, gone, parsed, values, name)
     if why:
-        notes.append(f"{name}: left out, for {why}.")
+        notes.append(f"{name}: ignored, {why}.")
         return None
     fill = float(np.median(known))
     infinite = gone and gone - int(values.isna().sum()) - int(parsed.unread.sum())
@@ -266,7 +266,7 @@ def _why_left_out(known: NDArray[np.float64], gone: int, parsed: Parsed, values:
         same = f"its {different} different values are too large to be told apart, all about"
         return f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
     named = parsed.kind == "number" and gone == 0 and _names_rows(known, name)
-    return "it numbers or names the rows" if named else ""
+    return "it looks like an identifier" if named else ""
 
 
 def _largest(typical: float) -> float:
@@ -286,14 +286,14 @@ def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
     counts = words.value_counts().to_dict()
     known, missing = sum(counts.values()), int(words.isna().sum())
     if len(counts) == 1 and not missing:
-        notes.append(f"{name}: left out, for it is {next(iter(counts))!r} in every row.")
+        notes.append(f"{name}: ignored, it is {next(iter(counts))!r} in every row.")
         return None
     if max(counts.values()) == 1 or (len(counts) > 20 and len(counts) > known / 2):
         some = list(counts)[:LOOKED_AT]
-        why = "names the rows"
+        why = "looks like an identifier"
         if sum(map(is_some_form, some)) > 0.9 * len(some):
             why = f"holds numbers or dates in a form not known, such as {some[0]!r}; write 1234.5 or 2020-01-31"
-        notes.append(f"{name}: left out, for it {why} ({len(counts)} different values in {known} rows).")
+        notes.append(f"{name}: ignored, it {why} ({len(counts)} different values in {known} rows).")
         return None
     often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
     kept = often[:MOST_LEVELS]

@@ -32,7 +32,7 @@ REMEDY = "save the model again"
 TENSORS, RECORD = "model.safetensors", "model.json"
 OWN = ("prior", "uncertainty")
 KINDS = (torch.float32, torch.float64, torch.int64)
-"""Of tensors beside the network, which are reckoned with."""
+"""Allowed types of the tensors stored beside the network."""
 LARGEST_RECORD = 2**28
 """Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
 MOST_UNAIMED_CLASSES = 2_000

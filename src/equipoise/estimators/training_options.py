@@ -54,8 +54,11 @@ class Option:
         return inside and (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def _range(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
         if self.most is None and self.below is None:
-            return f"be a whole number of at least {self.least}" if self.whole else "be a number that is not negative"
+            if self.above is not None:
+                return f"be {kind} above {self.above}"
+            return f"be {kind} that is not negative" if self.least == 0 else f"be {kind} of at least {self.least}"
         if self.least is not None and self.below is not None:
             return f"lie in [{self.least}, {self.below})"
         low, high = (self.least, self.most) if self.above is None else (self.above, self.below)

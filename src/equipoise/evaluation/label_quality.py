@@ -1,6 +1,6 @@
 r"""Which labels are likely wrong: what other samples say of each, without the sample itself.
 
-A network learns wrong labels by heart, so its own probabilities say little about the samples it was trained on. But a
+A network memorises wrong labels, so its own probabilities say little about the samples it was trained on. But a
 linear regression from features to 0/1 labels forgets a sample exactly, and for nothing: with the hat value
 :math:`h_i = w_i f_i^\top A^{-1} f_i` and the fitted values :math:`\hat v_i`, had sample i not been there it would be
 

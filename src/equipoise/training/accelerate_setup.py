@@ -61,7 +61,7 @@ def make_loader(
     accelerator: Accelerator,
     *,
     held_back: Tensor | None = None,
-    given_back: int = 0,
+    rejoin_epoch: int = 0,
 ) -> tuple[DataLoader[Any], EpochBatches]:
     """Make batches of all processes together, rounded up so that every process gets as much of each."""
     processes = int(accelerator.num_processes)
@@ -72,7 +72,7 @@ def make_loader(
         seed=settings.seed,
         order=settings.order,
         held_back=held_back,
-        given_back=given_back,
+        rejoin_epoch=rejoin_epoch,
         batches=settings.epoch_batches,
     )
     # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers

@@ -103,13 +103,13 @@ class EpochBatches(BatchSampler):
         batch_size: samples of a batch, over all processes.
         seed: of the order, together with the epoch.
         order: ``"shuffled"`` or ``"balanced"``.
-        held_back: rows that take no part before the epoch ``given_back``, (n,).
-        given_back: that epoch, from 0.
+        held_back: rows that take no part before the epoch ``rejoin_epoch``, (n,).
+        rejoin_epoch: that epoch, from 0.
         batches: of an epoch; the next one goes on where it stopped, so that an epoch may be a part of large data, or
             several visits of small data. None visits all rows once.
 
     >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
-    >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, given_back=1)
+    >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, rejoin_epoch=1)
     >>> batches.batches_in(0), batches.batches_in(1)
     (2, 2)
     >>> sorted(row for batch in batches for row in batch)  # of epoch 0
@@ -127,7 +127,7 @@ class EpochBatches(BatchSampler):
         seed: int,
         order: Order = "shuffled",
         held_back: Tensor | None = None,
-        given_back: int = 0,
+        rejoin_epoch: int = 0,
         batches: int | None = None,
     ) -> None:
         if order not in ("shuffled", "balanced"):
@@ -137,7 +137,7 @@ class EpochBatches(BatchSampler):
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
         self.y, self.seed, self.order, self.batches = y, seed, order, batches
         self.epoch, self.start = 0, 0
-        self.given_back = 0 if held_back is None else given_back
+        self.rejoin_epoch = 0 if held_back is None else rejoin_epoch
         kept = torch.ones(len(y), dtype=torch.bool)
         if held_back is not None:
             kept[held_back] = False
@@ -152,11 +152,11 @@ class EpochBatches(BatchSampler):
 
     def batches_of_all(self, epoch: int) -> int:
         """Return the batches of all rows that take part in an ``epoch``, without a last one of a single sample."""
-        full, rest = divmod(len(self.kept if epoch < self.given_back else self.y), self.batch_size)
+        full, rest = divmod(len(self.kept if epoch < self.rejoin_epoch else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
     def __iter__(self) -> Iterator[list[int]]:
-        since = self.given_back if self.epoch >= self.given_back else 0  # the rows that take part change there
+        since = self.rejoin_epoch if self.epoch >= self.rejoin_epoch else 0  # the rows that take part change there
         whole, done = self.batches_of_all(self.epoch), (self.epoch - since) * len(self)
         visit, rows = -1, np.empty(0, dtype=np.int64)
         for number in range(done + self.start, done + len(self)):
@@ -168,7 +168,7 @@ class EpochBatches(BatchSampler):
     def _rows(self, visit: int) -> Tensor:
         """The order in which all rows of this epoch are visited for the ``visit``-th time."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
-        rows = self.kept if self.epoch < self.given_back else torch.arange(len(self.y))
+        rows = self.kept if self.epoch < self.rejoin_epoch else torch.arange(len(self.y))
         if self.order == "shuffled":
             return rows[torch.randperm(len(rows), generator=generator)]
         # a class first, then one of its rows

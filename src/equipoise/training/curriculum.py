@@ -33,7 +33,7 @@ class Curriculum:
     effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
     is held back by log(u_c / min u), reached over the first sixth of what follows the softmax stage.
 
-    Margins do nothing more where a network knows its training samples by heart, and just there a rare class is still
+    Once the network fits the training set, margins have no further effect, and just there a rare class is still
     found too seldom. So the first two stages leave a tenth of the samples out; at the end of the class stage these tell
     what they still lack along log(u / min u), predictions are moved by that from then on, and the sample stage has all
     samples. They also tell how far the probabilities can be believed: ``scaling``, None until then.
@@ -157,14 +157,14 @@ class Curriculum:
         return in_time and (self.strength == "feedback" or (self.strength == "uncertainty" and loss.angular))
 
     @property
-    def given_back(self) -> int:
+    def rejoin_epoch(self) -> int:
         """The epoch from which the samples held back take part: that of the sample level, 0 if none are held back."""
         three_stages = self.class_start < self.sample_start < self.epochs
         return self.sample_start if self.held_back > 0 and three_stages and self.strength != "head" else 0
 
     def wants_correction(self, epoch: int) -> bool:
         """Return whether the ``epoch`` that just ended is the last before the samples held back take part."""
-        return epoch == self.given_back - 1
+        return epoch == self.rejoin_epoch - 1
 
     def correct(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None

@@ -58,8 +58,8 @@ def train(
     torch.manual_seed(settings.seed + accelerator.process_index)
     drawn = data.evenly_weighed() if settings.order == "balanced" else data
     back = _held_back(data, settings, curriculum)
-    given_back = 0 if curriculum is None else curriculum.given_back
-    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, given_back=given_back)
+    rejoin_epoch = 0 if curriculum is None else curriculum.rejoin_epoch
+    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, rejoin_epoch=rejoin_epoch)
     optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
     model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
@@ -133,7 +133,7 @@ def _check_together(
 
 def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | None) -> Tensor | None:
     """Rows which the first two stages leave out, the same on every process and after every resume."""
-    if curriculum is None or curriculum.given_back == 0:
+    if curriculum is None or curriculum.rejoin_epoch == 0:
         return None
     order = random_order(len(data), settings.seed)
     held = torch.from_numpy(hold_out(data.y.numpy(), curriculum.held_back, order=order)[1])

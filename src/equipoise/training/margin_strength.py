@@ -7,7 +7,7 @@ lacks on held-out samples is the shift k along the same direction that minimises
 
 which is convex in k. The curriculum's ``strength="feedback"`` adds half of it to s after every epoch.
 
-A network that has learnt its training samples by heart meets any margin there, and held-out samples lack a shift all
+A network that fits its training samples perfectly meets any margin there, and held-out samples lack a shift all
 the same. :func:`sure_shift` tells how much of it is beyond chance, and a prediction is moved by that.
 """
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, foreign_files, raise_if_full, write_atomically
+from equipoise.storage.records import read_json
 from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record
 from equipoise.training.checkpoints import Checkpoints, Position, Trainee
@@ -104,13 +105,11 @@ class Run:
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
         """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
-        try:
-            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            known = record.get(IDENTITY)
-        except (ValueError, AttributeError) as error:
-            raise InvalidStateError(
-                f"{path} is not a JSON object ({error}); choose another folder for this run."
-            ) from error
+        remedy = "choose another folder for this run"
+        record = read_json(path, dict[str, Any], remedy=remedy) if path.exists() else {}
+        known = record.get(IDENTITY)
+        if known is not None and not isinstance(known, dict):
+            raise InvalidStateError(f"{path} does not say which run it is of; {remedy}.")
         if known is None and self.main:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
         if known is None:

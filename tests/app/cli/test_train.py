@@ -152,7 +152,7 @@ def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said
-    assert said.splitlines()[-1] == ("stopped; what is done is kept. Go on by: equipoise train --resume --out run")
+    assert said.splitlines()[-1] == ("stopped; what is done is kept. Resume with: equipoise train --resume --out run")
     assert "Traceback" not in said
     assert len(metrics.read_text().splitlines()) == 2
     done = equipoise("train", "--resume", "--out", "run", "--json", "--quiet")

@@ -194,5 +194,5 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path):
         finished_record(tmp_path)
     (tmp_path / "run.json").write_text('{"options": {}}')
     (tmp_path / "model.safetensors").touch()  # of a run that was killed before its last file
-    with pytest.raises(InvalidInputError, match="is not finished; go on by `equipoise train --resume --out"):
+    with pytest.raises(InvalidInputError, match="is not finished; resume with `equipoise train --resume --out"):
         finished_record(tmp_path)

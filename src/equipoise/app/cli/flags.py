@@ -63,6 +63,7 @@ Prior = Annotated[
 Abstain = Annotated[
     float | None,
     typer.Option(
-        callback=_check_abstain, help="Share of each class whose set of possible classes may lack it, such as 0.1."
+        callback=_check_abstain,
+        help="Allowed error rate of each class: 0.1 gives sets that hold the true class in 90 % of the cases.",
     ),
 ]

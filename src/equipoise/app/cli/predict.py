@@ -21,7 +21,12 @@ def predict(
     ] = None,
     kind: Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")] = None,
     human: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of such samples as training held out to send to a human.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Flag the most uncertain samples for human review: this share of samples like the held-out ones.",
+        ),
     ] = 0.1,
     prior: Prior = None,
     abstain: Abstain = None,

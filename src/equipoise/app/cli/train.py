@@ -25,7 +25,10 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
     config: Annotated[
-        Path | None, typer.Option(help="Options from a TOML file, or from another run's run.json; flags go first.")
+        Path | None,
+        typer.Option(
+            help="Options from a TOML file, or from another run's run.json; command-line flags take precedence."
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -33,7 +36,7 @@ def train(
 ) -> None:
     """Train on a table or on images.
 
-    Everything is chosen from the data where you do not say it, and scored on samples held out.
+    Defaults are chosen from the data, and the model is scored on held-out samples.
 
     \b
     Examples:
@@ -148,5 +151,5 @@ def _how_to_go_on(folder: Path) -> str:
         return f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"
     if (folder / RECORD).exists():
         way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
-        return f"stopped; what is done is kept. Go on by: {way}"
+        return f"stopped; what is done is kept. Resume with: {way}"
     return "stopped before training began; nothing was written."

@@ -53,7 +53,7 @@ class Place:
         runs: how many these are.
         to_best: the best method's score less this one's, None for the best.
         to_baseline: this one's less the baseline's, None for the baseline and without one.
-        tied: first, or not to be told from the first.
+        tied: first, or not significantly different from the best.
     """
 
     method: str
@@ -268,7 +268,7 @@ def _baseline_first(best: str, tied: list[str], metric: str) -> str:
         return f"Use {best}: it wins, and every remedy for imbalance made {metric} worse on these data."
     return (
         f"No difference: no method beats {best} on these data. Use {best}, the simplest. "
-        f"{_also(tied, 'not to be told from it')}"
+        f"{_also(tied, 'not significantly different')}"
     )
 
 

@@ -104,6 +104,7 @@ class FitOptions:
         return model
 
 
+@dataclass(eq=False, repr=False)
 class ComparedNetwork(UncertaintyBalancedClassifier):
     """The estimator, with what only a comparison sets.
 

@@ -101,8 +101,8 @@ def judge_labels(
     Args:
         targets: the labels of the division.
         rows, tested: training and test samples as the network takes them.
-        softmax: the weights at the end of the softmax stage, which know fewest labels by heart. Without the file, the
-            trained network's own.
+        softmax: the weights at the end of the softmax stage, which have memorised the fewest labels. Without the file,
+            the trained network's own.
     """
     model = model.softmax_stage(softmax) or model
     places, others = targets

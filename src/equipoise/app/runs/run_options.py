@@ -64,7 +64,7 @@ class TrainOptions(TrainingOptions):
             names = ", ".join(backbone_names())
             raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
         if self.test_labels is not None and self.test is None:
-            raise InvalidInputError("--test-labels is of the images of --test; give both, or leave it out.")
+            raise InvalidInputError("--test-labels requires --test; give both, or leave it out.")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for ``run.json``."""

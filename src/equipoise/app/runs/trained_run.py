@@ -216,7 +216,7 @@ class RunModel:
             )
         shares = np.array([given[name] for name in self.classes])
         if not bool((np.isfinite(shares) & (shares >= 0)).all()):
-            raise InvalidInputError("the shares of --prior must be numbers, none negative and none beyond all measure.")
+            raise InvalidInputError("the shares of --prior must be numbers, finite and not negative.")
         if self.multilabel and not bool((shares <= 1).all()):
             raise InvalidInputError("the share of an attribute's ones must lie between 0 and 1; check --prior.")
         return self.calibrated.checked(shares)

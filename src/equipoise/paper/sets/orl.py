@@ -17,7 +17,7 @@ INNER = (".", "training", "testing")
 
 def read_orl(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
     """Read faces ``s1/1.pgm`` with the person, ``s1`` to ``s40``, as label; there is no official partition."""
-    root, people = in_folder_or_archives(folder, _find, "a folder a person, s1 to s40")
+    root, people = in_folder_or_archives(folder, _find, "one folder per person, s1 to s40")
     names, _ = images_below(root, people.values())
     person = {name: name.split("/")[-2] for name in names}
     names.sort(key=lambda name: (int(person[name][1:]), len(name), name))
