@@ -266,7 +266,7 @@ def test_images_to_test_on_may_have_labels_of_their_own(equipoise, tmp_path):
     assert done.code == 0, done.err
     assert json.loads(done.out)["scores"]["support"] == [2, 3]
     wrong = equipoise("train", "train", "--labels", "train.csv", "--test-labels", "test.csv")
-    assert wrong.err == "error: --test-labels is of the images of --test; give both, or leave it out.\n"
+    assert wrong.err == "error: --test-labels requires --test; give both, or leave it out.\n"
 
 
 def test_one_epoch_ends_before_there_is_an_uncertainty(equipoise, tmp_path):

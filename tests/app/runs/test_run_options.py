@@ -93,7 +93,7 @@ def test_the_ends_of_the_ranges_are_allowed():
     [
         ({"precision": "fp8"}, r"--precision must be one of no, fp16, bf16, got 'fp8'\."),
         ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
-        ({"test_labels": "t.csv"}, "--test-labels is of the images of --test; give both"),
+        ({"test_labels": "t.csv"}, "--test-labels requires --test; give both"),
     ],
 )
 def test_options_that_cannot_be_are_told_at_once(options, sentence):
