@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -314,6 +315,10 @@ def test_before_fit_there_is_nothing_to_encode():
     for use in (lambda e: e.transform(TABLE), lambda e: e.column_names_, lambda e: e.to_json()):
         with pytest.raises(InvalidStateError, match="has learnt no table yet; call fit first"):
             use(TableEncoder())
+    with pytest.raises(NotFittedError):
+        TableEncoder().transform(TABLE)
+    assert "transform" in dir(TableEncoder())  # which asks for every property
+    assert not hasattr(TableEncoder(), "dtype")
 
 
 def test_it_is_a_transformer_of_scikit_learn():

@@ -45,7 +45,12 @@ def test_the_method_alone_needs_no_name():
     ("rules", "allowed", "refused", "said"),
     [
         ({"least": 1, "whole": True}, [1, np.int64(7)], [0, 2.0, True, "3"], "be a whole number of at least 1"),
-        ({"least": 0}, [0, 0.5, np.float32(3)], [-1, float("nan"), "1", False], "be a number that is not negative"),
+        (
+            {"least": 0},
+            [0, 0.5, np.float32(3)],
+            [-1, float("nan"), float("inf"), "1", False],
+            "be a finite number that is not negative",
+        ),
         ({"least": 0, "below": 1}, [0, 0.99], [1, -0.1, None], r"lie in \[0, 1\)"),
         ({"above": 0, "below": 1}, [0.5], [0, 1], "lie between 0 and 1"),
         ({"least": 0, "most": 9, "whole": True}, [0, 9], [10, -1, 0.5], "lie between 0 and 9"),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 
 from equipoise.data.delimited import check_names
 from equipoise.data.parsing import (
@@ -72,6 +73,10 @@ class Encoded(NamedTuple):
 
     values: NDArray[np.floating[Any]]
     unread: dict[str, NDArray[np.bool_]]
+
+
+class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[misc]
+    """An encoder that has learnt no table; scikit-learn takes it for one of its own."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -177,7 +182,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> list[Column]:
         if not hasattr(self, "columns_"):
-            raise InvalidStateError("this TableEncoder has learnt no table yet; call fit first.")
+            raise UnfittedEncoderError("this TableEncoder has learnt no table yet; call fit first.")
         return self.columns_
 
 

@@ -1,6 +1,7 @@
 """Training options, each declared once: argument of the estimator, flag of the command, key of its file, and check."""
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
@@ -50,11 +51,13 @@ class Option:
         if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
             return False
         number: Any = value
+        if not math.isfinite(number):
+            return False
         inside = (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
         return inside and (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def _range(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
+        kind = "a whole number" if self.whole else "a finite number"
         if self.most is None and self.below is None:
             if self.above is not None:
                 return f"be {kind} above {self.above}"

@@ -69,7 +69,7 @@ class Settings:
         for name in ("learning_rate", "weight_decay"):
             value = getattr(self, name)
             if not is_number(value) or not 0 <= float(value) < math.inf:
-                raise InvalidInputError(f"{name} must be a number that is not negative, got {value!r}.")
+                raise InvalidInputError(f"{name} must be a finite number that is not negative, got {value!r}.")
             object.__setattr__(self, name, float(value))
         for name, choices in (("order", get_args(Order)), ("precision", get_args(Precision))):
             if getattr(self, name) not in choices:

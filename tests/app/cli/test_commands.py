@@ -213,6 +213,7 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
         "x=nowhere_at_all:forest": "nowhere_at_all:forest gives no estimator (ModuleNotFoundError: No module named",
         "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",
         "x=my_trees:broken": "my_trees:broken gives no estimator (KeyError: 'no model here')",
+        "cross_entropy,cross_entropy": "--methods names 'cross_entropy' twice; give each a name of its own",
         "x=my_trees": "an estimator of yours is named NAME=MODULE:OBJECT, got x=my_trees",
         "focal=my_trees:forest": "there is a method 'focal' already; call yours by another name",
         "magic,x=my_trees:forest": "methods must be some of",

@@ -310,7 +310,7 @@ def test_an_estimator_that_the_data_do_not_suit_is_named_with_the_reason():
     low = Samples(-wine().x, wine().y)
     found = compare(low, methods={"counts": MultinomialNB(), "normal": GaussianNB()}, seeds=1, folds=2, options=QUICK)
     assert [place.method for place in found.ranking.places] == ["normal"]
-    assert found.ranking.cannot_run["counts"].startswith("counts cannot run on these data: Negative values in data")
+    assert found.ranking.cannot_run["counts"].startswith("counts failed (ValueError: Negative values in data")
 
 
 def test_a_method_may_be_added_to_the_table(monkeypatch):

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -282,10 +283,24 @@ def test_an_estimator_of_ones_own_is_fitted_as_it_is():
     assert several.labels.shape == several.probabilities.shape == (160, 2)
 
 
+class Odd(BaseEstimator):
+    """Predicts a class that nobody has."""
+
+    def fit(self, x, y):  # noqa: ARG002
+        return self
+
+    def predict(self, x):
+        return np.full(len(x), 99)
+
+
 def test_what_an_estimator_of_ones_own_refuses_is_one_sentence():
     x, y, x_test, _ = few_digits()
     method = own_method("mine", LogisticRegression())
-    with pytest.raises(CannotRunError, match=r"^mine cannot run on these data: Input X contains NaN\.$"):
+    with pytest.raises(CannotRunError, match=r"^mine failed \(ValueError: Input X contains NaN\)\.$"):
         fit_method(method, x * np.nan, y, x_test, seed=0, options=QUICK, hyperparameters={})
+    with pytest.raises(
+        CannotRunError, match=r"^odd failed \(it predicts 99, which is none of the training labels\)\.$"
+    ):
+        fit_method(own_method("odd", Odd()), x, y, x_test, seed=0, options=QUICK, hyperparameters={})
     with pytest.raises(InvalidInputError, match="'mine' must be a scikit-learn estimator, got dict"):
         own_method("mine", {})

@@ -117,10 +117,14 @@ def named_methods(text: str) -> dict[str, Any]:
     The object is an estimator, or a class or function that makes one without arguments. The module is looked for where
     Python looks, and last in the present folder; importing it runs its code.
     """
+    from equipoise.errors import InvalidInputError
     from equipoise.family_names import check_methods, family_names
 
     parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     known = [name for name, own, _ in parts if not own]
+    twice = next((name for place, (name, *_) in enumerate(parts) if name in [one[0] for one in parts[:place]]), None)
+    if twice is not None:
+        raise InvalidInputError(f"--methods names {twice!r} twice; give each a name of its own.")
     if known or not parts:
         check_methods(known, family_names("equipoise.app.compare.methods", "METHODS"))
     return {name: _imported(name, place) if own else None for name, own, place in parts}

@@ -149,12 +149,15 @@ def fit_method(
     except (ValueError, TypeError, RuntimeError) as error:
         if method.family != "own":
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise CannotRunError(f"{method.label} cannot run on these data: {reason}.") from error
+        reason = (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")
+        raise CannotRunError(f"{method.label} failed ({type(error).__name__}: {reason}).") from error
     if isinstance(probabilities, list):  # scikit-learn's, one matrix an attribute
         whole = all(each.shape[1] == 2 for each in probabilities)
         probabilities = np.stack([each[:, 1] for each in probabilities], axis=1) if whole else None
     classes = np.unique(y_train) if y_train.ndim == 1 else np.arange(y_train.shape[1])
+    if y_train.ndim == 1 and not np.isin(labels, classes).all():
+        unknown = labels[~np.isin(labels, classes)].tolist()[0]
+        raise CannotRunError(f"{method.label} failed (it predicts {unknown!r}, which is none of the training labels).")
     return FitOutcome(labels, probabilities, classes, notes, hyperparameters)
 
 
