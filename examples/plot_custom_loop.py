@@ -56,7 +56,7 @@ def train(x: Tensor, y: Tensor, after_epoch) -> Network:
 
     for epoch in range(EPOCHS):
         stage = curriculum.start_epoch(epoch, loss)
-        rows = torch.arange(len(y)) if epoch >= curriculum.given_back else kept.nonzero().flatten()
+        rows = torch.arange(len(y)) if epoch >= curriculum.rejoin_epoch else kept.nonzero().flatten()
         network.train()
         for batch in rows[torch.randperm(len(rows))].split(BATCH):
             optimizer.zero_grad()

@@ -65,10 +65,10 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
     ("change", "sentence"),
     [
         ({"extra": 1}, "and it names 'extra'"),
-        ({"<digit> 3": -1}, "the shares of --prior must be numbers, none negative"),
+        ({"<digit> 3": -1}, "the shares of --prior must be numbers, finite and not negative"),
         ({"<digit> 3": "1"}, r"no valid field .*: expected a number, got text; write an object of shares"),
         ({"<digit> 3": True}, r"no valid field .*: expected a number, got true or false; write"),
-        ({"<digit> 3": float("nan")}, "the shares of --prior must be numbers, none negative"),
+        ({"<digit> 3": float("nan")}, "the shares of --prior must be numbers, finite and not negative"),
         ({"<digit> 3": 10**400}, "no valid field .*: number out of range; write"),
         ({"<digit> 3": 1e308, "<digit> 4": 1e308}, "with a finite sum above 0"),
     ],
