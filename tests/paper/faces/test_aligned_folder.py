@@ -345,11 +345,13 @@ def test_a_worker_that_ends_is_one_sentence(tmp_path, weights, monkeypatch):
 
 
 HELD = """
+import signal
 import sys
 from concurrent.futures import Future
 from equipoise.main import main
 from equipoise.paper.faces import aligned_folder as folder
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without
 folder.FEW_FILES, folder.FILES_AT_ONCE = 1, 8
 asked, result = [], Future.result
 
