@@ -1,4 +1,4 @@
-"""What people get to read: rows as CSV, Parquet or JSON lines, harmless names, and word of what a run does."""
+"""Output for people: rows as CSV, Parquet or JSON lines, with names made harmless, and the progress of a run."""
 
 import io
 import sys

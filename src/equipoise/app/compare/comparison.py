@@ -95,7 +95,7 @@ def compare(
             measured first; none is started that does not fit. As many methods as possible, the cheapest first beside
             cross-entropy and Equipoise, get the three fits that an interval needs, then more.
         out: a file that keeps every fit; the same call goes on where a killed one stopped.
-        progress: told of each finished fit.
+        progress: called with each finished fit.
         reading: told how many images of how many have been through a frozen backbone.
         note: told in a sentence, before the first fit, what fits into the budget.
         jobs: processes.

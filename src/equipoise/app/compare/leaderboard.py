@@ -15,7 +15,7 @@ Pair = tuple[int, int]  # seed, fold
 FEWEST_PAIRS = 3
 """An interval is given from this many on."""
 MOST_NAMES = 4
-"""Of methods tied for first that a recommendation names."""
+"""How many methods tied for first a recommendation names."""
 NO_WORSE = "no worse as far as these runs show"
 
 

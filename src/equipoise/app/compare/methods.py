@@ -163,12 +163,12 @@ class Method:
 
     @property
     def network_only(self) -> bool:
-        """Whether it costs what the network costs; others take time of their own."""
+        """Whether the network alone decides its cost; other methods take additional time."""
         return self.family not in ("resampling", "svm", "own")
 
     @property
     def one_label(self) -> bool:
-        """Whether it takes one label a sample, not several."""
+        """Whether it handles only one label per sample."""
         return self.family in ("resampling", "svm")
 
 

@@ -39,7 +39,7 @@ def run_fits(
         fits: in the order in which they are run; the next is asked for when there is a process for it.
         store: open.
         run: with several jobs it is pickled once a process, so it may hold the data.
-        progress: told of each finished fit, how many are, and how many there will be.
+        progress: called with each finished fit, the number finished, and the number in all.
         jobs: processes, each with one thread for torch.
         clock: seconds, of fits in this process.
         counts: how many fits are finished and how many there will be, where ``fits`` are made up on the way.

@@ -31,7 +31,7 @@ EACH = ("recall", "bca")
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """What a method says of the test rows.
+    """The predictions of a method for the test rows.
 
     Args:
         labels: (rows,), or 0/1 of shape (rows, attributes).

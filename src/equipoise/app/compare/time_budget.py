@@ -1,4 +1,4 @@
-"""Which fits are started so that they end in time: how long each takes, what fits, and what is next."""
+"""A time budget for fits: estimate how long each takes, choose those that fit, and start them in order."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -23,9 +23,9 @@ FEWEST_METHODS = 4
 SAFETY = 1.2
 """A fit is started where this many times its estimate is left; it is aborted at the limit all the same."""
 STEPS, FEWEST_STEPS = 10, 3
-"""Of a training that are timed, and those that are enough where they take long."""
+"""Training steps that are timed, and how many suffice where each takes long."""
 SHARE = 0.01
-"""Of the time left: a measurement that takes more is not made more precise."""
+"""Share of the time left that a measurement may take before it is accepted as it is."""
 SMALL, ENOUGH = 500, 1 / 8
 """Rows of the first sample, and share of all rows beyond which no larger one is tried."""
 

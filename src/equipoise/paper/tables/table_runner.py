@@ -83,7 +83,7 @@ def run_table(
         smoke: a few samples and epochs, to see that it runs.
         methods: run only these rows; None is all of them.
         reading: told how many images of how many have been through the backbone.
-        progress: told of each finished fit.
+        progress: called with each finished fit.
     """
     if name not in TABLES:
         raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
