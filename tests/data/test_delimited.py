@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from equipoise.data.sources import open_data
-from equipoise.data.tables import iterate_table, read_table
+from equipoise.data.table_files import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
 from equipoise.models.pretrained_weights import load_weights
@@ -12,15 +12,18 @@ from equipoise.models.pretrained_weights import load_weights
 FILES = {
     "json lines": (
         b'{"a": 1, "y": "b"}\n{"a": 2, "y": "c"}\n',
-        "is JSON; make it CSV, for example by pandas.read_json",
+        r"is JSON; give it a name that ends in \.jsonl where each line is an object",
     ),
-    "json": (b'[\n {"a": 1, "y": "b"}]', "is JSON; make it CSV"),
+    "json": (b'[\n {"a": 1, "y": "b"}]', r"is JSON; .* else make it CSV, for example by pandas.read_json"),
     "web page": (b"\n<!DOCTYPE html><html><body>a,y</body></html>", "is a web page; check the address"),
     "pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n",
         "pointer of Git LFS.*git lfs pull",
     ),
-    "spreadsheet": (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; save the table as CSV"),
+    "spreadsheet": (
+        b"PK\x03\x04rest",
+        r"is a zip archive or a spreadsheet; give a spreadsheet a name that ends in \.xlsx",
+    ),
     "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1", "a spreadsheet of an older Excel"),
     "pdf": (b"%PDF-1.7\n", "is a PDF"),
     "image": (b"\x89PNG\r\n\x1a\n", "is an image; give a table, or a folder of images"),

@@ -14,8 +14,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from equipoise.data.encoder import MOST_LEVELS, TableEncoder
-from equipoise.data.tables import iterate_table, read_table
+from equipoise import BalancedClassifier
+from equipoise.data.column_kinds import MOST_LEVELS
+from equipoise.data.encoder import TableEncoder
+from equipoise.data.table_files import iterate_table, read_table
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 TABLE = pd.DataFrame(
@@ -74,6 +76,28 @@ def test_a_column_that_is_not_there_is_named():
         InvalidInputError, match="lacks 2 of the columns the model was trained on: town, joined; add them"
     ):
         TableEncoder().fit(TABLE).transform(TABLE[["age", "member"]])
+
+
+def test_an_array_lacks_the_names_of_a_frame():
+    with pytest.raises(
+        InvalidInputError, match="got an array; pass a data frame with these columns: age, town, member, joined"
+    ):
+        TableEncoder().fit(TABLE[["age", "town", "member", "joined"]]).transform(np.zeros((3, 4)))
+    numbered = TableEncoder().fit(np.eye(4)[[0, 1, 2, 3, 0]])
+    with pytest.raises(InvalidInputError, match="lacks 1 of the columns the model was trained on: column 4; add them"):
+        numbered.transform(np.eye(3))
+
+
+def test_an_estimator_has_the_notes_of_its_encoder():
+    rows = np.arange(60)
+    frame = pd.DataFrame({"key": [f"K{i}" for i in rows], "age": np.where(rows == 7, np.inf, rows % 9), "town": "Oslo"})
+    fitted = BalancedClassifier(LogisticRegression()).fit(frame, rows % 2)
+    assert fitted.encoder_.notes == [
+        "key: ignored, it looks like an identifier (60 different values in 60 rows).",
+        "age: 1 infinite value taken as missing.",
+        "age: 1 missing value filled with the median 4.",
+        "town: ignored, it is 'Oslo' in every row.",
+    ]
 
 
 def test_the_table_is_left_as_it_was():
@@ -377,7 +401,7 @@ def test_the_record_is_plain_json():
 
 @pytest.mark.parametrize("record", [None, [], {}, {"format": 2, "columns": []}, {"format": 1, "columns": "abc"}])
 def test_what_is_no_record_is_refused(record):
-    with pytest.raises(InvalidInputError, match="this is no table encoding of format 1; train the model again"):
+    with pytest.raises(InvalidInputError, match=r"the table encoding .*; train the model again"):
         TableEncoder.from_json(record)
 
 
@@ -395,7 +419,11 @@ def test_what_is_no_record_is_refused(record):
         {"other": None},
         {"levels": "abc"},
         {"levels": [1]},
-        {"levels": ["a"]},
+        {"levels": ["a", "a"]},
+        {"kind": "date", "levels": ["a"]},
+        {"other": True},
+        {"kind": "text"},
+        {"text": {"words": ["a"], "characters": [], "weights": "AACAPw==", "components": "ADw=", "dimensions": 1}},
         {"kind": "category"},
         {"kind": "category", "levels": ["a", "a"]},
     ],
@@ -403,17 +431,18 @@ def test_what_is_no_record_is_refused(record):
 def test_a_wrong_value_in_a_record_is_refused(change):
     record = TableEncoder().fit(column([1.0, 2.0, 4.0])).to_json()
     record["columns"][0].update(change)
-    with pytest.raises(InvalidInputError, match="the table encoding has a value of the wrong type in column"):
+    sentence = r"the table encoding has (no valid field 'columns\[0\]\.|the column 'a' with values that contradict)"
+    with pytest.raises(InvalidInputError, match=sentence):
         TableEncoder.from_json(record)
 
 
 def test_a_record_with_other_fields_or_columns_is_refused():
     record = TableEncoder().fit(column([1.0, 2.0, 4.0])).to_json()
     for wrong in ([3], [{}], [record["columns"][0] | {"run": "me"}]):
-        with pytest.raises(InvalidInputError, match="must have the fields name, kind, fill, indicator, levels, other"):
+        with pytest.raises(InvalidInputError, match=r"the table encoding has no valid field 'columns\[0\]"):
             TableEncoder.from_json(record | {"columns": wrong})
     for wrong in ({"columns": []}, {"columns": record["columns"] * 2}, {"notes": "abc"}, {"notes": [1]}):
-        with pytest.raises(InvalidInputError, match="has no columns, or one of them twice"):
+        with pytest.raises(InvalidInputError, match=r"has no valid field '(columns|notes)|has the column 'a' twice"):
             TableEncoder.from_json(record | wrong)
 
 

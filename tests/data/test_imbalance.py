@@ -97,7 +97,7 @@ def test_a_ratio_below_one_is_refused(ratio):
 @pytest.mark.parametrize("protocol", [step, exponential])
 @pytest.mark.parametrize("y", [[], [[0, 1], [1, 0]], 3])
 def test_anything_but_a_list_of_labels_is_refused(protocol, y):
-    with pytest.raises(InvalidInputError, match="y must be a non-empty list of labels, got an array of shape"):
+    with pytest.raises(InvalidInputError, match=r"y must be .*labels.* got an array of shape"):
         protocol(y)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.parsing import DATES, NUMBERS, plain
-from equipoise.data.tables import iterate_table, read_table
+from equipoise.data.table_files import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 
 FLOATS = [f"{i * i / 8 + 0.125}" for i in range(200)]
@@ -41,21 +41,44 @@ def test_a_word_in_a_column_of_numbers_is_a_missing_value():
     assert {name: np.flatnonzero(rows).tolist() for name, rows in unread.items()} == {"a": [200, 201]}
 
 
-@pytest.mark.parametrize(("words", "kind"), [(["low"] * 2, "number"), (["low"] * 3, "category")])
+@pytest.mark.parametrize(("words", "kind"), [(["low"] * 2, "number"), (["low", "high", "none"], "category")])
 def test_one_in_a_hundred_may_be_a_word(words, kind):
     values = [f"{i % 7}.5" for i in range(198)] + words
     assert learnt(values).columns_[0].kind == kind
 
 
 def test_few_values_may_have_no_word_among_them():
-    assert learnt([f"{i % 4}.5" for i in range(18)] + ["low", "low"]).columns_[0].kind == "category"
+    assert learnt([f"{i % 4}.5" for i in range(17)] + ["low", "low"]).columns_[0].kind == "category"
     assert learnt([f"{i % 4}.5" for i in range(100)] + ["low"]).columns_[0].kind == "number"
 
 
-def test_codes_that_begin_with_zeros_are_names_where_one_has_a_letter():
+def test_answers_among_numbers_have_columns_of_their_own():
+    values = [str(i % 11) for i in range(44)] + ["refused"] * 10 + ["don't know"] * 2 + [None]
+    encoder = learnt(values)
+    assert encoder.column_names_ == ["a", "a=don't know", "a=refused", "a=(missing)", "other"]
+    assert encoder.notes == [
+        "a: numbers; \"don't know\", 'refused' in 12 rows marked in columns of their own.",
+        "a: 1 missing value filled with the median 5.",
+    ]
+    found = encoded(encoder, ["7", "refused", "don't know", None, "never"])
+    assert found.tolist() == [[7, 0, 0, 0], [5, 0, 1, 0], [5, 1, 0, 0], [5, 0, 0, 1], [5, 0, 0, 1]]
+    unread = encoder.encode(pd.DataFrame({"a": ["7", "refused", "never"], "other": 0})).unread
+    assert unread["a"].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "words", [["a", "a", "b", "b", "c", "c", "d", "d"], ["low", "low", "high"], ["3+", "3+"], ["no"] * 50]
+)
+def test_other_words_among_numbers_make_a_category(words):
+    assert learnt([str(i % 11) for i in range(44)] + words).columns_[0].kind == "category"
+    assert learnt([str(i % 2) for i in range(44)] + ["no"] * 4).columns_[0].kind == "category"
+
+
+def test_codes_that_begin_with_zeros_are_names():
     assert learnt([f"0{i % 4}" for i in range(200)] + ["A1"]).columns_[0].kind == "category"
     assert learnt([f"{i % 14:02}" for i in range(200)] + ["A1"]).columns_[0].kind == "category"
-    assert learnt([f"0{i % 4}" for i in range(200)]).columns_[0].kind == "number"
+    assert learnt([f"0{i % 4}" for i in range(200)]).columns_[0].kind == "category"
+    assert learnt([f"0{i % 14}" for i in range(200)]).columns_[0].kind == "number"  # 09 and 010: of two lengths
 
 
 def test_many_kinds_of_words_are_not_all_listed():
@@ -203,14 +226,14 @@ def test_days_that_do_not_exist_are_no_dates():
 # --- forms that are not known ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["{} %", "{} kg", "${}", "{} May 2020", "Mar {}, 2021", "{}:30", "{}/7", "€ {},-"])
+@pytest.mark.parametrize("shape", ["{} kg", "{} May 2020", "Mar {}, 2021", "{}:30", "{}/7", "€ {},-"])
 def test_numbers_in_a_form_not_known_are_called_so(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
     assert encoder.column_names_ == ["other"]
     assert "holds numbers or dates in a form not known, such as" in encoder.notes[0]
 
 
-@pytest.mark.parametrize("shape", ["HAM_{}", "name {}", "{} High Street", "ab{}cd", "x{}"])
+@pytest.mark.parametrize("shape", ["HAM_{}", "name {}", "{} Street", "ab{}cd", "x{}"])
 def test_names_are_still_called_names(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
     assert encoder.notes == ["a: ignored, it looks like an identifier (30 different values in 30 rows)."]
@@ -244,7 +267,9 @@ def test_a_record_of_before_there_were_forms_is_read():
 def test_a_form_that_is_none_of_the_kind_is_refused(values, form):
     record = learnt(values).to_json()
     record["columns"][0]["form"] = form
-    with pytest.raises(InvalidInputError, match="the table encoding has a value of the wrong type in column 'a'"):
+    with pytest.raises(
+        InvalidInputError, match=r"the table encoding has (no valid field 'columns\[0\]\.form|the column 'a' )"
+    ):
         TableEncoder.from_json(record)
 
 

@@ -17,7 +17,8 @@ def _own_cache(monkeypatch, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _known_sets(monkeypatch):
-    monkeypatch.setattr(NAMED_SETS, "load", lambda: (DATASETS, find_set))
+    for name in DATASETS:
+        monkeypatch.setitem(NAMED_SETS, name, find_set)
 
 
 def table(folder, column):

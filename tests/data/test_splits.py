@@ -67,7 +67,7 @@ def test_folds_name_the_class_that_is_too_small():
 
 def test_only_the_first_small_classes_are_named():
     with pytest.raises(
-        InvalidInputError, match=r"7 of the classes .*: 0 \(1\), 1 \(1\), 2 \(1\), 3 \(1\), 4 \(1\), …;"
+        InvalidInputError, match=r"7 of the classes .*: 0 \(1\), 1 \(1\), 2 \(1\), 3 \(1\), 4 \(1\) and 2 more;"
     ):
         stratified_folds(list(range(7)) + [8] * 3, 3, seed=0)
 
@@ -85,8 +85,8 @@ def test_several_labels_are_shuffled_and_cut():
     [
         ([0, 1], 1, "folds must be 2 or more, got 1"),
         ([0, 1], 3, "3 folds need 3 samples at least, got 2"),
-        ([], 2, r"y must be labels .* not empty; got the shape \(0,\)"),
-        (np.zeros((2, 2, 2)), 2, r"got the shape \(2, 2, 2\)"),
+        ([], 2, r"y must be labels .* not empty; got an array of shape \(0,\)"),
+        (np.zeros((2, 2, 2)), 2, r"got an array of shape \(2, 2, 2\)"),
     ],
 )
 def test_folds_refuse_what_cannot_be_divided(y, folds, message):

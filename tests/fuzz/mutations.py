@@ -135,7 +135,8 @@ def in_zip(content: bytes, rng: random.Random, others: Sequence[bytes], tokens: 
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}
         chosen = rng.choice(list(members))
-        inner = mutated(members[chosen], rng, list(members.values()), tokens)
+        change = in_json if members[chosen][:1] == b"{" and rng.random() < 0.8 else mutated
+        inner = change(members[chosen], rng, list(members.values()), tokens)
         with zipfile.ZipFile(written, "w") as archive:
             for name, inside in members.items():
                 archive.writestr(name, inner if name == chosen else inside)

@@ -1,5 +1,6 @@
 """Each reader as a function of a file's bytes, with sound files of its kind to start from."""
 
+import contextlib
 import gzip
 import io
 import os
@@ -16,9 +17,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from PIL import Image
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs.decision_file import Decision
 from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.run_options import read_config
 from equipoise.app.stored_run import read_run
@@ -26,7 +32,9 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import decode_image, read_images
 from equipoise.data.images.decode import examine
 from equipoise.data.splits import Split, load_split, save_split
-from equipoise.data.tables import iterate_table, read_table
+from equipoise.data.table_files import iterate_table, read_table
+from equipoise.estimators.balanced import BalancedClassifier
+from equipoise.estimators.member_files import MemberRecord, load_member, save_member
 from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
 from equipoise.paper.sets.celeba import read_attributes, read_partition
 from equipoise.paper.sets.cifar10 import read_binary_batch, read_python_batch
@@ -133,7 +141,7 @@ def _bin_files(_: Path) -> list[bytes]:
 
 def _read_bin(path: Path) -> None:
     pairs = read_bin_pairs(path)
-    pairs.images.read((4, 4), 3)[0:1]
+    pairs.images((4, 4), 3)[0:1]
 
 
 def _frame() -> pd.DataFrame:
@@ -273,6 +281,34 @@ def _partitions(_: Path) -> list[bytes]:
     return ["".join(f"{row:06d}.jpg {row % 3}\n" for row in range(6)).encode()]
 
 
+_MEMBER: dict[str, MemberRecord] = {}
+
+
+def _members(folder: Path) -> list[bytes]:
+    """Pipelines all, for the class is one thing that the record tells."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    X[:, 0] = np.arange(60) % 5
+    found = []
+    for steps in (
+        [RandomForestClassifier(1, max_depth=3, random_state=0)],
+        [HistGradientBoostingClassifier(max_iter=1, categorical_features=[0], max_bins=8, random_state=0)],
+        [GradientBoostingClassifier(n_estimators=1, max_depth=1)],
+        [OneHotEncoder(max_categories=4, handle_unknown="infrequent_if_exist"), LogisticRegression()],
+    ):
+        _MEMBER["record"] = save_member(make_pipeline(*steps).fit(X, y), folder, "member")
+        found.append((folder / _MEMBER["record"].file).read_bytes())
+    return found
+
+
+def _read_member(folder: Path, content: bytes) -> None:
+    """What is read may answer or refuse the rows it is given, but must not end the process."""
+    (folder / _MEMBER["record"].file).write_bytes(content)
+    model = load_member(_MEMBER["record"], folder)
+    with contextlib.suppress(Exception):
+        model.predict_proba(np.zeros((5, 3)))
+
+
 def _splits(folder: Path) -> list[bytes]:
     path = folder / "sound split.json"
     path.unlink(missing_ok=True)
@@ -285,6 +321,25 @@ def _configs(_: Path) -> list[bytes]:
         b'data = "a.csv"\ntarget = "sick"\nepochs = 3\nlearning-rate = 1e-3\naugment = false\nout = "runs/a"\n',
         b'# all of it\ndata = """a\nb"""\nseed = 0x1F\ntest-share = 0.25\nfreeze = true\nmethod = "ldam_drw"\n',
     ]
+
+
+def _decisions(folder: Path) -> list[bytes]:
+    p = np.random.default_rng(0).dirichlet([4, 2, 1], 60)
+    y = np.array([np.random.default_rng(row).choice(3, p=each) for row, each in enumerate(p)])
+    fitted = BalancedClassifier.from_predictions(p, y)
+    Decision.of(fitted, ("a", "b", "c"), ("p_a", "p_b", None), fitted.uncertainty(p)).save(folder / "sound.json")
+    return [(folder / "sound.json").read_bytes()]
+
+
+def _read_decision(path: Path) -> None:
+    """What is not refused answers with numbers."""
+    decision = Decision.load(path)
+    size = len(decision.classes)
+    logits = decision.logits(np.concatenate((np.eye(size), np.full((1, size), 1 / size))))
+    found = decision.calibrated.probabilities(logits), decision.uncertainty_of(logits)
+    assert all(np.isfinite(np.asarray(values)).all() for values in found)
+    decision.calibrated.sets(logits, 0.9)
+    decision.human_threshold(0.1)
 
 
 def _read_options(path: Path) -> None:
@@ -385,6 +440,7 @@ READERS: dict[str, Reader] = {
     "split": Reader(_splits, _of_file("split.json", lambda path: load_split(path, samples=30)), ("json",)),
     "toml options": Reader(_configs, _of_file("options.toml", _read_options), tokens=TOML),
     "json options": Reader(_run_file("run.json"), _of_file("options.json", _read_options), ("json",)),
+    "decision.json": Reader(_decisions, _of_file("decision.json", _read_decision), ("json",)),
     "run.json": Reader(_run_file("run.json"), _of_run("run.json", read_run_record, read_run, RunModel.load), ("json",)),
     "model.json": Reader(_run_file("model.json"), _of_run("model.json", RunModel.load), ("json",)),
     "scores.json": Reader(_run_file("scores.json"), _of_run("scores.json", read_run), ("json",)),
@@ -394,5 +450,6 @@ READERS: dict[str, Reader] = {
         _run_file("model.safetensors"), _of_run("model.safetensors", RunModel.load), ("safetensors",)
     ),
     "checkpoint": Reader(_checkpoints, _read_checkpoint, ("safetensors",)),
+    "member": Reader(_members, _read_member, ("zip",), HEADER),
 }
 """By the name of the format."""

@@ -1,6 +1,7 @@
 """Tables as text: which delimiter, which header, and the rows, a part at a time."""
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.size_limits import check_unpacked, most_unpacked
+from equipoise.wording import are_codes, is_number
 
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")
@@ -24,13 +26,13 @@ NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>", "?")
 """What stands for a missing value. The word None does not: it is a class in many a table."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-SAMPLE_ROWS, SAMPLE_CHARACTERS = 100, 1 << 22
+SAMPLE_ROWS, CODE_ROWS, SAMPLE_CHARACTERS = 100, 1000, 1 << 22
 MOST_COLUMNS = 100_000
 SEPARATOR = re.compile(r"\"?sep=([,;\t|])\"?\s*$")
 """The first line by which Excel says how the others are divided."""
 DECIMALS = re.compile(r"[+-]?\d+([.,])\d+")
 NO_TABLES = {
-    rb"PK\x03\x04": "a zip archive or a spreadsheet; save the table as CSV",
+    rb"PK\x03\x04": "a zip archive or a spreadsheet; give a spreadsheet a name that ends in .xlsx, or save it as CSV",
     rb"\xd0\xcf\x11\xe0": "a spreadsheet of an older Excel; save the table as CSV",
     rb"PAR1": "a Parquet file; give it a name that ends in .parquet",
     rb"%PDF-": "a PDF; give the table as CSV",
@@ -38,10 +40,18 @@ NO_TABLES = {
     rb"version https://git-lfs": "a pointer of Git LFS, not the file itself; run `git lfs pull` to get it",
     rb"(?i)(?:\xef\xbb\xbf)?\s{0,99}<(?:!doctype html|html|head)": "a web page; check the address, which may "
     "need a login",
-    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; make it "
-    "CSV, for example by pandas.read_json(FILE).to_csv, with lines=True where each line is an object",
+    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; give it "
+    "a name that ends in .jsonl where each line is an object, else make it CSV, for example by "
+    "pandas.read_json(FILE).to_csv",
 }
 """How files begin that are often taken for a table, and what to do."""
+OLD_ENCODINGS = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}
+"""Encodings of text that is not UTF-8, as Windows and old programs write it in Western Europe."""
+UNDEFINED = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
+"""Bytes that Windows-1252 has no letter for."""
+CONTROLS = bytes({*range(9), *range(14, 32), 127} - {27})
+"""Bytes that no text has."""
+CHUNK = 2**20
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -55,13 +65,21 @@ class Layout:
     decimal: str
     encoding: str
     skipped: int = 0  # lines before the header
+    codes: frozenset[str] = frozenset()  # columns of digits such as 01000, which are no numbers
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should be told of how the text was read, a sentence each."""
+        if self.encoding not in OLD_ENCODINGS:
+            return []
+        return [f"{self.path} is not UTF-8; read as {OLD_ENCODINGS[self.encoding]}: check letters such as é, ß or €."]
 
 
 def find_layout(path: Path) -> Layout:
     """Find header, delimiter, decimal sign and encoding from the start of the file."""
     with clear_errors(path):
         encoding = _encoding(path)
-        with _open(path, encoding) as file:
+        with open_table(path, encoding) as file:
             start = file.read(SAMPLE_CHARACTERS)
     beginning = list(io.StringIO(start, newline=""))
     if len(start) == SAMPLE_CHARACTERS:
@@ -82,7 +100,15 @@ def find_layout(path: Path) -> Layout:
             f"{path} has {len(header)} column names and {len(rows[1])} fields in its first row; "
             "name every column in the first line."
         )
-    return Layout(path, header, delimiter, _decimal(beginning[1:], delimiter), encoding, skipped=int(bool(said)))
+    decimal, codes = _decimal(beginning[1:], delimiter), _codes(header, beginning[1:CODE_ROWS], delimiter)
+    return Layout(path, header, delimiter, decimal, encoding, skipped=int(bool(said)), codes=codes)
+
+
+def _codes(header: Sequence[str], lines: Sequence[str], delimiter: str) -> frozenset[str]:
+    columns = zip(*(row for row in _fields(lines, delimiter) if len(row) >= len(header)), strict=False)
+    fields = ([field.strip() for field in column] for column in columns)
+    found = zip(header, fields, strict=False)
+    return frozenset(name for name, column in found if are_codes([word for word in column if word not in MISSING]))
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
@@ -124,26 +150,32 @@ def _unusual_delimiter(lines: Sequence[str]) -> str:
     return best
 
 
+def csv_options(layout: Layout) -> dict[str, Any]:
+    """Return what ``pandas.read_csv`` is to know of a layout."""
+    return {
+        "sep": r"\s+" if layout.delimiter == " " else layout.delimiter,
+        "header": 0,
+        "skiprows": layout.skipped,
+        "names": list(layout.header),
+        "index_col": False,
+        "encoding": layout.encoding,
+        "skipinitialspace": True,
+        "keep_default_na": False,
+    }
+
+
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
-    """Yield data frames of up to ``rows`` rows; the columns in ``text`` as they stand there, not as numbers."""
+    """Yield data frames of up to ``rows`` rows; the columns in ``text`` and codes as they stand, not as numbers."""
     import pandas as pd
 
-    header = list(layout.header)
-    with clear_errors(layout.path), _parser_errors(layout.path), _open(layout.path, None) as file:
+    with parser_errors(layout.path), open_table(layout.path, None) as file:
         reader = pd.read_csv(
             file,
-            sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
-            header=0,
-            skiprows=layout.skipped,
-            names=header,
+            **csv_options(layout),
             usecols=only,
-            index_col=False,
-            encoding=layout.encoding,
             decimal=layout.decimal,
-            skipinitialspace=True,
             na_values=list(MISSING),
-            keep_default_na=False,
-            dtype=dict.fromkeys(set(text) & set(header), str),
+            dtype=dict.fromkeys({*text, *layout.codes} & set(layout.header), str),
             chunksize=rows,
             low_memory=False,  # otherwise a column may change its type within one part
         )
@@ -175,7 +207,7 @@ def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
 def _refuse_rows(layout: Layout, *, long: bool) -> None:
     """Name the first row with something behind the last column, or with fewer fields than there are columns."""
     columns = len(layout.header)
-    with _open(layout.path, layout.encoding) as file:
+    with open_table(layout.path, layout.encoding) as file:
         for _ in range(layout.skipped):
             file.readline()
         reader = csv.reader(_stripped(file, layout.delimiter), delimiter=layout.delimiter, skipinitialspace=True)
@@ -197,7 +229,7 @@ def clear_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"{path} is not {error.encoding.upper()} text (byte 0x{error.object[error.start]:02x}); save it as UTF-8, "
-            "for example by `iconv -f latin1 -t utf-8`."
+            "in Excel as 'CSV UTF-8'."
         ) from None
     except csv.Error as error:
         raise InvalidInputError(_ragged(path, str(error))) from None
@@ -209,12 +241,14 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _parser_errors(path: Path) -> Iterator[None]:
-    """What pandas' parser refuses, as one sentence; the header is found without pandas, whose import takes time."""
+def parser_errors(path: Path) -> Iterator[None]:
+    """Turn what pandas' parser refuses into one sentence, too; the header is found without pandas, which is slow to
+    import."""
     from pandas.errors import ParserError
 
     try:
-        yield
+        with clear_errors(path):
+            yield
     except ParserError as error:
         raise InvalidInputError(_ragged(path, str(error))) from None
 
@@ -230,7 +264,7 @@ def _ragged(path: Path, message: str) -> str:
 
 
 def _encoding(path: Path) -> str:
-    with _open(path, None) as file:
+    with open_table(path, None) as file:
         start = file.read(4096)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
@@ -239,10 +273,36 @@ def _encoding(path: Path) -> str:
             raise InvalidInputError(f"{path} is {sentence}.")
     if b"\0" in start:
         raise InvalidInputError(f"{path} is no text file; give CSV, TSV, Parquet or .npz.")
-    return "utf-8-sig"
+    return "utf-8-sig" if _is_utf8(path) else _old_encoding(path)
 
 
-def _open(path: Path, encoding: str | None) -> IO[Any]:
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with open_table(path, None) as file:
+        try:
+            while chunk := file.read(CHUNK):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _old_encoding(path: Path) -> str:
+    """Return how text that is not UTF-8 is read; damaged UTF-8, and what is no text, is refused by its decoder."""
+    encoding = "cp1252"
+    with open_table(path, None) as file:
+        while chunk := file.read(CHUNK):
+            letters = [letter for letter in chunk.decode("utf-8", errors="replace") if not letter.isascii()]
+            wrong = letters.count("\N{REPLACEMENT CHARACTER}")
+            if chunk.translate(None, CONTROLS) != chunk or len(letters) - wrong > wrong:
+                return "utf-8-sig"
+            encoding = "latin-1" if chunk.translate(None, UNDEFINED) != chunk else encoding
+    return encoding
+
+
+def open_table(path: Path, encoding: str | None) -> IO[Any]:
+    """Open a table, unpacked within bounds, as bytes or as text of an encoding."""
     opener = OPENERS.get(path.suffix.lower())
     file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener, path))
     return file if encoding is None else io.TextIOWrapper(file, encoding=encoding, newline="")
@@ -285,7 +345,7 @@ def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
     names = [field.strip() for field in fields]
     while len(names) > 1 and not names[-1]:  # a delimiter at the end of the line
         names.pop()
-    if all(_is_number(name) for name in names):
+    if all(is_number(name) for name in names):
         raise InvalidInputError(
             f"{path} starts with numbers ({', '.join(names[:3])}, ...) instead of column names; "
             "add a first line that names the columns."
@@ -314,11 +374,3 @@ def _decimal(lines: Sequence[str], delimiter: str) -> str:
     fields = (field.strip(' "\t\r\n') for line in lines for field in line.split(delimiter))
     signs = {found[1] for field in fields if (found := DECIMALS.fullmatch(field))}
     return "," if signs == {","} else "."
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -1,75 +1,36 @@
 """From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
 
-import re
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from equipoise.data.column_kinds import ColumnGuess, guess_kind, said_kind
+from equipoise.data.columns import Column, encode_column, learn_column
 from equipoise.data.delimited import check_names
-from equipoise.data.parsing import (
-    FORMS,
-    LOOKED_AT,
-    PLAIN,
-    SAID,
-    Kind,
-    Parsed,
-    as_words,
-    fits_float32,
-    is_some_form,
-    parse,
-    parse_as,
-    relabelled,
-    without_blanks,
-)
-from equipoise.errors import InvalidInputError, InvalidStateError
-
-FORMAT = 1
-MOST_LEVELS, MOST_NAMED = 50, 3
-INDICATOR_SHARE = 0.01
-TOO_MANY = 5  # of so many values, most must be what they were in training
-ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
-OTHER, MISSING = "(other)", "(missing)"
-EXACT = 2.0**53  # the whole numbers up to here are floats of their own
-LARGEST, LARGEST_FLOAT32 = float(np.finfo(np.float64).max), float(np.finfo(np.float32).max)
+from equipoise.data.labels import label_array
+from equipoise.data.parsing import relabelled
+from equipoise.errors import InvalidInputError, InvalidStateError, listed
+from equipoise.storage.records import as_record
 
 
-class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one column is encoded.
+class _StoredEncoder(msgspec.Struct):
+    """An encoder as a file holds it."""
 
-    ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
-    ``levels`` are a category's values.
-    """
-
-    name: str
-    kind: Kind
-    fill: float
-    indicator: bool
-    levels: tuple[str, ...]
-    other: bool
-    form: str = PLAIN  # records of earlier versions lack it, and the next
-    wide: bool = False
-
-    @property
-    def outputs(self) -> list[str]:
-        """Names of the columns it becomes."""
-        if self.kind == "category":
-            ends = [OTHER] * self.other + [MISSING] * self.indicator
-            return [f"{self.name}={level}" for level in (*self.levels, *ends)]
-        return [self.name] + [f"{self.name}={MISSING}"] * self.indicator
+    format: Literal[1]
+    columns: Annotated[list[Column], msgspec.Meta(min_length=1)]
+    notes: list[str] = []
 
 
 class Encoded(NamedTuple):
-    """A table as numbers.
-
-    Args:
-        values: (rows, outputs).
-        unread: columns with a word among their numbers or dates -> the rows that have one, (rows,).
-    """
+    """A table as numbers (rows, outputs), and which rows of each column have a word among its numbers or dates."""
 
     values: NDArray[np.floating[Any]]
     unread: dict[str, NDArray[np.bool_]]
@@ -82,15 +43,22 @@ class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[m
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learns from a training table how its columns become numbers, and does the same to any other table.
 
-    Numbers, booleans and text that holds numbers stay numbers, also with a comma for the decimals or between the
-    thousands; a missing or infinite one becomes the median of the training column, with a further 0/1 column that marks
-    it where at least 1 % are missing. Dates become days since 1970, whether the year or, where it is clear which, the
-    day or the month comes first. A word among numbers or dates (1 % of them at most) counts as missing;
-    :meth:`encode` also says where a table has one.
-    Everything else is a category: a 0/1 column a value, the rare ones (beyond the 50 most frequent, or seen once)
-    together in a column of their own, and one for missing values. A value never seen in training counts as rare; where
-    training had none, it has 0 in all columns. Columns that are constant, empty or name the row are left out. ``notes``
-    says in a sentence each what was filled in, left out or put together.
+    Each column is taken for a number, a date, a category or free text; or for an identifier or a constant, which are
+    left out. ``guesses_`` says which and why, and ``kinds`` overrules it.
+
+    Numbers may be booleans, or text such as ``1,234.50``, ``1.234,50 €``, ``(132.10)``, ``8%`` or ``1.5k``. A missing
+    or infinite one becomes the median of the training column, with a further 0/1 column that marks it where at least
+    1 % are missing. A word among numbers or dates (1 % of them at most) counts as missing; :meth:`encode` also says
+    where a table has one. Up to three words that come back among numbers, such as ``refused``, have a 0/1 column each.
+    Dates become days since 1970, whether the year or, where it is clear which, the day or the month comes first.
+    A category has a 0/1 column a value, one for the rare values together (beyond the 50 most frequent, or seen once),
+    and one for missing values. A value never seen in training counts as rare; where training had none, it has 0 in all
+    columns. Free text becomes up to 50 columns by the words and parts of words in it, and with labels one more for each
+    class, :meth:`fit_transform`. ``notes`` says in a sentence each what was filled in, left out or put together.
+
+    Args:
+        kinds: by column, what it is taken for instead of what would be guessed: ``"number"``, ``"date"``,
+            ``"category"``, ``"text"``, ``"identifier"`` or ``"constant"``.
 
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
@@ -98,35 +66,79 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ['age', 'age=(missing)', 'town=Oslo', 'town=Rome']
     >>> encoder.transform(table)[1].tolist(), encoder.notes
     ([40.0, 1.0, 0.0, 1.0], ['age: 1 missing value filled with the median 40.'])
+    >>> TableEncoder(kinds={"town": "identifier"}).fit(table).column_names_
+    ['age', 'age=(missing)']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, kinds: Mapping[str, str] | None = None) -> None:
+        self.kinds = kinds
         self.notes: list[str] = []
 
-    def fit(self, X: Any, y: Any = None) -> "TableEncoder":  # noqa: ARG002
-        """Learn from ``X``, a data frame or an array (rows, columns) of numbers; ``y`` is not used."""
+    def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
+        """Learn from ``X``, a data frame or an array (rows, columns) of numbers.
+
+        Args:
+            y: labels (rows,), or a 0/1 matrix (rows, attributes): free text then has a column of log-odds for each
+                class as well. Other columns do not use it.
+        """
         table = as_table(X)
         if len(table) == 0:
             raise InvalidInputError("the table has no rows to learn from; give the training rows.")
+        labels = None if y is None else label_array(y)
+        if labels is not None and len(labels) != len(table):
+            raise InvalidInputError(f"y must have a label for each of the {len(table)} rows, got {len(labels)}.")
         notes: list[str] = []
-        kept = [column for name, values in table.items() if (column := _learn(values, name, notes)) is not None]
+        kept, guesses = [], []
+        for guess in guess_kinds(table, self.kinds):
+            column = learn_column(guess, table[guess.name], notes, labels)
+            guesses.append(replace(guess, parsed=None, counts={}))  # which may be as large as the table
+            if column is not None:
+                kept.append(column)
         if not kept:
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
             )
-        self.columns_, self.notes = kept, notes
+        self.columns_, self.guesses_, self.notes = kept, guesses, notes
         return self
 
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return the matrix (rows, outputs) of ``X`` in ``dtype``; columns may come in any order, also with others."""
         return self.encode(X).values
 
+    def fit_transform(
+        self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> NDArray[np.floating[Any]]:
+        """Learn from ``X`` and return its matrix, on which a model can be fitted.
+
+        It is what :meth:`transform` gives, but for the log-odds of free text: those of a row come from models that have
+        not seen it, nor another row of its group. A model fitted on the others would trust them too much.
+
+        Args:
+            y: as for :meth:`fit`.
+            groups: of the rows, (rows,).
+        """
+        return self.fit(X, y).transform_training(X, y, groups)
+
+    def transform_training(
+        self, X: Any, y: ArrayLike | None, groups: ArrayLike | None = None
+    ) -> NDArray[np.floating[Any]]:
+        """Return the matrix of the rows that were learnt from, as :meth:`fit_transform` gives it."""
+        return self._encode(X, None if y is None else (y, groups)).values
+
     def encode(self, X: Any) -> Encoded:
         """Return what :meth:`transform` gives, and which values could not be read."""
+        return self._encode(X, None)
+
+    def _encode(self, X: Any, trained: tuple[Any, Any] | None) -> Encoded:
         columns, table = self._fitted(), as_table(X)
         absent = [column.name for column in columns if column.name not in table.columns]
         if absent:
-            named = ", ".join(" ".join(name.split()) for name in absent[:10])
+            named = ", ".join(" ".join(name.split()) for name in absent[:10]) + ", …" * (len(absent) > 10)
+            if not is_frame(X) and len(absent) == len(columns):
+                raise InvalidInputError(
+                    f"the model was trained on columns with names, got an array; pass a data frame with these "
+                    f"columns: {named}."
+                )
             raise InvalidInputError(
                 f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
             )
@@ -135,7 +147,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         start = 0
         for column in columns:
             width = len(column.outputs)
-            unread = _encode(table[column.name], column, out[:, start : start + width])
+            unread = encode_column(table[column.name], column, out[:, start : start + width], trained)
             if unread.any():
                 lost[column.name] = unread
             start += width
@@ -162,22 +174,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything learnt, as plain values."""
-        columns = [msgspec.to_builtins(column) | {"levels": list(column.levels)} for column in self._fitted()]
-        return {"format": FORMAT, "columns": columns, "notes": list(self.notes)}
+        columns = [json.loads(msgspec.json.encode(column)) for column in self._fitted()]
+        return {"format": 1, "columns": columns, "notes": list(self.notes)}
 
     @classmethod
     def from_json(cls, record: Any) -> "TableEncoder":
         """Return the encoder of which :meth:`to_json` gave the record; any other record is refused."""
-        given = record if isinstance(record, dict) and record.get("format") == FORMAT else {}
-        if not isinstance(given.get("columns"), list):
-            raise InvalidInputError(f"this is no table encoding of format {FORMAT}; train the model again.")
+        stored = as_record(record, _StoredEncoder, "the table encoding", remedy="train the model again")
+        names: set[str] = set()
+        for column in stored.columns:
+            if column.name in names or not column.sound:
+                what = "twice" if column.name in names else "with values that contradict each other"
+                raise InvalidInputError(
+                    f"the table encoding has the column {column.name!r} {what}; train the model again."
+                )
+            names.add(column.name)
         encoder = cls()
-        encoder.columns_ = [_column_of(column) for column in given["columns"]]
-        names, notes = {column.name for column in encoder.columns_}, given.get("notes", [])
-        sound = isinstance(notes, list) and all(isinstance(note, str) for note in notes)
-        if not names or len(names) < len(encoder.columns_) or not sound:
-            raise InvalidInputError("the table encoding has no columns, or one of them twice; train the model again.")
-        encoder.notes = list(notes)
+        encoder.columns_, encoder.notes = stored.columns, stored.notes
         return encoder
 
     def _fitted(self) -> list[Column]:
@@ -186,159 +199,45 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.columns_
 
 
+def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[ColumnGuess]:
+    """Yield what each column of a data frame is taken for, by a user in ``kinds`` or else by its values."""
+    given = dict(kinds or {})
+    unknown = [name for name in given if name not in table.columns]
+    if unknown:
+        raise InvalidInputError(f"there is no column {unknown[0]!r} to say the kind of; there are {_named(table)}.")
+    for name, values in table.items():
+        yield said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
+
+
+def _named(table: Any) -> str:
+    return listed([str(name) for name in table.columns], most=30, quoted=False)
+
+
 def as_table(frame: Any) -> Any:
     """Return a data frame whose columns are named by text, each once; those of an array are numbered."""
-    if not isinstance(frame, pd.DataFrame):
+    if not is_frame(frame):
         values = np.asarray(frame)
         if values.ndim != 2:
             raise InvalidInputError(f"a table has rows and columns, got an array of shape {values.shape}.")
         frame = pd.DataFrame(values, columns=[f"column {number}" for number in range(1, values.shape[1] + 1)])
+    elif not isinstance(frame, pd.DataFrame):
+        frame = frame.to_pandas()
     names = [str(name) for name in frame.columns]
     check_names(names, "the table")
     return relabelled(frame, names)
 
 
-def _column_of(record: Any) -> Column:
-    """A column from a file that anyone may have written."""
-    fields = Column.__struct_fields__
-    if not isinstance(record, dict) or not set(fields[:6]) <= set(record) <= set(fields):
-        raise InvalidInputError(f"a column of the table encoding must have the fields {', '.join(fields)}.")
-    wrong = f"the table encoding has a value of the wrong type in column {record['name']!r}."
-    try:
-        column = msgspec.convert(record, Column)
-    except msgspec.ValidationError:
-        raise InvalidInputError(wrong) from None
-    levels = column.levels
-    sound = abs(column.fill) <= LARGEST and column.form in FORMS[column.kind] and len(set(levels)) == len(levels)
-    if not sound or (column.kind == "category") != bool(levels):
-        raise InvalidInputError(wrong)
-    return column
+def is_frame(table: Any) -> bool:
+    """Tell whether a table is a data frame, of pandas, polars, Arrow or others, whose columns have names."""
+    return isinstance(table, pd.DataFrame) or hasattr(table, "to_pandas")
 
 
-def _learn(values: Any, name: str, notes: list[str]) -> Column | None:
-    """How to encode one column, or None to leave it out; a note for what a user would want to know."""
-    values = without_blanks(values)
-    if values.isna().all():
-        notes.append(f"{name}: ignored, it has no value.")
-        return None
-    parsed = None if isinstance(values.dtype, pd.CategoricalDtype) else parse(values)
-    if parsed is None:
-        return _learn_levels(as_words(values), name, notes)
-    _note_form(parsed, values, name, notes)
-    return _learn_numbers(parsed, values, name, notes)
-
-
-def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
-    """Say what was made of the text."""
-    if parsed.kind == "date":
-        notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, taken as days since 1970-01-01.")
-    elif parsed.form:
-        example = next(word for word in as_words(values[~parsed.unread]).dropna() if "," in word)
-        notes.append(f"{name}: {SAID[parsed.form]}, such as {example!r}.")
-    number = int(parsed.unread.sum())
-    if number:
-        words = as_words(values[parsed.unread]).drop_duplicates().tolist()
-        listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
-        are = f"value that is no {parsed.kind}" if number == 1 else f"values that are no {parsed.kind}s"
-        notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
-
-
-def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> Column | None:
-    numbers = parsed.numbers
-    known = numbers[~np.isnan(numbers)]
-    if len(known) and np.abs(known).max() > LARGEST_FLOAT32:
-        known = known[np.abs(known) <= _largest(float(np.median(known)))]
-    gone = len(numbers) - len(known)
-    why = _why_left_out(known, gone, parsed, values, name)
-    if why:
-        notes.append(f"{name}: ignored, {why}.")
-        return None
-    fill = float(np.median(known))
-    infinite = gone and gone - int(values.isna().sum()) - int(parsed.unread.sum())
-    if infinite:
-        notes.append(f"{name}: {_count(infinite, 'infinite value')} taken as missing.")
-    if gone:
-        notes.append(f"{name}: {_count(gone, 'missing value')} filled with the median {fill:g}.")
-    marked = 0 < INDICATOR_SHARE * len(numbers) <= gone
-    return Column(name, parsed.kind, fill, marked, (), False, parsed.form, not fits_float32(known))
-
-
-def _why_left_out(known: NDArray[np.float64], gone: int, parsed: Parsed, values: Any, name: str) -> str:
-    if len(known) == 0:
-        return "it has no finite value"
-    if known.min() == known.max() and gone < INDICATOR_SHARE * len(parsed.numbers):
-        different = as_words(values).nunique() if abs(known[0]) > EXACT else 1
-        same = f"its {different} different values are too large to be told apart, all about"
-        return f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
-    named = parsed.kind == "number" and gone == 0 and _names_rows(known, name)
-    return "it looks like an identifier" if named else ""
-
-
-def _largest(typical: float) -> float:
-    """The largest value taken for a measurement: beyond float32 it marks a hole, unless all are of that size."""
-    return LARGEST if abs(typical) > LARGEST_FLOAT32 else LARGEST_FLOAT32
-
-
-def _names_rows(known: NDArray[np.float64], name: str) -> bool:
-    """1, 2, 3, ... in the order of the rows, or whole numbers, all different, under a name such as id."""
-    if len(known) < 3 or not (known == np.floor(known)).all():
-        return False
-    counted = known[0] in (0, 1) and bool((np.diff(known) == 1).all()) and len(known) >= 20
-    return counted or (bool(ID_NAME.search(name)) and len(np.unique(known)) == len(known))
-
-
-def _learn_levels(words: Any, name: str, notes: list[str]) -> Column | None:
-    counts = words.value_counts().to_dict()
-    known, missing = sum(counts.values()), int(words.isna().sum())
-    if len(counts) == 1 and not missing:
-        notes.append(f"{name}: ignored, it is {next(iter(counts))!r} in every row.")
-        return None
-    if max(counts.values()) == 1 or (len(counts) > 20 and len(counts) > known / 2):
-        some = list(counts)[:LOOKED_AT]
-        why = "looks like an identifier"
-        if sum(map(is_some_form, some)) > 0.9 * len(some):
-            why = f"holds numbers or dates in a form not known, such as {some[0]!r}; write 1234.5 or 2020-01-31"
-        notes.append(f"{name}: ignored, it {why} ({len(counts)} different values in {known} rows).")
-        return None
-    often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
-    kept = often[:MOST_LEVELS]
-    rare = len(counts) - len(kept)
-    if rare:
-        notes.append(f"{name}: {_count(rare, 'rare category', 'rare categories')} of {len(counts)} put together.")
-    if missing:
-        notes.append(f"{name}: {_count(missing, 'missing value')} taken as a category of its own.")
-    return Column(name, "category", 0.0, missing > 0, tuple(sorted(kept)), rare > 0)
-
-
-def _encode(values: Any, column: Column, out: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Write one column's outputs into ``out`` (rows, outputs), which comes full of zeros, and say which values were no
-    number or date where one belongs: they count as missing."""
-    values = without_blanks(values)
-    if column.kind == "category":
-        words = as_words(values)
-        codes = pd.Index(column.levels, dtype=object).get_indexer(words)
-        unknown = codes < 0
-        gone = words.isna().to_numpy() & unknown
-        out[np.flatnonzero(~unknown), codes[~unknown]] = 1
-        if column.other:
-            out[unknown & ~(gone & column.indicator), len(column.levels)] = 1
-        if column.indicator:
-            out[gone, -1] = 1
-        return np.zeros(len(words), dtype=np.bool_)
-    numbers, unread = parse_as(values, column.kind, column.form)
-    known = int(values.notna().sum())
-    if known >= TOO_MANY and unread.sum() > known / 2:  # a few are mistakes, a column of them is another column
-        raise InvalidInputError(
-            f"the column {column.name!r} held {column.kind}s in training but now holds "
-            f"{as_words(values[unread]).iloc[0]!r} and others that are none, {unread.sum()} of {known}; correct or "
-            "empty them."
-        )
-    gone = np.isnan(numbers) | (np.abs(numbers) > _largest(column.fill))
-    out[:, 0] = np.where(gone, column.fill, numbers)
-    if column.indicator:
-        out[:, 1] = gone
-    return unread
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def needs_encoding(table: Any) -> bool:
+    """Tell whether a table, a frame or an array, has text, dates, categories or missing values."""
+    if hasattr(table, "dtypes") and hasattr(table, "columns"):
+        numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in table.dtypes)
+        return not numeric or bool(np.asarray(table.isna()).any())
+    values = np.asarray(table)
+    if values.dtype.kind in "OUS":
+        return True
+    return values.ndim == 2 and values.dtype.kind == "f" and bool(np.isnan(values).any())

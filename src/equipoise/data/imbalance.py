@@ -5,6 +5,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.labels import label_array
 from equipoise.errors import InvalidInputError
 
 Indices = NDArray[np.intp]
@@ -80,9 +81,9 @@ def _check_ratio(ratio: float) -> None:
 
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:
-    labels = np.asarray(y)
-    if labels.ndim != 1 or len(labels) == 0:
-        raise InvalidInputError(f"y must be a non-empty list of labels, got an array of shape {labels.shape}.")
+    labels = label_array(y)
+    if labels.ndim != 1:
+        raise InvalidInputError(f"y must be a list of labels, one a sample, got an array of shape {labels.shape}.")
     return labels
 
 

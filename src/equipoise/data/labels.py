@@ -2,28 +2,55 @@
 
 from collections.abc import Sequence
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import torch
-from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import column_or_1d
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensor_checks import new_tensor
+
+if TYPE_CHECKING:  # torch, pandas and scikit-learn are imported where they are needed: the report does without
+    from torch import Tensor
+
+
+def label_array(y: ArrayLike, name: str = "y") -> NDArray[Any]:
+    """Return labels (samples,), or a matrix of 0 and 1 (samples, attributes), as an array; text as text.
+
+    >>> label_array(np.array(["a", "b"], dtype=object)).dtype
+    dtype('<U1')
+    """
+    labels = np.asarray(y)
+    labels = np.asarray(labels.tolist()) if labels.dtype == object else labels  # a data frame's strings
+    if labels.ndim not in (1, 2) or labels.size == 0:
+        raise InvalidInputError(
+            f"{name} must be labels (samples,) or a 0/1 matrix (samples, attributes), not empty; got an array of shape "
+            f"{labels.shape}."
+        )
+    if labels.ndim == 2:
+        check_binary(labels, name)
+    return labels
+
+
+def column_or_matrix(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return labels in a single column as (samples,); others as they are.
+
+    >>> column_or_matrix(np.array([["a"], ["b"]])).shape, column_or_matrix(np.eye(2)).shape
+    ((2,), (2, 2))
+    """
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+
+def check_binary(labels: NDArray[Any], name: str = "y") -> None:
+    """Refuse a matrix of labels that holds anything but 0 and 1."""
+    if not np.isin(labels, (0, 1)).all():
+        raise InvalidInputError(f"a matrix {name} must hold 0 and 1 only, got {np.unique(labels)[:5].tolist()}.")
 
 
 def plain_array(values: Any, name: str) -> Any:
-    """Return the values as they came, unless they would lose something on their way into a numpy array.
+    """Return the values as they came, unless they would lose something on their way into a numpy array."""
+    import torch
 
-    Args:
-        values: whatever a user passes.
-        name: of the argument, for the sentence.
-    """
-    if isinstance(values, Tensor):
+    if isinstance(values, torch.Tensor):
         if values.requires_grad:
             raise InvalidInputError(f"{name} requires gradients, which are not used here; pass {name}.detach().")
         if values.device.type != "cpu":
@@ -41,10 +68,13 @@ def plain_array(values: Any, name: str) -> Any:
 def plain_labels(y: Any) -> Any:
     """Return labels as an array of one kind, all known; None and sparse matrices are left to scikit-learn.
 
+    >>> import pandas as pd
     >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
     Traceback (most recent call last):
     equipoise.errors.InvalidInputError: y has no label in 1 of 3 rows, the first of them row 2; leave these rows out.
     """
+    import pandas as pd
+
     if y is None or hasattr(y, "tocsr"):
         return y
     given = plain_array(y, "y")
@@ -84,17 +114,19 @@ def _kind(label: Any) -> str:
     return "numbers" if isinstance(label, Number | np.bool_) else type(label).__name__
 
 
-def class_counts(target: Tensor, classes: int, weight: Tensor | None = None) -> Tensor:
+def class_counts(target: "Tensor", classes: int, weight: "Tensor | None" = None) -> "Tensor":
     """Count the samples of each class, or add up their weights: (classes,), or (attributes, 2).
 
     Args:
         target: (samples,), or 0/1 of shape (samples, attributes).
-        classes: C; of no effect with attributes.
         weight: (samples,), or one for each label, (samples, attributes): weight k counts as k samples.
 
+    >>> import torch
     >>> class_counts(torch.tensor([0, 0, 2]), 3), class_counts(torch.tensor([0, 0, 2]), 3, torch.tensor([1, 4, 2]))
     (tensor([2, 0, 1]), tensor([5., 0., 2.], dtype=torch.float64))
     """
+    import torch
+
     if target.ndim == 1:
         return torch.bincount(target, None if weight is None else weight.double(), minlength=classes)
     if weight is None:
@@ -104,44 +136,66 @@ def class_counts(target: Tensor, classes: int, weight: Tensor | None = None) -> 
     return torch.stack(((each * (1 - target)).sum(0), (each * target).sum(0)), dim=-1)
 
 
-def encode_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Tensor]:
+def class_indices(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the sorted classes of some labels (samples,), and the index of each label's class, (samples,).
+
+    >>> classes, indices = class_indices(np.array(["b", "a", "b"]))
+    >>> classes.tolist(), indices.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    return np.unique(labels, return_inverse=True)
+
+
+def encode_labels(labels: NDArray[Any]) -> "tuple[NDArray[Any], Tensor]":
     """Find the classes, and each sample's class index (samples,); of a 0/1 matrix its columns, and the matrix."""
+    import torch
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import column_or_1d
+
+    from equipoise.tensor_checks import new_tensor
+
     check_classification_targets(labels)
     kind = type_of_target(labels)
     if kind == "multiclass-multioutput":
         raise InvalidInputError("y must be labels or a matrix of 0 and 1, got several columns of other labels.")
     if kind == "multilabel-indicator":
-        if not np.isin(labels, (0, 1)).all():
-            raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels).tolist()}.")
+        check_binary(labels)
         return np.arange(labels.shape[1]), new_tensor(labels).long()
-    classes, numbers = np.unique(column_or_1d(labels, warn=True), return_inverse=True)
+    classes, indices = class_indices(column_or_1d(labels, warn=True))
     if len(classes) < 2:
         raise InvalidInputError(f"y must have at least two classes, got one class: {classes.tolist()[0]!r}.")
-    return classes, torch.as_tensor(numbers, dtype=torch.long)
+    return classes, torch.as_tensor(indices, dtype=torch.long)
+
+
+def label_places(labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each label (samples,) among the classes; −1 where it is none of them.
+
+    >>> label_places(np.array(["b", "a", "c"]), ["a", "b"]).tolist()
+    [1, 0, -1]
+    """
+    known = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
+    return np.array([known.get(label, -1) for label in labels.tolist()], dtype=np.int64)
 
 
 def label_indices(
     labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any], *, multilabel: bool = False, whose: str = "y has"
 ) -> NDArray[np.int64]:
-    """Return the place of each label among classes that are known already; of several labels the 0/1 matrix itself.
+    """Return :func:`label_places` of labels that must all be known; with ``multilabel`` the 0/1 matrix itself.
 
     Args:
-        labels: (samples,), or with ``multilabel`` (samples, attributes).
-        classes: in their order; names where the labels are text.
-        whose: the beginning of the sentence that refuses others.
-
-    >>> label_indices(np.array(["b", "a"]), ["a", "b"]).tolist()
-    [1, 0]
+        whose: the beginning of the sentence that refuses other labels.
     """
+    from sklearn.utils.validation import column_or_1d
+
     if multilabel:
         if labels.ndim != 2 or labels.shape[1] != len(classes) or not np.isin(labels, (0, 1)).all():
             raise InvalidInputError(f"y must be a matrix of 0 and 1 with {len(classes)} columns, got {labels.shape}.")
         return labels.astype(np.int64)
-    places = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
-    given = column_or_1d(labels).tolist()
-    unknown = sorted(set(given) - places.keys())
+    given = column_or_1d(labels)
+    places = label_places(given, classes)
+    unknown = sorted(set(given[places < 0].tolist()))
     if unknown:
         raise InvalidInputError(
             f"{whose} classes that training has not seen: {', '.join(map(repr, unknown[:5]))}; leave them out."
         )
-    return np.array([places[label] for label in given], dtype=np.int64)
+    return places

@@ -1,14 +1,17 @@
 """The values of a table's column as numbers, days since 1970 or words, in whatever form people wrote them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Kind = Literal["number", "date", "category"]
+from equipoise.data.amounts import plain_amount
+
+Kind = Literal["number", "date", "category", "text"]
+"""What a column is encoded as."""
 PLAIN = ""
 THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
 EXPONENT = r"(?:[eE][+-]?\d+)?"
@@ -16,6 +19,8 @@ NUMBERS = {
     THOUSANDS_COMMA: re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d*)?" + EXPONENT),
     DECIMAL_COMMA: re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?" + EXPONENT),
 }
+AMOUNTS = {"$1,234.5": THOUSANDS_COMMA, "1.234,5 €": DECIMAL_COMMA}
+"""Numbers with a currency, a per cent sign, a factor such as k or brackets for minus -> how the number is written."""
 DAY_FIRST, MONTH_FIRST = "day/month/year", "month/day/year"
 TIME = r"(?:[T ](?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?))?"
 DATES = {
@@ -25,13 +30,15 @@ DATES = {
     MONTH_FIRST: re.compile(r"(?P<month>\d{1,2})[/-](?P<day>\d{1,2})[/-](?P<year>\d{4})" + TIME),
 }
 PATTERNS = NUMBERS | DATES
-FORMS = {"number": (PLAIN, *NUMBERS), "date": (PLAIN, *DATES), "category": (PLAIN,)}
+FORMS = {"number": (PLAIN, *NUMBERS, *AMOUNTS), "date": (PLAIN, *DATES), "category": (PLAIN,), "text": (PLAIN,)}
 """By the kind of the column."""
 TRIED: tuple[tuple[Kind, str], ...] = (
     ("date", PLAIN),
     *(("number", form) for form in NUMBERS),
     *(("date", form) for form in DATES),
 )
+LAST_TRIED: tuple[tuple[Kind, str], ...] = tuple(("number", form) for form in AMOUNTS)
+"""Where no other form reads every value: they are the slowest to read."""
 SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
@@ -42,6 +49,7 @@ MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\b(?:{MONTHS})[a-z]*\b.*\d{{2}}.*")
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
 ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # so many, and of them so many must be numbers, for the rest to be mistakes
+MOST_WORDS, LEAST_NUMBERS = 3, 3  # answers beside numbers, such as refused; different numbers that make them numbers
 LOOKED_AT = 1000
 SECONDS_A_DAY = 86_400
 SMALLEST_FLOAT32 = 2.0**-100
@@ -60,26 +68,38 @@ class Parsed:
     form: str
     numbers: NDArray[np.float64]  # (rows,), NaN where there is none
     unread: NDArray[np.bool_]  # (rows,), values that are none
+    words: tuple[str, ...] = ()  # answers that stand among the numbers on purpose, such as refused
 
 
 def parse(values: Any) -> Parsed | None:
     """Find the kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
 
     A date is read only where day and month cannot be taken for one another in the whole column. Where numbers begin
-    with a zero, as 007, a word among them says that they are names.
+    with a zero, as 007, a word among them says that they are names. Up to three words that come back, such as refused,
+    may be up to half of a column of numbers; they are its ``words``.
     """
     first = _parsed(values, "number", PLAIN)
     if not first.unread.any():
         return first
     known = values[values.notna()]
     sample = known.iloc[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
-    likely = [tried for tried in TRIED if _parsed(sample, *tried).unread.mean() <= 0.5]
-    found = [first, *(_parsed(values, *tried) for tried in likely)]
+    found = [first]
+    for forms in (TRIED, LAST_TRIED):
+        likely = [tried for tried in forms if _parsed(sample, *tried).unread.mean() <= 0.5]
+        found += [_parsed(values, *tried) for tried in likely]
+        if any(not parsed.unread.any() for parsed in found):
+            break
     left = {parsed.form: int(parsed.unread.sum()) for parsed in found if parsed.form}
     best = min(found, key=lambda parsed: int(parsed.unread.sum()))
     if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
         return None
-    return best if _tolerable(best, values) else None
+    return best if _tolerable(best, values) else _with_words(best, values)
+
+
+def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
+    """Read a column as a kind that a user names, in the form that reads the most; other values count as not read."""
+    forms = [PLAIN, *(form for tried, form in (*TRIED, *LAST_TRIED) if tried == kind and form != PLAIN)]
+    return min((_parsed(values, kind, form) for form in forms), key=lambda parsed: int(parsed.unread.sum()))
 
 
 def parse_as(values: Any, kind: Kind, form: str) -> Read:
@@ -154,13 +174,32 @@ def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
     return Parsed(kind, form, numbers, unread)
 
 
+def _with_words(parsed: Parsed, values: Any) -> Parsed | None:
+    """Return numbers with the few words that come back among them; None where that is not what the column holds."""
+    present = values.notna().to_numpy()
+    if parsed.kind != "number" or present.sum() < ENOUGH_VALUES or parsed.unread.sum() > present.sum() / 2:
+        return None
+    counts = as_words(values[parsed.unread]).value_counts().to_dict()
+    known = present & ~parsed.unread
+    if len(counts) > MOST_WORDS or min(counts.values()) < 2 or any(sign.isdigit() for word in counts for sign in word):
+        return None
+    if len(np.unique(parsed.numbers[known])) < LEAST_NUMBERS or _has_leading_zeros(values[known]):
+        return None
+    return replace(parsed, unread=np.zeros_like(parsed.unread), words=tuple(sorted(counts)))
+
+
+def _has_leading_zeros(values: Any) -> bool:
+    """Tell whether numbers are written as names are: 007."""
+    return bool(as_words(values).str.fullmatch(r"[+-]?0\d+").any())
+
+
 def _tolerable(parsed: Parsed, values: Any) -> bool:
     if not parsed.unread.any():
         return True
     present = values.notna().to_numpy()
     if present.sum() < ENOUGH_VALUES or parsed.unread.sum() > (1 - ENOUGH_SHARE) * present.sum() + 1e-9:
         return False
-    return not as_words(values[present & ~parsed.unread]).str.fullmatch(r"[+-]?0\d+").any()
+    return not _has_leading_zeros(values[present & ~parsed.unread])
 
 
 def _as_numbers(values: Any, form: str) -> Read:
@@ -209,6 +248,8 @@ def plain(value: Any, form: str) -> Any:
     if form == PLAIN or not isinstance(value, str):
         return value
     text = value.strip()
+    if form in AMOUNTS:
+        return None if len(text) > LONGEST_FORM else plain_amount(text, lambda body: plain(body, AMOUNTS[form]))
     found = None if len(text) > LONGEST_FORM else PATTERNS[form].fullmatch(text)
     if found is None:
         return None

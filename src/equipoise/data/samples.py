@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]  # done, all
 
 
 class SampleRows:
-    """What is asked of samples beyond their values; here as arrays and data frames answer, :func:`rows_of` wraps them.
+    """The interface of samples beyond their values; this class wraps arrays and data frames, see :func:`rows_of`.
 
     Samples that lie in files, such as :class:`~equipoise.data.images.Images`, are a subclass with answers of their own.
     """

@@ -1,6 +1,6 @@
 """One door for whatever a user points at: a table, an image folder, an archive of one, or a known set by its name."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,43 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.chosen_columns import ChosenColumns
+from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 
-NOT_TEXT = (".npz", ".parquet", ".pq")
+NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
 """Tables whose column names are not in their first line."""
 
 
-class NamedSets:
-    """Data sets that can be opened by name: none, until a floor above offers some.
-
-    >>> "mnist" in NamedSets()
-    False
-    """
-
-    def __init__(self) -> None:
-        self.load: Callable[[], tuple[Collection[str], Callable[..., Samples]]] = lambda: ((), _no_set)
-
-    def offer(self, load: Callable[[], tuple[Collection[str], Callable[..., Samples]]]) -> None:
-        """Make sets known: ``load`` gives their names, and what opens one as ``find(name, size=, check=, progress=)``.
-
-        It is called when a name is looked up, so that its imports cost nothing before.
-        """
-        self.load = load
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.load()[0])
-
-    def open(self, name: str, **options: Any) -> Samples:
-        """Read the set of that name."""
-        return self.load()[1](name, **options)
-
-
-def _no_set(name: str, **_: object) -> Samples:
-    raise InvalidInputError(f"there is no data set {name!r}; give a file or a folder.")
-
-
-NAMED_SETS = NamedSets()
+NAMED_SETS: dict[str, Callable[..., Samples]] = {}
+"""Data sets that can be opened by name: none, until a floor above offers some. Each is called with its name and with
+``size``, ``check`` and ``progress``."""
 
 
 def open_data(
@@ -60,7 +35,8 @@ def open_data(
     """Read the samples that ``source`` names.
 
     Args:
-        source: a CSV, Parquet or npz file, a folder or archive of images, or a name of :data:`NAMED_SETS`.
+        source: a CSV, JSON lines, Excel, Parquet or npz file, a folder or archive of images, or a name of
+            :data:`NAMED_SETS`.
         target: the column of a table with the label, or several 0/1 columns with commas between.
         labels: a table of ``file,label`` for images that are not sorted into folders.
         group: the column whose equal values belong together.
@@ -69,23 +45,17 @@ def open_data(
         progress: told how many images of how many have been looked at.
     """
     from equipoise.data.images import read_images
-    from equipoise.data.tables import read_table
+    from equipoise.data.table_files import read_table
     from equipoise.storage.archives import is_archive
 
     path = Path(source)
     size = (size, size) if isinstance(size, int) else size
     if not path.exists():
         _refuse_unknown(source, target=target, labels=labels, group=group)
-        return NAMED_SETS.open(str(source), size=size, check=True, progress=progress)
+        return NAMED_SETS[str(source)](str(source), size=size, check=True, progress=progress)
     if path.is_dir() or is_archive(path):
         images = read_images(
-            path,
-            labels=labels,
-            target=target,
-            group=group,
-            size=size,
-            channels=channels,
-            progress=progress,
+            path, labels=labels, target=target, group=group, size=size, channels=channels, progress=progress
         )
         return images if group is None else _divisible(images, group)
     _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
@@ -94,12 +64,17 @@ def open_data(
 
 
 def check_source(
-    source: str | Path, *, target: str | None = None, labels: str | Path | None = None, group: str | None = None
+    source: str | Path,
+    *,
+    target: str | None = None,
+    labels: str | Path | None = None,
+    group: str | None = None,
+    columns: ChosenColumns | None = None,
 ) -> None:
     """Refuse at once what :func:`open_data` would refuse after long imports: a wrong path, or a name of no column.
 
     Args:
-        source, target, labels, group: as for :func:`open_data`.
+        columns: what is said of a table's columns; the other arguments are those of :func:`open_data`.
     """
     from equipoise.data.delimited import find_layout
     from equipoise.data.target_column import check_columns, choose_target
@@ -118,8 +93,11 @@ def check_source(
         header = find_layout(path).header
         check_columns(header, str(path))
         chosen = choose_target(header, target, str(path))
+        others = [name for name in header if name not in chosen]
         if group is not None:
-            check_group(group, [name for name in header if name not in chosen])
+            check_group(group, others)
+        if columns is not None and columns.given:
+            columns.check([name for name in others if name != group])
 
 
 def _refuse_unknown(source: str | Path, **options: object) -> None:
@@ -174,7 +152,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
             "another column, or leave group out."
         )
     labels = np.asarray(samples.y)
-    classes, codes = np.unique(labels.astype(str), return_inverse=True) if labels.ndim == 1 else ((), places)
+    classes, codes = class_indices(labels.astype(str)) if labels.ndim == 1 else ((), places)
     if len(classes) == len(groups) == len(np.unique(np.stack([codes, places]), axis=1).T):
         raise InvalidInputError(
             f"the group column {group!r} is the class under other names, so each class would be held out whole or not "

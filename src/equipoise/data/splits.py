@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.labels import class_indices, label_array
 from equipoise.data.samples import Part, Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import write_atomically
 from equipoise.storage.records import Count, read_json
 
@@ -135,18 +136,18 @@ def stratified_folds(
     """
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-    labels = _labels(y)
+    labels = label_array(y)
     members = None if groups is None else _groups(groups, len(labels))
     what, available = ("samples", len(labels)) if members is None else ("groups", int(members.max()) + 1)
     _check_folds(folds, available, what)
     shuffled = (KFold if members is None else GroupKFold)(folds, shuffle=True, random_state=seed)
     if labels.ndim == 2:
         return _sorted(shuffled.split(labels, groups=members))
-    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    classes, codes = class_indices(labels)
     if not allow_missing:
         pairs = codes[None] if members is None else np.unique(np.stack([codes, members]), axis=1)
         _check_classes(classes, np.bincount(pairs[0]), folds, what)
-    if counts.max() < folds:  # scikit-learn refuses it: no class reaches every fold
+    if np.bincount(codes).max() < folds:  # scikit-learn refuses it: no class reaches every fold
         return _sorted(shuffled.split(labels, groups=members))
     if members is None:
         dealt = StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes)
@@ -179,7 +180,7 @@ def hold_out(
     >>> len(train), test.tolist()  # two of the first class, one of the second, none of the third
     (12, [2, 3, 11])
     """
-    labels = _labels(y)
+    labels = label_array(y)
     generator = np.random.default_rng(seed)
     if groups is None:
         drawn = generator.permutation(len(labels)) if order is None else np.asarray(order, dtype=np.intp)
@@ -198,7 +199,7 @@ def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
         return order[:0]
     if labels.ndim == 2:
         return np.sort(order[: round(share * len(labels))])
-    codes = np.unique(labels, return_inverse=True)[1][order]
+    codes = class_indices(labels)[1][order]
     by_class = order[np.argsort(codes, kind="stable")]  # the rows class by class, in the given order within each
     parts = []
     for own in np.split(by_class, np.cumsum(np.bincount(codes))[:-1]):
@@ -232,7 +233,8 @@ def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows)
     sizes = np.bincount(members)
     if labels.ndim == 2:
         return order[: _nearest(sizes[order], share * sizes.sum())]
-    codes, counts = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    codes = class_indices(labels)[1]
+    counts = np.bincount(codes)
     rank = np.empty(len(counts), np.intp)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))  # 0 for the rarest class
     pairs = np.unique(np.stack([members, rank[codes]]), axis=1)  # each group with each of its classes once
@@ -252,7 +254,7 @@ def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows)
 
 
 def _nearest(sizes: Rows, samples: float) -> int:
-    """How many of the first groups together come nearest to so many samples."""
+    """Return how many of the first groups together come nearest to so many samples."""
     return int(np.argmin(np.abs(np.concatenate([[0], np.cumsum(sizes)]) - samples)))
 
 
@@ -267,15 +269,6 @@ def _sorted(pairs: Iterator[tuple[Any, Any]], *, quiet: bool = False) -> list[tu
         if quiet:  # the caller has said that a class may be smaller than the folds
             warnings.filterwarnings("ignore", message="The least populated class in y", category=UserWarning)
         return [(np.sort(train).astype(np.intp), np.sort(test).astype(np.intp)) for train, test in pairs]
-
-
-def _labels(y: ArrayLike) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.ndim not in (1, 2) or len(labels) == 0:
-        raise InvalidInputError(
-            f"y must be labels (samples,) or 0 and 1 (samples, attributes), not empty; got the shape {labels.shape}."
-        )
-    return labels
 
 
 def _groups(groups: ArrayLike, samples: int) -> Rows:
@@ -299,8 +292,8 @@ def _check_classes(classes: NDArray[Any], counts: Rows, folds: int, what: str) -
     ]
     if short:
         raise InvalidInputError(
-            f"{len(short)} of the classes have fewer {what} than the {folds} folds: {', '.join(short[:5])}"
-            f"{', …' if len(short) > 5 else ''}; use fewer folds, merge or drop them, or pass allow_missing=True."
+            f"{len(short)} of the classes have fewer {what} than the {folds} folds: "
+            f"{listed(short, most=5, quoted=False)}; use fewer folds, merge or drop them, or pass allow_missing=True."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.labels import label_array
 from equipoise.errors import InvalidInputError, listed
 
 Group = Literal["many", "medium", "rare"]
@@ -57,15 +58,8 @@ def rare_classes(counts: ArrayLike) -> NDArray[np.bool_]:
 class ClassSummary:
     """Counts of the classes, or of the samples that have each attribute.
 
-    Args:
-        names: of the classes or attributes.
-        counts: samples of each.
-        groups: of each, see :func:`class_groups`.
-        samples: how many there are.
-        ratio: the largest class over the smallest; with several attributes that of the least balanced one, its more
-            frequent value over the other; infinite where one never occurs.
-        multilabel: whether a sample has several labels.
-        notes: what may go wrong, a sentence each.
+    ``ratio`` is the largest class over the smallest; with several attributes that of the least balanced one, its more
+    frequent value over the other; infinite where one never occurs. ``notes`` say what may go wrong.
     """
 
     names: tuple[str, ...]
@@ -78,7 +72,7 @@ class ClassSummary:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of all samples, the share of each class or attribute."""
+        """Share of each class or attribute among all samples."""
         return tuple(count / self.samples for count in self.counts)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -105,19 +99,13 @@ def summarize(y: ArrayLike, *, names: Sequence[str] | None = None) -> ClassSumma
     """Count labels (samples,), or a 0/1 matrix (samples, attributes).
 
     Args:
-        y: the labels.
         names: of the classes in the order of their sorted labels, or of the attributes; None takes the labels.
 
     >>> summarize(["cat"] * 30 + ["owl"] * 3).rows()[1]
     {'name': 'owl', 'count': 3, 'share': 0.09..., 'group': 'rare'}
     """
-    labels = np.asarray(y)
-    labels = np.asarray(labels.tolist()) if labels.dtype == object else labels  # a data frame's strings
-    if labels.ndim not in (1, 2) or labels.size == 0:
-        raise InvalidInputError(f"y must be labels or a 0/1 matrix, got an array of shape {labels.shape}.")
+    labels = label_array(y)
     if labels.ndim == 2:
-        if not bool(np.isin(labels, (0, 1)).all()):
-            raise InvalidInputError(f"a matrix y must hold 0 and 1 only, got {np.unique(labels)[:5].tolist()}.")
         counts = labels.astype(np.int64).sum(0)
         found = [f"attribute {position}" for position in range(labels.shape[1])]
     else:
@@ -146,7 +134,7 @@ def _ratio(counts: NDArray[Any], samples: int, several: bool) -> float:
 
 
 def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) -> list[str]:
-    """What a user should know before training, the worst first."""
+    """Return what a user should know before training, the worst first."""
     notes, what = [], "attribute" if several else "class"
     rarer = np.minimum(counts, samples - counts) if several else counts
     for test, problem in (
@@ -170,7 +158,7 @@ def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) 
 
 
 def _alike(names: list[str]) -> list[str]:
-    """Names that differ in case and spaces only are likely one class."""
+    """Find names that differ in case and spaces only, which are likely one class."""
     spellings: dict[str, list[str]] = {}
     for name in names:
         spellings.setdefault(" ".join(name.casefold().split()), []).append(name)

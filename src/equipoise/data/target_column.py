@@ -11,6 +11,7 @@ from equipoise.errors import InvalidInputError
 
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,17})(?:\.0*)?"
 USUAL_NAMES = ("target", "label", "class", "y")
+MOST_LISTED = 30
 
 
 def check_columns(names: Sequence[object], where: str) -> None:
@@ -46,12 +47,12 @@ def choose_target(names: Sequence[str], target: str | Sequence[str] | None, wher
     return wanted
 
 
-def _listed(names: Sequence[str], *, most: int = 30) -> str:
+def _listed(names: Sequence[str]) -> str:
     names = [" ".join(name.split()) for name in names]  # a name in quotes may have several lines, a sentence not
-    if len(names) <= most:
+    if len(names) <= MOST_LISTED:
         return ", ".join(names)
-    half = most // 2  # labels often stand last
-    return f"{', '.join(names[:half])}, … ({len(names) - most} more), {', '.join(names[-half:])}"
+    half = MOST_LISTED // 2  # labels often stand last
+    return f"{', '.join(names[:half])}, … ({len(names) - MOST_LISTED} more), {', '.join(names[-half:])}"
 
 
 def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:

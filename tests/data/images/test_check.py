@@ -70,7 +70,7 @@ def test_one_in_a_hundred_is_tolerated_and_up_to_three_of_fewer(total, allowed):
 def test_what_is_tolerated_is_named():
     assert tolerate([], 0, what="x", remedy="y") is None
     assert tolerate(["a"], 100, what="files are odd", remedy="y") == "1 of 100 files are odd; left out: a."
-    assert tolerate(list("abcd"), 400, what="are odd", remedy="y") == "4 of 400 are odd; left out: a, b, c, …."
+    assert tolerate(list("abcd"), 400, what="are odd", remedy="y") == "4 of 400 are odd; left out: a, b, c and 1 more."
     with pytest.raises(InvalidInputError, match=r"2 of 19 are odd, .* the first a; look\.$"):
         tolerate(["a", "b"], 19, what="are odd", remedy="look")
 

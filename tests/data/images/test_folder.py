@@ -149,7 +149,7 @@ def test_no_image_one_class_or_no_folder_are_errors(tmp_path):
     write(tmp_path / "cat" / "x.png")
     with pytest.raises(InvalidInputError, match="all 1 images are of one class, 'cat'; a classifier needs two"):
         read_images(tmp_path)
-    with pytest.raises(InvalidInputError, match="is no folder; give the folder that holds the images"):
+    with pytest.raises(InvalidInputError, match="is no folder or archive; give the folder that holds the images"):
         read_images(tmp_path / "none")
     with pytest.raises(InvalidInputError, match="columns of a CSV; give it"):
         read_images(tmp_path, target="dx")
@@ -269,7 +269,7 @@ def test_any_names_are_scanned(names):
             path.parent.mkdir(exist_ok=True)
             path.touch()
             wanted.add(f"{name}/x.png")
-        assert scan(root).images == sorted(wanted)
+        assert scan(Path(root)).images == sorted(wanted)
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -74,7 +74,7 @@ def _as_array(findings: Sequence[Finding]) -> Any:
 
 
 def _remembered(memory: Path, files: int) -> Any:
-    """What an earlier start found of as many files; else that all are to be tried."""
+    """Return what an earlier run found for as many files; else mark all of them to be checked."""
     unknown = _as_array([(bytes(DIGEST_BYTES), (0, 0), False, 0, "", True)] * files)
     try:
         with np.load(memory, allow_pickle=False) as stored:
@@ -156,7 +156,7 @@ def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | Non
         raise InvalidInputError(
             f"{len(bad)} of {total} {what}, more than the {allowed} that may be left out, the first {bad[0]}; {remedy}."
         )
-    return f"{len(bad)} of {total} {what}; left out: {', '.join(bad[:3])}{', …' if len(bad) > 3 else ''}."
+    return f"{len(bad)} of {total} {what}; left out: {listed(bad, quoted=False)}."
 
 
 def duplicate_note(train: Any, test: Any) -> str | None:

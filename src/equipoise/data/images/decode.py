@@ -3,16 +3,14 @@
 import contextlib
 import io
 import os
-import threading
-import warnings
 from collections.abc import Iterator
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, Muted, reason
 
 Fit = Literal["crop", "pad", "stretch"]
 Size = tuple[int, int]  # height, width
@@ -24,6 +22,7 @@ LIMIT_PIXELS = 64_000_000
 LIMIT_BYTES = 2**30
 # Formats decoded by a library, none that starts another program (EPS does); the commonest first.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
+_PILLOW = Muted(module=r"PIL(\.|$)")
 PREVIEW = (32, 32)  # a JPEG is decoded to an eighth for this size: all of its bytes are read, and fast
 GREY_MODES = frozenset({"1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N"})
 EXIF_ORIENTATION = 0x0112
@@ -57,21 +56,13 @@ def _unreadable(message: str, reason: str, passing: bool) -> UnreadableImageErro
 def decode_image(
     source: str | os.PathLike[str] | bytes, *, size: Size, channels: int, fit: Fit = "crop", limit: int = LIMIT_PIXELS
 ) -> Pixels:
-    """Decode an image file, or its bytes, into pixels (channels, height, width).
+    """Decode an image file, or its bytes, into pixels (channels, height, width); what is no image, or one of more
+    than ``limit`` pixels, raises an :class:`UnreadableImageError`.
 
     The image is turned upright by its EXIF tag; an animation gives its first frame; transparent pixels are laid on
-    white; 16-bit grey becomes 8-bit; CMYK and palettes become RGB.
-
-    Args:
-        source: a path, or what the file holds.
-        size: height and width of the result.
-        channels: 1 (grey) or 3 (RGB).
-        fit: ``"crop"`` scales the shorter side and cuts the longer one to its centre, ``"pad"`` scales the longer
-            side and leaves black beside the shorter one, ``"stretch"`` changes the aspect ratio.
-        limit: images of more pixels are refused before they are decoded.
-
-    Raises:
-        UnreadableImageError: whatever is wrong with the file.
+    white; 16-bit grey becomes 8-bit; CMYK and palettes become RGB. Of the fits, ``"crop"`` scales the shorter side and
+    cuts the longer one to its centre, ``"pad"`` scales the longer side and leaves black beside the shorter one,
+    ``"stretch"`` changes the aspect ratio.
     """
     if channels not in (1, 3) or min(size) < 1 or fit not in get_args(Fit):
         raise InvalidInputError(
@@ -80,7 +71,7 @@ def decode_image(
         )
     content = source if isinstance(source, bytes) else read_bytes(source)
     name = "the image" if isinstance(source, bytes) else repr(os.fspath(source))
-    with _failures_as_one(name), _quiet_pillow(), open_image(content, limit=limit) as image:
+    with _failures_as_one(name), _PILLOW, open_image(content, limit=limit) as image:
         return _pixels(image, size, channels, fit)
 
 
@@ -94,14 +85,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def header(content: bytes) -> tuple[int, int, str]:
     """Return height, width (upright) and Pillow's mode of an image."""
-    with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
+    with _failures_as_one("the image"), _PILLOW, open_image(content) as image:
         return (*_upright_size(image), image.mode)
 
 
 def examine(content: bytes) -> tuple[int, int, str, int]:
     """Decode an image fully to validate it; return height, width (upright), Pillow's mode, and the largest value where
     pixels have more than 8 bits, else 0."""
-    with _failures_as_one("the image"), _quiet_pillow(), open_image(content) as image:
+    with _failures_as_one("the image"), _PILLOW, open_image(content) as image:
         (height, width), mode = _upright_size(image), image.mode
         _pixels(image, PREVIEW, 3, "stretch")
         return height, width, mode, int(np.asarray(image).max()) if mode.startswith("I") else 0
@@ -172,25 +163,11 @@ def _flat(image: Image.Image) -> Image.Image:
 
 
 def _fitted(image: Image.Image, size: Size, fit: Fit) -> Image.Image:
-    width, height = size
     if image.size == size:
         return image
-    if fit == "pad":
-        scale = min(width / image.width, height / image.height)
-        inner = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-        ground = Image.new(image.mode, size)
-        ground.paste(_resized(image, inner), ((width - inner[0]) // 2, (height - inner[1]) // 2))
-        return ground
     if fit == "stretch":
-        return _resized(image, size)
-    scale = max(width / image.width, height / image.height)
-    across, down = min(width / scale, image.width), min(height / scale, image.height)
-    left, top = (image.width - across) / 2, (image.height - down) / 2
-    return _resized(image, size, (left, top, left + across, top + down))
-
-
-def _resized(image: Image.Image, size: Size, box: tuple[float, float, float, float] | None = None) -> Image.Image:
-    return image.resize(size, Image.Resampling.BILINEAR, box=box)
+        return image.resize(size, Image.Resampling.BILINEAR)
+    return (ImageOps.pad if fit == "pad" else ImageOps.fit)(image, size, Image.Resampling.BILINEAR)
 
 
 @contextlib.contextmanager
@@ -201,32 +178,7 @@ def _failures_as_one(name: str) -> Iterator[None]:
     except UnreadableImageError:
         raise
     except Exception as error:
-        said = cast("str | None", getattr(error, "strerror", None)) or str(error) or type(error).__name__
-        if isinstance(error, UnidentifiedImageError):
-            said = "it is no image of a known format"
-        reason = " ".join(said.split())[:200].rstrip(".")
+        unknown = isinstance(error, UnidentifiedImageError)
+        why = "it is no image of a known format" if unknown else reason(error)
         passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
-        raise UnreadableImageError(f"{name} cannot be read: {reason}.", reason=reason, passing=passing) from error
-
-
-_quiet_lock = threading.Lock()
-_quiet_state: dict[str, object] = {"inside": 0}
-
-
-@contextlib.contextmanager
-def _quiet_pillow() -> Iterator[None]:
-    """No warning of Pillow's, in any thread: the filters are one for all threads, so the last one out restores them."""
-    with _quiet_lock:
-        if _quiet_state["inside"] == 0:
-            filters = warnings.catch_warnings()
-            filters.__enter__()
-            warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
-            _quiet_state["filters"] = filters
-        _quiet_state["inside"] = cast(int, _quiet_state["inside"]) + 1
-    try:
-        yield
-    finally:
-        with _quiet_lock:
-            _quiet_state["inside"] = cast(int, _quiet_state["inside"]) - 1
-            if _quiet_state["inside"] == 0:
-                cast("warnings.catch_warnings[None]", _quiet_state.pop("filters")).__exit__(None, None, None)
+        raise UnreadableImageError(f"{name} cannot be read: {why}.", reason=why, passing=passing) from error

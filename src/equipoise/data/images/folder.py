@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ from equipoise.data.images.check import contradiction_note, duplicate_note, tole
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.label_table import label_table
 from equipoise.data.images.lazy import FileTable, Images
-from equipoise.data.images.scan import SUFFIXES, class_folders, scan
+from equipoise.data.images.scan import class_folders, scan_images
 from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
-from equipoise.storage.archives import is_archive, unpack
 
 SMALLEST, LARGEST, STEP = 32, 224, 8  # sides of images whose size is chosen here
 DEEP_ENOUGH = 13  # bits of a 16-bit image whose use leaves shades enough
@@ -40,25 +38,16 @@ def read_images(
     Args:
         folder: ``CLASS/image.jpg`` below it (any depth; the first folder is the class), or ``train/CLASS/image.jpg``
             with ``test`` and perhaps ``val`` beside it; or a tar or zip archive of such a folder.
-        labels: a CSV with a row for each file, instead of class folders.
-        file_column: the CSV's column of file names; None looks for the usual names.
-        target: the CSV's column of labels; several columns of 0 and 1 give several labels; None looks for them.
-        group: the CSV's column of what must stay on one side of a split, such as a patient.
+        labels: a CSV with a row for each file, instead of class folders; ``file_column``, ``target`` and ``group`` are
+            columns of it, the first two found by their usual names.
         size: side of the images, or (height, width); None takes the median shorter side, from 32 to 224.
         channels: 1 (grey) or 3 (colour); None takes 1 when every image is grey.
         fit: how an image gets its size, as in :func:`~equipoise.data.images.decode_image`.
         check: decode every file once and leave out what is broken; the result is remembered.
-        progress: called with the files checked so far and all of them.
     """
     if labels is None and (file_column is not None or target is not None or group is not None):
         raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
-    root = unpack(folder) if is_archive(folder) and Path(folder).is_file() else Path(folder)
-    found = scan(root)
-    if not found.images:
-        raise InvalidInputError(
-            f"there is no image in {str(folder)!r}; expected files such as cat/1.jpg, ending in one of "
-            f"{', '.join(sorted(SUFFIXES))}."
-        )
+    found = scan_images(folder)
     if labels is None:
         rows = class_folders(found)
     else:

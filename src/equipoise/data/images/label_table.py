@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.delimited import csv_options, find_layout, open_table, parser_errors
 from equipoise.data.images.check import tolerate
 from equipoise.data.images.scan import PARTS, Labelled, Scan
 from equipoise.errors import InvalidInputError, listed
@@ -22,7 +23,6 @@ FILE_COLUMNS = (
 )
 TARGET_COLUMNS = ("label", "labels", "target", "class", "class_name", "dx", "diagnosis", "category", "y")
 PART_COLUMNS = ("split", "partition", "subset", "set", "fold_name")
-DELIMITERS = ",;\t|"
 ONE_OF_MANY = (
     "the columns {columns} have exactly one 1 in each row: they are read as classes; name them with target= to read "
     "each as a label of its own."
@@ -67,26 +67,15 @@ def _read(labels: str | os.PathLike[str]) -> "pd.DataFrame":
     import pandas as pd
 
     path = Path(labels)
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            first = file.readline()
-        delimiter = max(DELIMITERS, key=first.count)
-        frame = pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except OSError as error:
-        raise InvalidInputError(f"the labels {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (ValueError, pd.errors.ParserError) as error:
-        said = " ".join(str(error).split())[:200].rstrip(".")
-        raise InvalidInputError(f"{str(path)!r} is no CSV of file and label: {said}.") from error
+    layout = find_layout(path)
+    with parser_errors(path), open_table(path, None) as file:
+        frame = pd.read_csv(file, **csv_options(layout), dtype=str)
     if frame.empty or len(frame.columns) < 2:
         raise InvalidInputError(
             f"{str(path)!r} has {len(frame)} rows and {len(frame.columns)} columns; expected a header and a row for "
             "each file, with its name and its label."
         )
-    frame = frame.rename(columns=lambda name: str(name).strip()).fillna("")
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise InvalidInputError(f"{str(path)!r} has two columns called {twice[0]!r}; rename one of them.")
-    return frame.apply(lambda cells: cells.str.strip())
+    return frame.fillna("").apply(lambda cells: cells.str.strip())
 
 
 def _named(frame: "pd.DataFrame", name: str, option: str) -> str:
@@ -183,7 +172,7 @@ class _Index:
 
 
 def _settled(frame: "pd.DataFrame", file: str, targets: list[str]) -> tuple["pd.DataFrame", list[str]]:
-    """One row for each file that is there and has a label; and what was left out."""
+    """Return one row for each existing file that has a label, and notes on what was left out."""
     frame = frame[frame[_ROW] >= 0]
     notes = []
     blank = (frame[targets] == "").any(axis=1)

@@ -27,18 +27,11 @@ LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the 
 
 @dataclass(frozen=True)
 class FileTable:
-    """Files below one root, all their names in one buffer.
+    """Files below one root, all their names, as the file system encodes them, in one buffer.
 
     A worker that reads a Python object copies its page to count the reference, so 200,000 path objects would end up
-    once in every worker.
-
-    Args:
-        root: the folder which the names start from.
-        names: of the files, encoded as the file system does, (files,).
-        sizes: bytes of each file, (files,).
-        times: nanoseconds of the last change of each file's content and of its entry in the file system, (files, 2).
-            Whoever replaces a file in place can set the first as it was, not the second.
-        digests: a hash of each file's content, (files, 16), once it is known.
+    once in every worker. ``times`` are nanoseconds of the last change of each file's content and of its entry in the
+    file system, (files, 2): whoever replaces a file in place can set the first as it was, not the second.
     """
 
     root: str
@@ -97,27 +90,15 @@ class FileTable:
 class Images(SampleRows):
     """Image files as an array (images, channels, height, width) of uint8, read by indexing.
 
-    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk.
-
-    Args:
-        root: the folder of the files.
-        names: the files, from ``root``.
-        size: height and width.
-        channels: 1 (grey) or 3 (RGB).
-        fit: how an image gets its size, as in :func:`~equipoise.data.images.decode_image`.
+    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk. How an image gets its
+    ``size`` is told by ``fit``, as in :func:`~equipoise.data.images.decode_image`.
     """
 
     from_files = True
     ndim, dtype = 4, np.dtype(np.uint8)
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        names: Sequence[str],
-        *,
-        size: Size,
-        channels: int,
-        fit: Fit = "crop",
+        self, root: str | os.PathLike[str], names: Sequence[str], *, size: Size, channels: int, fit: Fit = "crop"
     ) -> None:
         if channels not in (1, 3) or len(size) != 2 or min(size) < 1:
             raise InvalidInputError(f"size must be (height, width) and channels 1 or 3, got {size} and {channels}.")
@@ -200,10 +181,8 @@ class Images(SampleRows):
         return part
 
     def fingerprint(self) -> str:
-        """Hash what changes when a file's name or content does, or the way it is decoded.
-
-        Of files that were not checked the content is not known, but their place, size and times are: a copy of them
-        elsewhere has another fingerprint.
+        """Hash what changes when a file's name or content does, or how it is decoded; of files that were not checked,
+        their place, sizes and times instead of the content.
         """
         return self._decoded_as(self.table.key(self._rows))
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError, listed
+from equipoise.storage.archives import is_archive, unpack
 
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".tif", ".tiff"}
@@ -42,15 +43,27 @@ class Scan:
         return [f"{listed(names)} {one if len(names) == 1 else many}." for names, one, many in kinds if names]
 
 
-def scan(folder: str | os.PathLike[str]) -> Scan:
+def scan_images(source: str | os.PathLike[str]) -> Scan:
+    """Find the images of a folder, or of a tar or zip archive of one; there must be some."""
+    given = Path(source).expanduser()
+    root = unpack(given) if is_archive(given) and given.is_file() else given
+    if not root.is_dir():
+        raise InvalidInputError(f"{str(source)!r} is no folder or archive; give the folder that holds the images.")
+    found = scan(root)
+    if not found.images:
+        raise InvalidInputError(
+            f"there is no image in {str(source)!r}; expected files such as cat/1.jpg, ending in one of "
+            f"{', '.join(sorted(SUFFIXES))}."
+        )
+    return found
+
+
+def scan(root: Path) -> Scan:
     """Find all image files below a folder, hidden ones left out.
 
     Links to folders are followed once every true folder is read, and never into a folder that was read already: a
     loop of links ends, and each file is met once.
     """
-    root = Path(folder)
-    if not root.is_dir():
-        raise InvalidInputError(f"{str(folder)!r} is no folder; give the folder that holds the images.")
     found = Scan(root)
     seen: set[tuple[int, int]] = set()
     waiting, links = [""], list[str]()

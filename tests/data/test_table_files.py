@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data import tables
+from equipoise.data import table_files
 from equipoise.data.delimited import sniff_delimiter
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.tables import iterate_table, read_npz, read_table
+from equipoise.data.table_files import iterate_table, read_npz, read_table
 from equipoise.errors import InvalidInputError
 
 PLAIN = "age,town,label\n31,Oslo,a\n54,Rome,b\n40,Oslo,a\n"
@@ -164,7 +164,7 @@ def test_what_csv_writes_is_what_is_read(tmp_path_factory, header, data, delimit
 
 
 def test_a_column_of_numbers_and_words_far_apart_is_text_as_it_stands(tmp_path):
-    rows = tables.PART_ROWS + 5
+    rows = table_files.PART_ROWS + 5
     lines = [f"0{i % 7},,{i % 3}.5,{'1' if i % 2 else '0'}" for i in range(rows - 1)]
     text = "code,late,number,y\n" + "\n".join([*lines, "A1,word,2.5,1"]) + "\n"
     samples = read_table(written(tmp_path, text))
@@ -217,8 +217,8 @@ def test_none_is_a_class(tmp_path):
         ("a,b,label\n1,2,x\n2,y\n3,4,x\n", "has 2 fields instead of 3 in line 3; complete or remove that row"),
         ("a,label\n1,x,7\n2,y,7\n", "has 2 column names and 3 fields in its first row; name every column"),
         ('a,label\n1,"x\n2,y\n', "has a quotation mark that is never closed"),
-        ("a,label\n1,caf\u00e9\n".encode("latin1"), r"is not UTF-8 text \(byte 0xe9\); save it as UTF-8"),
-        (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; save the table as CSV"),
+        ("a,label\n1,caf\u00e9 \u00fc\n".encode() + b"\xe9,x\n", r"is not UTF-8 text \(byte 0xe9\); save it as UTF-8"),
+        (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; give a spreadsheet a name that ends in .xlsx"),
         (b"\x89XYZ\0\0\0", "is no text file; give CSV, TSV, Parquet or .npz"),
     ],
 )
@@ -238,7 +238,7 @@ def test_empty_fields_at_the_end_of_every_row_are_no_columns(tmp_path, text, row
 
 
 def test_bytes_that_are_no_utf8_are_found_late_in_the_file_too(tmp_path):
-    text = b"a,label\n" + b"1,x\n2,y\n" * 1_000_000 + b"3,\xe9\n"
+    text = b"a,label\n" + b"1,x\n2,y\n" * 1_000_000 + "3,é\n4,é\n".encode() + b"5,\xe9\n"
     with pytest.raises(InvalidInputError, match="is not UTF-8 text"):
         read_table(written(tmp_path, text))
 
@@ -565,7 +565,7 @@ def test_memory_stays_flat_over_a_long_file(tmp_path):
     path = written(tmp_path, ",".join(f"c{i}" for i in range(20)) + "\n" + f"{line}\n" * 200_000)
     program = (
         "import resource, sys\n"
-        "from equipoise.data.tables import iterate_table\n"
+        "from equipoise.data.table_files import iterate_table\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "parts = iterate_table(sys.argv[1], rows=5_000)\n"
         "next(parts); before = peak()\n"

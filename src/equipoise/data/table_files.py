@@ -1,7 +1,10 @@
-"""Tables and arrays with their labels: CSV, Parquet and ``.npz`` files, frames, pairs. Nothing in a file is run."""
+"""Tables and arrays with their labels: CSV, JSON lines, Excel, Parquet and ``.npz`` files, frames, pairs.
+
+Nothing in a file is run.
+"""
 
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -11,6 +14,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.excel import SUFFIXES as EXCEL
+from equipoise.data.excel import read_excel
+from equipoise.data.json_lines import SUFFIXES as JSON_LINES
+from equipoise.data.json_lines import json_parts, read_json_lines
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.parsing import fits_float32, relabelled, without_blanks
@@ -24,6 +31,12 @@ from equipoise.storage.unnamed_file import HeldFile
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
 PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
+WHOLE: dict[str, Callable[[Path], tuple[Any, list[str]]]] = {
+    **dict.fromkeys(PARQUET, lambda path: (read_parquet(path), [])),
+    **dict.fromkeys(JSON_LINES, lambda path: (read_json_lines(path), [])),
+    **dict.fromkeys(EXCEL, read_excel),
+}
+"""How a file's name ends -> reads it whole, as a data frame and sentences about it; others are delimited text."""
 DIVIDED_PAIRS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
@@ -31,14 +44,10 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     """Read a table and its labels. Rows without a label are left out, and the notes say how many.
 
     Args:
-        source: a CSV file with any delimiter (also ``.gz``, ``.bz2``, ``.xz``), a Parquet or ``.npz`` file, a data
-            frame, or a pair of arrays (x, y).
+        source: a CSV file with any delimiter (also ``.gz``, ``.bz2``, ``.xz``), JSON lines, an Excel workbook, a
+            Parquet or ``.npz`` file, a data frame, or a pair of arrays (x, y).
         target: the column of the labels, or several columns of 0 and 1 as a list or with commas between them. None
             takes the one column named target, label, class or y.
-
-    >>> samples = read_table(pd.DataFrame({"age": [31, 54, 40], "sick": ["no", "yes", None]}), target="sick")
-    >>> samples.y.tolist(), list(samples.x), samples.notes
-    (['no', 'yes'], ['age'], ("1 of 3 rows left out: no value in the target column 'sick'.",))
     """
     if isinstance(source, pd.DataFrame):
         return _with_target(source, target, "the data frame")
@@ -51,22 +60,25 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     path = _file(source)
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
-    if path.suffix.lower() in PARQUET:
-        return _with_target(read_parquet(path), target, str(path))
+    if path.suffix.lower() in WHOLE:
+        frame, notes = WHOLE[path.suffix.lower()](path)
+        return _noted(_with_target(frame, target, str(path)), notes)
     layout = find_layout(path)
     check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
-    return _with_target(_read_all(layout, text=chosen), chosen, str(path))
+    return _noted(_with_target(_read_all(layout, text=chosen), chosen, str(path)), layout.notes)
+
+
+def _noted(samples: Samples, notes: list[str]) -> Samples:
+    return replace(samples, notes=(*notes, *samples.notes)) if notes else samples
 
 
 def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
-    """Yield data frames of up to ``rows`` rows from a CSV or Parquet file of any size; only one part is in memory.
+    """Yield data frames of up to ``rows`` rows from a CSV, JSON lines or Parquet file of any size; only one part is in
+    memory. An Excel workbook is read whole.
 
-    Args:
-        source: the file.
-        rows: rows a part.
-        text: columns to read as they stand there, for a part with numbers only would be taken for numbers:
-            ``encoder.text_columns``.
+    Columns in ``text``, such as ``encoder.text_columns``, are read as they stand there: a part with numbers only would
+    be taken for numbers.
     """
     if rows < 1:
         raise InvalidInputError(f"rows must be at least 1, got {rows}.")
@@ -75,6 +87,11 @@ def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text:
         raise InvalidInputError(f"{path} cannot be read in parts; give a CSV or a Parquet file.")
     if path.suffix.lower() in PARQUET:
         yield from parquet_parts(path, rows=rows)
+    elif path.suffix.lower() in JSON_LINES:
+        yield from json_parts(path, rows=rows)
+    elif path.suffix.lower() in EXCEL:
+        frame, _ = read_excel(path)
+        yield from (frame[start : start + rows] for start in range(0, max(1, len(frame)), rows))
     else:
         yield from read_parts(find_layout(path), rows=rows, text=text)
 

@@ -1,0 +1,99 @@
+"""Which columns of a table are learnt from, and as what, by the word of its user."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from equipoise.errors import InvalidInputError, listed
+
+if TYPE_CHECKING:  # numpy: a command is refused before it is imported
+    from equipoise.data.samples import Samples
+
+ColumnKind = Literal["number", "date", "category", "text", "identifier", "constant"]
+"""What a column is taken for; the last two are left out."""
+ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
+"""Columns of predictions, which a column that names the rows must not be called."""
+
+
+@dataclass(frozen=True)
+class ChosenColumns:
+    """What a user says of a table's columns.
+
+    Args:
+        drop: columns to leave out, one name or several with commas between.
+        keep: the only columns to learn from, likewise.
+        kind: what columns are taken for, such as ``notes=text,zip=category``.
+        id: the column that names the rows; not learnt from.
+
+    >>> import numpy as np, pandas as pd
+    >>> from equipoise.data.samples import Samples
+    >>> table = pd.DataFrame({"who": ["x", "y"], "age": [3, 4], "zip": ["01", "02"]})
+    >>> chosen = ChosenColumns(kind="zip=category", id="who")
+    >>> chosen.of(Samples(table, np.array([0, 1]))).x.columns.tolist(), chosen.kinds(["age", "zip"])
+    (['age', 'zip'], {'zip': 'category'})
+    """
+
+    drop: str | None = None
+    keep: str | None = None
+    kind: str | None = None
+    id: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is said."""
+        return any(value is not None for value in (self.drop, self.keep, self.kind, self.id))
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse names of no column, kinds of no sort, and what leaves nothing to learn from."""
+        if self.id is not None:
+            _named("--id", self.id, names, single=True)
+            if self.id in ANSWERS or self.id.startswith(("p_", "is_", "set_")):
+                raise InvalidInputError(f"predictions have a column {self.id!r} of their own; rename that of --id.")
+        kinds = self.kinds(names)
+        if not self.left(names):
+            raise InvalidInputError("--drop, --keep and --id leave no column to learn from; name fewer or others.")
+        gone = [name for name in kinds if name not in self.left(names)]
+        if gone:
+            raise InvalidInputError(f"--kind names {gone[0]!r}, which is left out; remove one of the two.")
+
+    def left(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that are learnt from, in their order."""
+        kept = set(names if self.keep is None else _named("--keep", self.keep, names))
+        kept -= set() if self.drop is None else set(_named("--drop", self.drop, names))
+        return [name for name in names if name in kept and name != self.id]
+
+    def kinds(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the kind of each column of which one is said."""
+        found = {}
+        for part in (self.kind or "").split(","):
+            name, sign, kind = (piece.strip() for piece in part.rpartition("="))
+            if not part.strip():
+                continue
+            if not sign or kind not in get_args(ColumnKind):
+                raise InvalidInputError(
+                    f"--kind takes COLUMN=KIND, KIND one of {', '.join(get_args(ColumnKind))}, got {part.strip()!r}."
+                )
+            found[_named("--kind", name, names, single=True)[0]] = kind
+        return found
+
+    def of(self, samples: "Samples") -> "Samples":
+        """Return samples with the columns that are learnt from."""
+        if not self.given:
+            return samples
+        if not hasattr(samples.x, "columns"):
+            raise InvalidInputError("--drop, --keep, --kind and --id name columns; give a table with named columns.")
+        names = [str(name) for name in samples.x.columns]
+        self.check(names)
+        return replace(samples, x=samples.x[self.left(names)])
+
+
+def _named(flag: str, text: str, names: Sequence[str], *, single: bool = False) -> list[str]:
+    """Return the columns that a text names, each of them known."""
+    wanted = [text] if single or text in names else [part.strip() for part in text.split(",") if part.strip()]
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(names, most=30, quoted=False)}."
+            raise InvalidInputError(f"{flag} names {name!r}, which is no column to learn from; {hint}")
+    return wanted

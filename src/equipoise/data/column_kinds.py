@@ -1,0 +1,202 @@
+"""What each column of a table is taken for, and why: a number, a date, a category, text, or nothing to learn from."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.chosen_columns import ColumnKind
+from equipoise.data.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
+from equipoise.errors import InvalidInputError
+from equipoise.wording import are_codes, counted
+
+MOST_LEVELS = 50
+MANY_VALUES, MANY_WORDS = 20, 3
+"""Different values from which on most of them being unique says identifier or text; words of an average text."""
+MANY_ROWS = 100
+INDICATOR_SHARE = 0.01
+EXACT = 2.0**53  # the whole numbers up to here are floats of their own
+ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
+LONG_NUMBER = 1e14
+"""From here on whole numbers that mostly differ are identifiers, of 15 digits and more, unless they are times."""
+TIMES = ((1e15, 2.2e15), (1e18, 2.2e18))
+"""Micro- and nanoseconds since 1970 of the years 2001 to 2039."""
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2}")
+"""What makes a piece of text a word: two letters, or one sign of a script that writes no spaces."""
+
+
+@dataclass(frozen=True)
+class ColumnGuess:
+    """What a column is taken for.
+
+    Args:
+        name: of the column.
+        kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"identifier"`` or ``"constant"``.
+        reason: why, as the end of a sentence.
+        parsed: the column as numbers or dates; None for the other kinds.
+        counts: how often each value occurs, for categories, text and identifiers of text.
+        said: whether a user said so.
+    """
+
+    name: str
+    kind: ColumnKind
+    reason: str
+    parsed: Parsed | None = field(default=None, repr=False)
+    counts: Mapping[str, int] = field(default_factory=dict, repr=False)
+    said: bool = False
+
+
+def guess_kind(values: Any, name: str) -> ColumnGuess:
+    """Guess what a column holds.
+
+    >>> guess_kind(pd.Series(["1,50 €", "20,00 €", "3,10 €"]), "price").kind
+    'number'
+    >>> guess_kind(pd.Series(["Oslo", "Rome", "Oslo"]), "town")
+    ColumnGuess(name='town', kind='category', reason='2 different values', said=False)
+    """
+    values = without_blanks(values)
+    if values.isna().all():
+        return ColumnGuess(name, "constant", "it has no value")
+    parsed = None if isinstance(values.dtype, pd.CategoricalDtype) else parse(values)
+    if parsed is None:
+        return _of_words(values, name)
+    written = parsed.kind == "number" and not pd.api.types.is_numeric_dtype(values.dtype)
+    if written and are_codes(as_words(values).dropna()):
+        return _of_codes(_of_words(values, name))
+    return _of_numbers(parsed, values, name)
+
+
+def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
+    """Take a column for what a user says it is."""
+    if kind not in get_args(ColumnKind):
+        raise InvalidInputError(
+            f"the kind of column {name!r} must be one of {', '.join(get_args(ColumnKind))}, got {kind!r}."
+        )
+    values = without_blanks(values)
+    reason = "as you said"
+    if values.isna().all():
+        return ColumnGuess(name, "constant", "it has no value", said=True)
+    if kind in ("number", "date"):
+        parsed = parse_fully(values, kind)  # type: ignore[arg-type]
+        if np.isnan(parsed.numbers).all():
+            example = as_words(values).dropna().iloc[0]
+            raise InvalidInputError(
+                f"the column {name!r} holds no {kind} that can be read, for example {example!r}; choose another kind."
+            )
+        return ColumnGuess(name, parsed.kind, reason, parsed, said=True)
+    counts = as_words(values).value_counts().to_dict() if kind in ("category", "text") else {}
+    return ColumnGuess(name, kind, reason, None, counts, said=True)  # type: ignore[arg-type]
+
+
+def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
+    known = finite(parsed)
+    why = _why_left_out(known, len(parsed.numbers) - len(known), parsed, values, name)
+    if why is not None:
+        return ColumnGuess(name, *why, parsed)
+    number = int(parsed.unread.sum())
+    what = f"all but {number} of its values are {parsed.kind}s" if number else f"its values are {parsed.kind}s"
+    return ColumnGuess(name, parsed.kind, what, parsed)
+
+
+def finite(parsed: Parsed) -> NDArray[np.float64]:
+    """Return the numbers that are taken for measurements: known, and within reach of the others."""
+    known = parsed.numbers[~np.isnan(parsed.numbers)]
+    if len(known) and np.abs(known).max() > np.finfo(np.float32).max:
+        known = known[np.abs(known) <= largest(float(np.median(known)))]
+    return known
+
+
+def largest(typical: float) -> float:
+    """Return the largest value taken for a measurement: beyond float32 it marks a hole, unless all are of that size."""
+    limit = float(np.finfo(np.float32).max)
+    return float(np.finfo(np.float64).max) if abs(typical) > limit else limit
+
+
+def _why_left_out(
+    known: NDArray[np.float64], gone: int, parsed: Parsed, values: Any, name: str
+) -> tuple[ColumnKind, str] | None:
+    if len(known) == 0:
+        return "constant", "it has no finite value"
+    if known.min() == known.max() and gone < INDICATOR_SHARE * len(parsed.numbers):
+        different = as_words(values).nunique() if abs(known[0]) > EXACT else 1
+        same = f"its {different} different values are too large to be told apart, all about"
+        return "constant", f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
+    if parsed.kind == "number" and gone == 0 and _names_rows(known, name):
+        return "identifier", "it looks like an identifier"
+    if parsed.kind == "number" and _are_long(known):
+        different, number = as_words(values)[~np.isnan(parsed.numbers)].nunique(), len(known)
+        if different > number / 2:
+            return "identifier", _unique_reason(different, number)
+    return None
+
+
+def _names_rows(known: NDArray[np.float64], name: str) -> bool:
+    """1, 2, 3, ... in the order of the rows; or whole numbers, all different, under a name such as id.
+
+    Of at least 100 rows, which may be a part of the table, every other number may be left out, and the first be any.
+    """
+    if len(known) < 3 or not (known == np.floor(known)).all():
+        return False
+    steps = np.diff(known)
+    if known[0] in (0, 1) and bool((steps == 1).all()) and len(known) >= MANY_VALUES:
+        return True
+    if len(known) >= MANY_ROWS and bool((steps > 0).all()) and known[-1] - known[0] < 2 * len(known):
+        return True
+    return bool(ID_NAME.search(name)) and len(np.unique(known)) == len(known)
+
+
+def _are_long(known: NDArray[np.float64]) -> bool:
+    """Tell whether these are whole numbers of so many digits that nobody measures them, and no times."""
+    if len(known) < MANY_VALUES or known.min() < LONG_NUMBER or not (known == np.floor(known)).all():
+        return False
+    return not any(low <= known.min() and known.max() <= high for low, high in TIMES)
+
+
+def _of_words(values: Any, name: str) -> ColumnGuess:
+    words = as_words(values)
+    counts = words.value_counts().to_dict()
+    known = sum(counts.values())
+    if len(counts) == 1 and known == len(words):
+        return ColumnGuess(name, "constant", f"it is {next(iter(counts))!r} in every row", None, counts)
+    unique = max(counts.values()) == 1 or (len(counts) > MANY_VALUES and len(counts) > known / 2)
+    average = _mean_words(list(counts)[:LOOKED_AT])
+    listed = isinstance(values.dtype, pd.CategoricalDtype)
+    if not listed and average >= MANY_WORDS - unique and (unique or len(counts) > MOST_LEVELS):
+        what = f"{len(counts)} different texts of {average:.0f} words on average"
+        return ColumnGuess(name, "text", what, None, counts)
+    if unique:
+        return ColumnGuess(name, "identifier", _unique_reason(len(counts), known, _why_unique(counts)), None, counts)
+    return ColumnGuess(name, "category", counted(len(counts), "different value"), None, counts)
+
+
+def _mean_words(texts: list[str]) -> float:
+    """Return how many words a text has on average; signs of scripts without spaces count one each."""
+    found = 0
+    for text in texts:
+        pieces = text[:LOOKED_AT].split()
+        found += sum(bool(WORD.search(piece)) for piece in pieces)
+        found += sum(max(0, sum("\u3040" <= sign <= "\u9fff" for sign in piece) - 1) for piece in pieces)
+    return found / max(1, len(texts))
+
+
+def _of_codes(guess: ColumnGuess) -> ColumnGuess:
+    """Say why digits such as 01000 are not taken for numbers."""
+    if guess.kind == "identifier":
+        return replace(guess, reason=_unique_reason(len(guess.counts), sum(guess.counts.values())))
+    example = next((word for word in guess.counts if word.startswith("0")), "")
+    return replace(guess, reason=f"{guess.reason}, codes with leading zeros such as {example!r}")
+
+
+def _why_unique(counts: Mapping[str, int]) -> str:
+    some = list(counts)[:LOOKED_AT]
+    if sum(map(is_some_form, some)) > 0.9 * len(some):
+        return f"holds numbers or dates in a form not known, such as {some[0]!r}; write 1234.5 or 2020-01-31"
+    return "looks like an identifier"
+
+
+def _unique_reason(different: int, known: int, why: str = "looks like an identifier") -> str:
+    return f"it {why} ({different} different values in {known} rows)"

@@ -1,0 +1,140 @@
+"""How much a single column says about the target: how well it ranks the rarest class, and whether it decides alone."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.tree import DecisionTreeClassifier
+
+from equipoise.data.column_kinds import ColumnGuess, guess_kind
+from equipoise.data.parsing import as_words, without_blanks
+
+MOST_ROWS = 20_000
+"""Rows that a column is judged by, drawn evenly from more."""
+LEAST_ROWS = 10
+"""Of each class, without which a column is not called one that decides."""
+LEAVES = 4
+"""Of the tree that decides by one column, for each class."""
+
+
+class ColumnScore(NamedTuple):
+    """What a column alone achieves, and whether it does so by being missing or not, rather than by its values."""
+
+    score: float
+    by_missing: bool
+
+
+def rank_rarest(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_]) -> ColumnScore | None:
+    """Return the area under the ROC curve by which a column alone ranks the rows of a class, from 0.5 to 1.
+
+    Numbers and dates rank as they are, from either end, missing ones in the middle. Categories rank by the share of
+    the class among the rows of another half with the same value, texts by naive Bayes on another half's words. Where
+    it ranks as well to know whether a value is missing, that is the result.
+
+    Args:
+        rare: which rows are of the class, (rows,).
+
+    Returns:
+        None where there is nothing to rank, or by nothing.
+    """
+    rows = _some(len(rare))
+    rare, values = rare[rows], without_blanks(values.iloc[rows])
+    if not 2 <= rare.sum() <= len(rare) - 2 or (guess.kind == "constant"):
+        return None
+    missing = values.isna().to_numpy()
+    found = [] if _same(missing) else [ColumnScore(_either_end(rare, missing), by_missing=True)]
+    by_values = _rank_values(values, guess, rows, rare)
+    if by_values is not None:
+        found.append(ColumnScore(by_values, by_missing=False))
+    return max(found, key=lambda each: each.score, default=None)
+
+
+def _rank_values(values: Any, guess: ColumnGuess, rows: NDArray[np.intp], rare: NDArray[np.bool_]) -> float | None:
+    if guess.parsed is not None:
+        numbers = guess.parsed.numbers[rows]
+        known = np.nan_to_num(numbers, nan=float(np.nanmedian(numbers)) if not np.isnan(numbers).all() else 0.0)
+        return _either_end(rare, known)
+    if guess.kind == "identifier":
+        return None
+    words = as_words(values).fillna("")
+    score = _by_words(words.tolist(), rare) if guess.kind == "text" else _by_level(words.to_numpy(dtype=str), rare)
+    return max(0.5, float(roc_auc_score(rare, score)))
+
+
+def _either_end(rare: NDArray[np.bool_], score: NDArray[Any]) -> float:
+    area = float(roc_auc_score(rare, score))
+    return max(area, 1 - area)
+
+
+def _same(missing: NDArray[np.bool_]) -> bool:
+    return bool(missing.all() or not missing.any())
+
+
+def decided_alone(values: Any, name: str, y: NDArray[Any]) -> ColumnScore | None:
+    """Return the balanced accuracy of a small tree on one column, cross-fitted; None where that says nothing.
+
+    Where it does as well to know whether a value is missing, that is the result.
+    """
+    rows = _some(len(y))
+    labels = np.unique(y[rows], return_inverse=True)[1]
+    if np.bincount(labels).min() < LEAST_ROWS or len(np.bincount(labels)) < 2:
+        return None
+    column = without_blanks(values.iloc[rows])
+    missing = column.isna().to_numpy()
+    found = [] if _same(missing) else [ColumnScore(_by_tree(missing[:, None], labels), by_missing=True)]
+    x = _numbers(column, guess_kind(column, name))
+    if x is not None:
+        found.append(ColumnScore(_by_tree(x, labels), by_missing=False))
+    return max(found, key=lambda each: each.score, default=None)
+
+
+def _by_tree(x: NDArray[Any], labels: NDArray[np.intp]) -> float:
+    decided = np.empty_like(labels)
+    tree = DecisionTreeClassifier(max_leaf_nodes=LEAVES * len(np.unique(labels)), random_state=0)
+    for fit, rest in StratifiedKFold(2, shuffle=True, random_state=0).split(x, labels):
+        decided[rest] = tree.fit(x[fit], labels[fit]).predict(x[rest])
+    return float(balanced_accuracy_score(labels, decided))
+
+
+def _numbers(column: Any, guess: ColumnGuess) -> NDArray[np.float64] | None:
+    """A column as what a tree can divide: numbers, or categories in the order of their names; None of other kinds."""
+    if guess.kind in ("constant", "text"):
+        return None
+    if guess.parsed is not None:
+        limit = float(np.finfo(np.float32).max) / 2
+        numbers = guess.parsed.numbers
+        return np.asarray(np.clip(np.where(np.isnan(numbers), -limit, numbers), -limit, limit)[:, None])
+    if guess.kind == "identifier":  # of words: no value comes back
+        return None
+    codes = np.unique(as_words(column).fillna("").to_numpy(dtype=str), return_inverse=True)[1]
+    return np.asarray(codes[:, None] == np.arange(min(codes.max() + 1, 200)), dtype=np.float64)
+
+
+def _some(rows: int) -> NDArray[np.intp]:
+    return np.arange(0, rows, -(-rows // MOST_ROWS))
+
+
+def _halves(rare: NDArray[np.bool_]) -> Any:
+    return StratifiedKFold(2, shuffle=True, random_state=0).split(rare, rare)
+
+
+def _by_level(words: NDArray[np.str_], rare: NDArray[np.bool_]) -> NDArray[np.float64]:
+    codes = np.unique(words, return_inverse=True)[1]
+    score = np.zeros(len(rare))
+    for fit, rest in _halves(rare):
+        ones = np.bincount(codes[fit], rare[fit], minlength=codes.max() + 1)
+        every = np.bincount(codes[fit], minlength=codes.max() + 1)
+        score[rest] = ((ones + rare[fit].mean()) / (every + 1))[codes[rest]]
+    return score
+
+
+def _by_words(texts: list[str], rare: NDArray[np.bool_]) -> NDArray[np.float64]:
+    x = HashingVectorizer(alternate_sign=False, n_features=2**16, norm=None, binary=True).transform(texts)
+    score = np.zeros(len(rare))
+    for fit, rest in _halves(rare):
+        score[rest] = MultinomialNB().fit(x[fit], rare[fit]).predict_log_proba(x[rest])[:, 1]
+    return score

@@ -1,0 +1,277 @@
+"""One column of a table as numbers: how it is learnt from the training rows, and how any other rows are encoded."""
+
+import re
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.column_kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess, finite, largest
+from equipoise.data.parsing import (
+    AMOUNTS,
+    FORMS,
+    PLAIN,
+    SAID,
+    Kind,
+    Parsed,
+    as_words,
+    fits_float32,
+    parse_as,
+    plain,
+    without_blanks,
+)
+from equipoise.data.text_features import TextFeatures
+from equipoise.errors import InvalidInputError
+from equipoise.wording import counted
+
+MOST_NAMED = 3
+WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+TOO_MANY = 5  # of so many values, most must be what they were in training
+OTHER, MISSING = "(other)", "(missing)"
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one column is encoded.
+
+    ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
+    ``levels`` are a category's values, or words that stand among numbers; ``folded`` whether case makes no difference
+    to them; ``text`` is what was learnt from free text.
+    """
+
+    name: str
+    kind: Kind
+    fill: float
+    indicator: bool
+    levels: tuple[str, ...]
+    other: bool
+    form: str = PLAIN  # records of earlier versions lack it, and the next
+    wide: bool = False
+    folded: bool = False
+    text: TextFeatures | None = None
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the columns it becomes."""
+        ends = [OTHER] * self.other + [MISSING] * self.indicator
+        named = [f"{self.name}={level}" for level in (*self.levels, *ends)]
+        if self.text is not None:
+            return [f"{self.name} {output}" for output in self.text.outputs] + named
+        return named if self.kind == "category" else [self.name, *named]
+
+    @property
+    def sound(self) -> bool:
+        """Whether its values go together, as they may not in a file that anyone may have written."""
+        levels = [_fold(level) for level in self.levels] if self.folded else self.levels
+        return (
+            bool(abs(self.fill) <= np.finfo(np.float64).max)
+            and self.form in FORMS[self.kind]
+            and len(set(levels)) == len(levels)
+            and {"category": bool(levels), "number": True}.get(self.kind, not levels)
+            and (self.kind == "category" or not self.other)
+            and (self.kind == "text" if self.text is not None else self.kind != "text")
+            and (self.text is None or self.text.sound)
+        )
+
+
+def learn_column(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[Any] | None = None) -> Column | None:
+    """Return how to encode a column, or None to leave it out; a note for what a user would want to know.
+
+    Args:
+        y: labels of the rows, which text is learnt by; None learns it without.
+    """
+    values = without_blanks(values)
+    if guess.parsed is not None:
+        _note_form(guess.parsed, values, guess.name, notes)
+    if guess.kind in ("identifier", "constant"):
+        notes.append(f"{guess.name}: ignored, {guess.reason}.")
+        return None
+    if guess.kind == "text":
+        return _learn_text(guess, values, notes, y)
+    if guess.kind == "category":
+        return _learn_levels(guess, int(values.isna().sum()), notes)
+    assert guess.parsed is not None
+    return _learn_numbers(guess.parsed, values, guess.name, notes)
+
+
+def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
+    """Say what was made of the text."""
+    if parsed.kind == "date":
+        notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, taken as days since 1970-01-01.")
+    elif parsed.form in AMOUNTS:
+        notes.append(f"{name}: amounts read as numbers, {_examples(parsed, values)}.")
+    elif parsed.form:
+        example = next(word for word in as_words(values[~parsed.unread]).dropna() if "," in word)
+        notes.append(f"{name}: {SAID[parsed.form]}, such as {example!r}.")
+    number = int(parsed.unread.sum())
+    if number:
+        words = as_words(values[parsed.unread]).drop_duplicates().tolist()
+        listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
+        are = f"value that is no {parsed.kind}" if number == 1 else f"values that are no {parsed.kind}s"
+        notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
+
+
+def _examples(parsed: Parsed, values: Any) -> str:
+    """Show what an amount of each style was read as."""
+    found: dict[str, str] = {}
+    for word, number in zip(as_words(values), parsed.numbers, strict=True):
+        style = "" if word is None else "".join(sign for sign in word if not (sign.isdigit() or sign in "., -+"))
+        if style and np.isfinite(number):
+            found.setdefault(style, f"{word!r} as {number:g}")
+        if len(found) == MOST_NAMED:
+            break
+    return ", ".join(found.values()) or "with signs between their digits"
+
+
+def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> Column:
+    known = finite(parsed)
+    fill = float(np.median(known))
+    gone, missing = len(parsed.numbers) - len(known), int(values.isna().sum())
+    spoken = 0
+    if parsed.words:
+        spoken = int(as_words(values).isin(parsed.words).sum())
+        said = ", ".join(map(repr, parsed.words))
+        notes.append(f"{name}: numbers; {said} in {counted(spoken, 'row')} marked in columns of their own.")
+    _note_lost_digits(parsed, values, name, notes)
+    infinite = gone and gone - missing - spoken - int(parsed.unread.sum())
+    if infinite:
+        notes.append(f"{name}: {counted(infinite, 'infinite value')} taken as missing.")
+    if gone - spoken:
+        notes.append(f"{name}: {counted(gone - spoken, 'missing value')} filled with the median {fill:g}.")
+    marked = 0 < INDICATOR_SHARE * len(parsed.numbers) <= gone - spoken
+    return Column(name, parsed.kind, fill, marked, parsed.words, False, parsed.form, not fits_float32(known))
+
+
+def _note_lost_digits(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
+    """Say so where whole numbers are too long for a float to hold all of their digits."""
+    large = np.abs(parsed.numbers) > EXACT
+    if parsed.kind != "number" or not large.any():
+        return
+    for word, number in zip(as_words(values[large]), parsed.numbers[large], strict=True):
+        written = str(plain(word, parsed.form))
+        if WHOLE.fullmatch(written) and int(written) != int(number):
+            notes.append(
+                f"{name}: numbers above 2^53 lose their last digits, such as {written} read as {number:.0f}; the "
+                "kind category or identifier avoids that."
+            )
+            return
+
+
+def _learn_text(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[Any] | None) -> Column | None:
+    words = as_words(values)
+    found = TextFeatures.fit(_texts(words), y)
+    if found is None:
+        notes.append(f"{guess.name}: ignored, no two of its texts share a word.")
+        return None
+    missing = int(words.isna().sum())
+    notes.append(f"{guess.name}: free text ({guess.reason}), taken as {counted(len(found.outputs), 'column')}.")
+    if found.scores and y is not None and y.ndim == 1:
+        classes, counts = np.unique(y, return_counts=True)
+        rare, two = int(counts.argmin()), len(found.scores) == 1
+        speaking = found.speaking_for(0 if two else rare, against=two and rare == 0)
+        if speaking:
+            notes.append(f"{guess.name}: words that speak for {str(classes[rare])!r}: {', '.join(speaking)}.")
+    if missing:
+        notes.append(f"{guess.name}: {counted(missing, 'missing text')} taken as empty.")
+    marked = 0 < INDICATOR_SHARE * len(words) <= missing
+    return Column(guess.name, "text", 0.0, marked, (), False, text=found)
+
+
+def _texts(words: Any) -> list[str | None]:
+    return [word if isinstance(word, str) else None for word in words]
+
+
+def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
+    name, counts = guess.name, dict(guess.counts)
+    spellings = _spellings(counts)
+    folded = len(spellings) < len(counts)
+    if folded:
+        pair = next(same for same in spellings.values() if len(same) > 1)
+        notes.append(
+            f"{name}: values that differ in case alone put together, such as {' and '.join(map(repr, pair[:2]))}."
+        )
+        counts = {same[0]: sum(counts[word] for word in same) for same in spellings.values()}
+    often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
+    kept = often[:MOST_LEVELS] or sorted(counts)[:MOST_LEVELS]
+    rare = len(counts) - len(kept)
+    if rare:
+        notes.append(f"{name}: {counted(rare, 'rare category')} of {len(counts)} put together.")
+    if missing:
+        notes.append(f"{name}: {counted(missing, 'missing value')} taken as a category of its own.")
+    return Column(name, "category", 0.0, missing > 0, tuple(sorted(kept)), rare > 0, folded=folded)
+
+
+def _spellings(counts: dict[str, int]) -> dict[str, list[str]]:
+    """Return the values that are one but for case, the most frequent spelling first."""
+    found: dict[str, list[str]] = {}
+    for word in sorted(counts, key=lambda word: (-counts[word], word)):
+        found.setdefault(_fold(word), []).append(word)
+    return found
+
+
+def _fold(word: str) -> str:
+    return " ".join(word.casefold().split())
+
+
+def encode_column(
+    values: Any, column: Column, out: NDArray[np.floating[Any]], trained: tuple[Any, Any] | None = None
+) -> NDArray[np.bool_]:
+    """Write one column's outputs into ``out`` (rows, outputs), which comes full of zeros, and say which values were no
+    number or date where one belongs: they count as missing.
+
+    Args:
+        trained: labels and groups of the rows, where they are those that the column was learnt from.
+    """
+    values = without_blanks(values)
+    if column.text is not None:
+        words, text = as_words(values), column.text
+        texts = _texts(words)
+        made = text.transform(texts) if trained is None else text.transform_training(texts, *trained)
+        out[:, : made.shape[1]] = made
+        if column.indicator:
+            out[:, -1] = words.isna()
+        return np.zeros(len(words), dtype=np.bool_)
+    if column.kind == "category":
+        words = as_words(values)
+        codes = _codes(words, column)
+        unknown = codes < 0
+        gone = words.isna().to_numpy() & unknown
+        out[np.flatnonzero(~unknown), codes[~unknown]] = 1
+        if column.other:
+            out[unknown & ~(gone & column.indicator), len(column.levels)] = 1
+        if column.indicator:
+            out[gone, -1] = 1
+        return np.zeros(len(words), dtype=np.bool_)
+    return _encode_numbers(values, column, out)
+
+
+def _codes(words: Any, column: Column) -> NDArray[np.intp]:
+    """Return the place of each word among the levels; -1 where it is none of them."""
+    levels = column.levels
+    if column.folded:
+        levels = tuple(map(_fold, levels))
+        words = words.map(_fold, na_action="ignore")
+    return np.asarray(pd.Index(levels, dtype=object).get_indexer(words))
+
+
+def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    numbers, unread = parse_as(values, column.kind, column.form)
+    spoken = np.zeros_like(unread)
+    if column.levels and unread.any():
+        codes = np.where(unread, _codes(as_words(values), column), -1)
+        spoken = codes >= 0
+        out[np.flatnonzero(spoken), 1 + codes[spoken]] = 1
+        unread = unread & ~spoken
+    known = int(values.notna().sum())
+    if known >= TOO_MANY and unread.sum() > known / 2:  # a few are mistakes, a column of them is another column
+        raise InvalidInputError(
+            f"the column {column.name!r} held {column.kind}s in training but now holds "
+            f"{as_words(values[unread]).iloc[0]!r} and others that are none, {unread.sum()} of {known}; correct or "
+            "empty them."
+        )
+    gone = np.isnan(numbers) | (np.abs(numbers) > largest(column.fill))
+    out[:, 0] = np.where(gone, column.fill, numbers)
+    if column.indicator:
+        out[:, -1] = gone & ~spoken
+    return unread

@@ -1,0 +1,113 @@
+"""What makes scores too good or a model useless: columns that give the target away, repeated rows, contradictions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data.column_scores import decided_alone
+from equipoise.data.samples import Samples
+from equipoise.wording import counted
+
+NEARLY = 0.97
+"""Balanced accuracy from which on a column alone nearly decides the target, but for a few wrong labels."""
+MOST_COLUMNS = 300
+REPEATED_SHARE, REPEATED_ROWS = 0.01, 5
+"""Rows that repeat others are worth a sentence above this share, and from this number on."""
+
+
+def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
+    """Say what is suspicious about a table, a sentence each; copies of images are found by their reader.
+
+    Args:
+        train: the rows to learn from, or all of them.
+        test: those to score on, or None.
+
+    >>> rows = pd.DataFrame({"age": [40, 40, 51, 62] * 9, "paid": [1, 0, 0, 1] * 9})
+    >>> for note in leak_notes(Samples(rows, np.array(["ill", "well", "well", "ill"] * 9))):
+    ...     print(note)
+    the column 'paid' alone decides the target; if it is only known afterwards, leave it out: --drop paid.
+    32 of 36 rows repeat another row; weigh or remove them unless they are separate cases.
+    """
+    if train.x.ndim != 2:
+        return []
+    found = _deciding(train.x, train.y) if isinstance(train.x, pd.DataFrame) and not train.multilabel else []
+    rows, labels = row_hashes(train.x), _label_hashes(train.y)
+    return [
+        *found,
+        *_repeated(rows, labels),
+        *_contradictions(rows, labels),
+        *_shared(rows, test, getattr(train.x, "columns", None)),
+    ]
+
+
+def row_hashes(x: Any) -> NDArray[np.uint64]:
+    """Return a number for each row, the same for rows that are alike in every column."""
+    frame = _frame(x)
+    try:
+        hashed = pd.util.hash_pandas_object(frame, index=False)
+    except TypeError:  # cells that hold lists
+        hashed = pd.util.hash_pandas_object(frame.astype(str), index=False)
+    return np.asarray(hashed.to_numpy(), dtype=np.uint64)
+
+
+def _frame(x: Any) -> Any:
+    return x if isinstance(x, pd.DataFrame) else pd.DataFrame(np.asarray(x))
+
+
+def _label_hashes(y: NDArray[Any]) -> NDArray[np.uint64]:
+    return row_hashes(pd.DataFrame(y if y.ndim == 2 else y[:, None]))
+
+
+def _deciding(frame: Any, y: NDArray[Any]) -> Sequence[str]:
+    """Name the columns by which alone the target can be told; of very many none is looked at."""
+    notes: list[str] = []
+    if len(frame.columns) > MOST_COLUMNS:
+        return notes
+    for name in frame.columns:
+        found = decided_alone(frame[name], str(name), y)
+        if found is not None and found.score >= NEARLY:
+            how = "decides" if found.score == 1 else "nearly decides"
+            by = ", by whether it is missing" if found.by_missing else ""
+            notes.append(
+                f"the column {str(name)!r} alone {how} the target{by}; if it is only known afterwards, leave it out: "
+                f"--drop {name}."
+            )
+    return notes
+
+
+def _repeated(rows: NDArray[np.uint64], labels: NDArray[np.uint64]) -> list[str]:
+    different = len(pd.DataFrame({"row": rows, "label": labels}).drop_duplicates())
+    copies = len(rows) - different
+    if copies < REPEATED_ROWS and copies <= REPEATED_SHARE * len(rows):
+        return []
+    return [
+        f"{copies:,} of {len(rows):,} rows repeat another row; weigh or remove them unless they are separate cases."
+    ]
+
+
+def _contradictions(rows: NDArray[np.uint64], labels: NDArray[np.uint64]) -> list[str]:
+    pairs = pd.DataFrame({"row": rows, "label": labels})
+    kinds = pairs.groupby("row")["label"].transform("nunique").to_numpy()
+    number = int((kinds > 1).sum())
+    if number == 0:
+        return []
+    return [
+        f"{counted(number, 'row')} have a different label than another row with the same values; no model can tell "
+        "them apart."
+    ]
+
+
+def _shared(rows: NDArray[np.uint64], test: Samples | None, columns: Any) -> list[str]:
+    if test is None:
+        return []
+    x = test.x[list(columns)] if columns is not None and set(columns) <= set(test.x.columns) else test.x
+    both = int(np.isin(row_hashes(x), rows).sum())
+    if both == 0:
+        return []
+    return [
+        f"{both:,} of {counted(len(test), 'test row')} also appear in the training rows, so that the scores may be "
+        "too good; remove them, or hold them together with --group."
+    ]

@@ -1,0 +1,65 @@
+"""Training on the past and testing on the future: rows in the order of a column of dates or numbers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.column_kinds import guess_kind
+from equipoise.data.columns import Column
+from equipoise.data.parsing import parse_as, without_blanks
+from equipoise.errors import InvalidInputError
+
+Rows = NDArray[np.intp]
+
+
+def row_times(x: Any, name: str) -> NDArray[np.float64]:
+    """Return when each row happened, (rows,): days since 1970 or numbers, NaN where that is unknown."""
+    names = [str(each) for each in getattr(x, "columns", ())]
+    if name not in names:
+        raise InvalidInputError(
+            f"--time names {name!r}, which is no column of the table; there are {', '.join(names)}."
+        )
+    guess = guess_kind(x.iloc[:, names.index(name)], name)
+    if guess.parsed is None:
+        raise InvalidInputError(
+            f"--time must name a column of dates or numbers, and {name!r} is taken for {guess.kind}."
+        )
+    return guess.parsed.numbers
+
+
+def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]:
+    """Return the earlier rows, to train on, and about a ``share`` of the latest, to test on, both sorted.
+
+    Rows of the same time stay together; those of an unknown time count as the earliest.
+
+    >>> train, test = split_by_time(np.array([3.0, 1.0, 2.0, 3.0, np.nan]), 0.2)
+    >>> train.tolist(), test.tolist()
+    ([1, 2, 4], [0, 3])
+    """
+    known = np.where(np.isnan(times), -np.inf, times)
+    ordered = np.sort(known)
+    wanted = min(len(known) - 1, round(len(known) * (1 - share)))
+    starts = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # places where another time begins
+    if len(starts) == 0:
+        raise InvalidInputError("all rows have the same time, so there is no later one to test on; leave --time out.")
+    first = ordered[starts[np.abs(starts - wanted).argmin()]]
+    return np.flatnonzero(known < first), np.flatnonzero(known >= first)
+
+
+def ordering_column(x: Any, columns: Iterable[Column]) -> str | None:
+    """Return the first column of dates that the rows are in the order of, from either end; None where there is none.
+
+    Args:
+        x: a data frame.
+        columns: how its columns are encoded.
+    """
+    for column in columns:
+        if column.kind != "date":
+            continue
+        days, _ = parse_as(without_blanks(x[column.name]), column.kind, column.form)
+        steps = np.diff(days[~np.isnan(days)])
+        if (steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()):
+            return column.name
+    return None

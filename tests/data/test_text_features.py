@@ -1,0 +1,213 @@
+"""Free text as numbers: n-grams, an SVD, and log-odds that are honest for the rows they were learnt from."""
+
+import base64
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+
+from equipoise.data import text_features
+from equipoise.data.encoder import TableEncoder
+from equipoise.data.text_features import CHARACTERS, MOST_DIMENSIONS, WORDS, TextFeatures
+from equipoise.errors import InvalidInputError
+
+RNG = np.random.default_rng(0)
+RARE = RNG.random(300) < 0.2
+GOOD, BAD = ["thanks", "great", "fine", "address", "question"], ["refund", "cancel", "angry", "late", "broken"]
+
+
+def message(bad, rng=RNG):
+    words = [*rng.choice(BAD if bad else GOOD, 2), *rng.choice(["the", "and", "customer", "called", "us"], 4)]
+    return " ".join(rng.permutation(words))
+
+
+TEXTS = [message(bad) for bad in RARE]
+Y = np.where(RARE, "left", "stayed")
+
+
+def weighed(options, texts, fitted_to):
+    made = TfidfVectorizer(sublinear_tf=True, min_df=2, **options).fit(fitted_to)
+    return made.transform(texts).toarray()
+
+
+def test_counts_are_tfidf_of_words_and_characters():
+    found = TextFeatures.fit(TEXTS)
+    expected = np.hstack([weighed(options, TEXTS[:9], TEXTS) for options in (WORDS, CHARACTERS)])
+    np.testing.assert_allclose(found.counts(TEXTS[:9]).toarray(), expected, atol=1e-6)
+
+
+def test_the_svd_keeps_as_much_as_any_projection_of_its_size():
+    found = TextFeatures.fit(TEXTS)
+    counts = found.counts(TEXTS).toarray().astype(float)
+    made = found.transform(TEXTS)
+    assert made.shape == (300, 30)  # a tenth of the texts
+    kept = np.sort(np.linalg.svd(counts, compute_uv=False))[::-1][:30]
+    assert np.square(made).sum() == pytest.approx(np.square(kept).sum(), rel=0.02)
+    assert TextFeatures.fit(TEXTS * 4).dimensions == MOST_DIMENSIONS
+
+
+@pytest.mark.parametrize(("limit", "most"), [("LEARNT_FROM", 30), ("MOST_CHARACTERS", 1000)])
+def test_n_grams_are_learnt_from_a_bounded_part(limit, most, monkeypatch):
+    whole = TextFeatures.fit(TEXTS)
+    monkeypatch.setattr(text_features, limit, most)
+    part = TextFeatures.fit(TEXTS)
+    assert len(part.characters) < len(whole.characters)
+    assert part.dimensions <= 3
+    assert part.transform(TEXTS).shape == (300, part.dimensions)
+
+
+def test_log_odds_are_those_of_logistic_regression():
+    found = TextFeatures.fit(TEXTS, Y)
+    assert found.scores == ("stayed",)
+    model = LogisticRegression(C=10, max_iter=500).fit(found.counts(TEXTS), Y)
+    expected = model.decision_function(found.counts(TEXTS))
+    np.testing.assert_allclose(found.transform(TEXTS)[:, -1], expected, atol=0.05)
+    assert set(found.speaking_for(0)) <= set(GOOD)
+
+
+def test_log_odds_of_training_rows_have_not_seen_them():
+    """Labels that have nothing to do with the texts can be memorised, but not foretold."""
+    chance = RNG.permutation(Y)
+    found = TextFeatures.fit(TEXTS, chance)
+    seen, honest = found.transform(TEXTS), found.transform_training(TEXTS, chance)
+    assert roc_auc_score(chance == "stayed", seen[:, -1]) > 0.9
+    assert roc_auc_score(chance == "stayed", honest[:, -1]) < 0.6
+    assert np.array_equal(seen[:, :-1], honest[:, :-1])
+
+
+def test_rows_of_one_group_do_not_see_each_other():
+    texts, labels = TEXTS * 2, np.tile(RNG.random(300) < 0.5, 2)
+    found = TextFeatures.fit(texts, labels)
+    assert roc_auc_score(labels, found.transform_training(texts, labels)[:, -1]) > 0.7  # its copy is in another fold
+    groups = np.tile(np.arange(300), 2)
+    assert roc_auc_score(labels, found.transform_training(texts, labels, groups)[:, -1]) < 0.65
+
+
+def test_three_classes_and_a_class_of_one():
+    labels = np.where(RARE, "left", np.where(np.arange(300) % 2, "a", "b")).astype("U6")
+    labels[0] = "once"
+    found = TextFeatures.fit(TEXTS, labels)
+    assert found.scores == ("a", "b", "left", "once")
+    honest = found.transform_training(TEXTS, labels)
+    assert np.isfinite(honest).all()
+    assert roc_auc_score(labels == "left", honest[:, -2]) > 0.95
+
+
+def test_several_labels():
+    labels = np.stack([RARE, np.arange(300) % 2, np.ones(300)], axis=1).astype(int)
+    found = TextFeatures.fit(TEXTS, labels)
+    assert found.scores == ("0", "1", "2")
+    honest = found.transform_training(TEXTS, labels)
+    assert roc_auc_score(RARE, honest[:, -3]) > 0.95
+    assert np.ptp(honest[:, -1]) == 0  # the same in every row: nothing to learn
+
+
+@pytest.mark.parametrize("y", [np.linspace(0, 1, 300), np.arange(300)])
+def test_targets_that_are_no_classes_have_no_log_odds(y):
+    assert TextFeatures.fit(TEXTS, y).scores == ()
+
+
+@pytest.mark.parametrize("texts", [[], [None, None], ["abc", "xyz"], ["one text"]])
+def test_texts_that_share_nothing(texts):
+    assert TextFeatures.fit(texts) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.text(max_size=30)), max_size=30))
+def test_any_texts_become_finite_numbers(texts):
+    found = TextFeatures.fit([*texts, "a common line", "a common line"])
+    assert np.isfinite(found.transform(texts)).all()
+    assert found.sound
+
+
+def frame(texts=TEXTS, rows=300):
+    return pd.DataFrame({"notes": texts, "age": np.arange(rows) % 40})
+
+
+def test_a_table_with_notes():
+    encoder = TableEncoder()
+    rows = encoder.fit_transform(frame(), Y)
+    assert encoder.column_names_[:2] == ["notes text 1", "notes text 2"]
+    assert encoder.column_names_[-2:] == ["notes for stayed", "age"]
+    assert rows.shape == (300, len(encoder.column_names_))
+    assert encoder.notes[0].startswith("notes: free text (")
+    said, words = encoder.notes[1].removesuffix(".").split(": ", 2)[1:]
+    assert said == "words that speak for 'left'"
+    assert set(words.split(", ")) <= set(BAD)
+    again = TableEncoder.from_json(encoder.to_json())
+    assert np.array_equal(again.transform(frame()), encoder.transform(frame()))
+    assert not np.array_equal(rows, encoder.transform(frame()))
+
+
+def test_missing_notes():
+    texts = [None if place % 10 == 0 else text for place, text in enumerate(TEXTS)]
+    encoder = TableEncoder().fit(frame(texts))
+    assert encoder.column_names_[-2] == "notes=(missing)"
+    made = encoder.transform(frame(texts))
+    assert not made[0, :-2].any()
+    assert made[:3, -2].tolist() == [1, 0, 0]
+    assert "notes: 30 missing texts taken as empty." in encoder.notes
+
+
+def test_a_pipeline_is_fitted_to_honest_rows():
+    model = make_pipeline(TableEncoder(), LogisticRegression(max_iter=2000))
+    chance = RNG.permutation(RARE)
+    said = cross_val_predict(model, frame(), chance, cv=3, method="predict_proba")[:, 1]
+    assert roc_auc_score(chance, said) < 0.65
+    assert model.fit(frame(), RARE).score(frame(), RARE) > 0.95
+    named = TableEncoder().set_output(transform="pandas").fit_transform(frame(), RARE)
+    assert named.columns[-1] == "age"
+
+
+def test_labels_must_be_as_many_as_rows():
+    with pytest.raises(InvalidInputError, match="y must have a label for each of the 300 rows, got 299"):
+        TableEncoder().fit(frame(), Y[1:])
+
+
+def packed(values, kind):
+    return base64.b64encode(np.array(values, dtype=kind).tobytes()).decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"words": ["a", "a"], "characters": []},
+        {"weights": packed([1, 0], "<f4")},
+        {"weights": packed([1, np.nan], "<f4")},
+        {"weights": packed([1], "<f4")},
+        {"weights": "no base64!"},
+        {"maps": packed([1, np.inf], "<f2")},
+        {"maps": packed([1, 2, 3], "<f2")},
+        {"dimensions": 0},
+        {"dimensions": 10**9},
+        {"scores": ["left"]},
+        {"offsets": [1.0]},
+        {"words": ["a" * 101]},
+    ],
+)
+def test_a_wrong_record_of_text_is_refused(change):
+    text = {"words": ["a"], "characters": ["b"], "weights": packed([1, 2], "<f4"), "dimensions": 1}
+    text |= {"scores": [], "maps": packed([1, 2], "<f2"), "offsets": []}
+    column = {"name": "notes", "kind": "text", "fill": 0.0, "indicator": False, "levels": [], "other": False}
+    assert TableEncoder.from_json({"format": 1, "columns": [column | {"text": text}]}).column_names_ == ["notes text 1"]
+    with pytest.raises(InvalidInputError, match=r"the table encoding .*; train the model again"):
+        TableEncoder.from_json({"format": 1, "columns": [column | {"text": text | change}]})
+
+
+def test_messages_of_the_sms_collection():
+    path = os.path.join(os.environ.get("EQUIPOISE_DATA", ""), "text", "sms_spam.csv")
+    if not os.path.exists(path):
+        pytest.skip("needs text/sms_spam.csv below EQUIPOISE_DATA")
+    table = pd.read_csv(path)[:1500]
+    encoder = TableEncoder()
+    rows = encoder.fit_transform(table[["text"]], table["label"])
+    assert encoder.guesses_[0].kind == "text"
+    assert roc_auc_score(table["label"] == "spam", rows[:, -1]) > 0.98
