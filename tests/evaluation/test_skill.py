@@ -9,7 +9,8 @@ from scipy.stats import fisher_exact
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from equipoise.evaluation.intervals import auc_interval, combined, wilson
-from equipoise.evaluation.scores import ranking, scores
+from equipoise.evaluation.ranking import ranking
+from equipoise.evaluation.scores import scores
 from equipoise.evaluation.skill import skill
 
 

@@ -102,7 +102,14 @@ class Calibrated:
             wanted = np.stack((1 - wanted, wanted), axis=-1)
         return class_shares(wanted, shape)
 
-    def sets(self, logits: Tensor, level: float, target_prior: ArrayLike | None = None) -> NDArray[np.bool_]:
+    def sets(
+        self,
+        logits: Tensor,
+        level: float,
+        target_prior: ArrayLike | None = None,
+        *,
+        named: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.bool_]:
         """Return which classes cannot be ruled out, shaped as the logits.
 
         Each sample's own class is among them with at least this probability, whatever it is, and so is the one that is
@@ -110,13 +117,14 @@ class Calibrated:
 
         Args:
             target_prior: of the decision, as in :meth:`decided`.
+            named: what is decided on, where another rule decides: places, (rows,), or 0 and 1, (rows, attributes).
         """
         if self.thresholds is None:
             raise InvalidInputError(
                 "classes can be ruled out only by samples that no epoch has seen; fit with calibration='validation', "
                 "or call calibrate(X, y) with labelled samples that were not trained on."
             )
-        named = self.decided(logits, target_prior).numpy()
+        named = self.decided(logits, target_prior).numpy() if named is None else named
         return self.thresholds.sets(self._unscaled(logits), level, named=named)
 
     def _unscaled(self, logits: Tensor) -> NDArray[np.float64]:

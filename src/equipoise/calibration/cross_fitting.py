@@ -25,7 +25,7 @@ FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
 SET_FOLDS = 10
 """For sets, whose thresholds cost little to find."""
 
-Source = Literal["held_out", "held_back", "nothing"]
+Source = Literal["held_out", "held_back", "out_of_fold", "nothing"]
 Folds = list[tuple[Any, Any]]  # the others' rows, and the fold's own
 
 
@@ -36,7 +36,8 @@ class HeldOutCalibration:
     Args:
         model: calibrated on all samples.
         source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
-            two stages have left out.
+            two stages have left out, ``out_of_fold`` all training samples, each by models that have not seen it.
+        samples: how many those are.
         folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
         parts: rows, and the calibration that predicts them: on the others, or as before where nothing was fitted.
         probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None
@@ -45,6 +46,7 @@ class HeldOutCalibration:
 
     model: Calibrated
     source: Source
+    samples: int
     folds: int
     parts: tuple[tuple[NDArray[np.intp], Calibrated], ...]
     probabilities: NDArray[np.float32]
@@ -58,7 +60,7 @@ class HeldOutCalibration:
         always = np.flatnonzero(self.model.thresholds.never_ruled_out(LEVEL))
         return {
             "source": self.source,
-            "samples": len(self.probabilities),
+            "samples": self.samples,
             "folds": self.folds,
             "level": LEVEL,
             "never_ruled_out": [classes[place] for place in always.tolist()],
@@ -67,7 +69,7 @@ class HeldOutCalibration:
     @property
     def note(self) -> str | None:
         """A sentence where the held-out samples are too few, or cannot be divided."""
-        if self.source == "held_out":
+        if self.source in ("held_out", "out_of_fold"):
             return None
         rest = "are not calibrated" if self.source == "nothing" else "stay calibrated on training samples held back"
         samples, fewest = len(self.probabilities), FEWEST_SAMPLES
@@ -101,19 +103,47 @@ def calibrate_held_out(
     uncalibrated = replace(calibrated, scaling=none).probabilities(logits)
     unscaled = bool((calibrated.scaling.scale == 1).all() & (calibrated.scaling.bias == 0).all())
 
-    def kept(found: Tensor) -> NDArray[np.float32]:
-        return np.asarray((found[..., 1] if labels.ndim == 2 else found).float().numpy())
-
     return HeldOutCalibration(
         model=calibrated.fit_on(logits, target) if enough else calibrated.with_thresholds(logits, target),
         source="held_out" if enough else "nothing" if unscaled else "held_back",
+        samples=len(labels),
         folds=len(folds),
         parts=tuple(parts),
-        probabilities=kept(probabilities),
+        probabilities=_kept(probabilities, target),
         predicted=predicted.numpy(),
-        uncalibrated=kept(uncalibrated) if folds else None,
+        uncalibrated=_kept(uncalibrated, target) if folds else None,
         sets=_sets(calibrated, logits, target, predicted, _folds(labels, groups, SET_FOLDS, seed)) if folds else None,
     )
+
+
+def score_held_out(
+    calibrated: Calibrated, logits: Tensor, labels: NDArray[np.int64], *, samples: int
+) -> HeldOutCalibration:
+    """Answer for held-out samples by a calibration on out-of-fold predictions, which they have no part in.
+
+    Args:
+        calibrated: with thresholds; it stays as it is.
+        logits, labels: as in :func:`calibrate_held_out`.
+        samples: how many it was calibrated on.
+    """
+    none = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
+    target = torch.from_numpy(labels)
+    return HeldOutCalibration(
+        model=calibrated,
+        source="out_of_fold",
+        samples=samples,
+        folds=0,
+        parts=((np.arange(len(labels)), calibrated),),
+        probabilities=_kept(calibrated.probabilities(logits), target),
+        predicted=calibrated.decided(logits).numpy(),
+        uncalibrated=_kept(none.probabilities(logits), target),
+        sets=calibrated.sets(logits, LEVEL),
+    )
+
+
+def _kept(found: Tensor, target: Tensor) -> NDArray[np.float32]:
+    """Return probabilities of the classes, or of each attribute being 1."""
+    return np.asarray((found[..., 1] if target.ndim == 2 else found).float().numpy())
 
 
 def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Tensor, folds: Folds) -> NDArray[np.bool_]:

@@ -10,6 +10,8 @@ from equipoise.calibration.class_prior import checked_probabilities, move_prior
 
 BINS = 15
 SMALLEST = np.finfo(np.float64).tiny
+CERTAIN = np.finfo(np.float64).eps
+"""What a probability of 0 counts as in log loss, as in scikit-learn; a forest gives many."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Calibration:
         mean_class_ece, class_ece: the same for each class's own probability against how often the class is true, their
             mean and one a class.
         brier: from 0 to 2; with attributes the mean of (p − y)², from 0 to 1.
-        log_loss: −ln p of what is true, mean over the samples (and attributes); a probability of 0 counts as 2e−308.
+        log_loss: −ln p of what is true, mean over the samples (and attributes); a probability of 0 counts as 2e−16.
     """
 
     ece: float
@@ -50,13 +52,8 @@ def calibration(
         weight: how much each prediction counts, shaped as ``true``; None is all alike.
     """
     p = checked_probabilities(probabilities, (len(true), size), sums_to_one=true.ndim == 1)
-    if true.ndim == 1:
-        rows = np.arange(len(true))
-        confidence, of_truth = p[rows, predicted], p[rows, true]
-        square = (p * p).sum(1) - 2 * of_truth + 1
-    else:
-        confidence, of_truth = np.where(predicted == 1, p, 1 - p), np.where(true == 1, p, 1 - p)
-        square = (p - true) ** 2
+    confidence = p[np.arange(len(true)), predicted] if true.ndim == 1 else np.where(predicted == 1, p, 1 - p)
+    square, surprise = sample_losses(p, true)
     each = []
     for c in range(size):
         own = None if weight is None else weight if weight.ndim == 1 else weight[:, c]
@@ -67,8 +64,25 @@ def calibration(
         mean_class_ece=float(np.mean(each)),
         class_ece=tuple(each),
         brier=float(np.average(square.ravel(), weights=flat)),
-        log_loss=float(np.average(-np.log(of_truth.clip(min=SMALLEST)).ravel(), weights=flat)),
+        log_loss=float(np.average(surprise.ravel(), weights=flat)),
     )
+
+
+def sample_losses(
+    probabilities: NDArray[np.float64], true: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what each sample adds to the Brier score and to log loss, shaped as ``true``.
+
+    >>> [part.round(3).tolist() for part in sample_losses(np.array([[0.8, 0.2]]), np.array([1]))]
+    [[1.28], [1.609]]
+    """
+    if true.ndim == 1:
+        of_truth = probabilities[np.arange(len(true)), true]
+        square = (probabilities * probabilities).sum(1) - 2 * of_truth + 1
+    else:
+        of_truth = np.where(true == 1, probabilities, 1 - probabilities)
+        square = (probabilities - true) ** 2
+    return square, -np.log(of_truth.clip(min=CERTAIN))
 
 
 def calibration_at_prior(
@@ -123,7 +137,7 @@ def reliability_diagram(confidence: NDArray[np.float64], right: NDArray[np.bool_
     >>> found.right.tolist(), found.count.tolist()
     ([0.5, 1.0], [2, 2])
     """
-    place = _bins(confidence, BINS)
+    place = _bins(confidence)
     count = np.bincount(place, minlength=BINS)
     filled = count > 0
     sums = (np.bincount(place, weights=values, minlength=BINS)[filled] for values in (confidence, right))
@@ -132,23 +146,19 @@ def reliability_diagram(confidence: NDArray[np.float64], right: NDArray[np.bool_
 
 
 def binned_error(
-    confidence: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    *,
-    bins: int = BINS,
-    weight: NDArray[np.float64] | None = None,
+    confidence: NDArray[np.float64], right: NDArray[np.bool_], *, weight: NDArray[np.float64] | None = None
 ) -> float:
-    """Return Σ_b (n_b / n) |mean confidence − share right| over the intervals (b/bins, (b + 1)/bins] of the confidence.
+    """Return Σ_b (n_b / n) |mean confidence − share right| over ``BINS`` equal intervals of the confidence.
 
     >>> binned_error(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, True, True, False])).__round__(6)
     0.1
     """
-    place = _bins(confidence, bins)
+    place = _bins(confidence)
     counts = np.ones(len(confidence)) if weight is None else weight
-    gap = np.bincount(place, weights=counts * (confidence - right), minlength=bins)
+    gap = np.bincount(place, weights=counts * (confidence - right), minlength=BINS)
     return float(np.abs(gap).sum() / counts.sum())
 
 
-def _bins(confidence: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
-    """Return the interval (b/bins, (b + 1)/bins] that each confidence lies in."""
-    return np.searchsorted(np.arange(bins + 1) / bins, confidence, side="left").clip(1, bins) - 1
+def _bins(confidence: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the interval (b/BINS, (b + 1)/BINS] that each confidence lies in."""
+    return np.searchsorted(np.arange(BINS + 1) / BINS, confidence, side="left").clip(1, BINS) - 1

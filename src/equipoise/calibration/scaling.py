@@ -11,9 +11,13 @@ simpler one only if its log loss, on samples left out of its fit, is smaller by 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
-import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
@@ -29,6 +33,7 @@ WIDEST = 5.0
 """Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
 SMALLEST_SHARE = 1e-12
 """Of a class among the samples that a scaling is fitted to."""
+Array = NDArray[np.float64]
 FORMS = ("none", "temperature", "offsets", "vector")
 """In the order of how many numbers they fit: 0, 1, 1 + C, 1 + 2C."""
 
@@ -56,7 +61,13 @@ class Scaling:
 
 
 def fit_scaling(
-    logits: Tensor, target: Tensor, odds: Tensor, *, sharpen: bool = True, sample_weight: Tensor | None = None
+    logits: Tensor,
+    target: Tensor,
+    odds: Tensor,
+    *,
+    sharpen: bool = True,
+    sample_weight: Tensor | None = None,
+    form: str | None = None,
 ) -> Scaling:
     """Fit the scaling with the least log loss on samples that were not trained on; none where none helps.
 
@@ -66,6 +77,7 @@ def fit_scaling(
         odds: the class prior of these samples over the one the logits are aimed at, (classes,) or (attributes, 2).
         sharpen: whether scales above 1 are allowed. A network that is trained further becomes surer by itself.
         sample_weight: (batch,), how many samples each counts as; None is one.
+        form: one of ``FORMS`` to fit without asking whether it helps; None chooses.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
@@ -78,84 +90,88 @@ def fit_scaling(
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
         sample_weight = None if sample_weight is None else sample_weight[some]
-    z, y = logits.detach().double().cpu(), target.cpu()
-    w = torch.ones(len(z), dtype=torch.float64) if sample_weight is None else sample_weight.double().cpu()
-    odds = odds.double().cpu().clamp_min(SMALLEST_SHARE)  # of a class without samples here nothing is learnt
-    if len(z) < FEWEST_SAMPLES:
+    z, y = logits.detach().double().cpu().numpy(), target.cpu().numpy()
+    w = np.ones(len(z)) if sample_weight is None else sample_weight.double().cpu().numpy()
+    shift = np.log(
+        odds.double().cpu().clamp_min(SMALLEST_SHARE).numpy()
+    )  # of a class without samples nothing is learnt
+    if len(z) < FEWEST_SAMPLES and form is None:
         return Scaling.none(tuple(z.shape[1:]))
     forms, widest = FORMS if len(z) >= fewest else FORMS[:2], WIDEST if sharpen else 0.0
-    return _fit(z, y, w, odds, _best_form(z, y, w, odds, forms, widest), widest)
+    return _fit(z, y, w, shift, form or _best_form(z, y, w, shift, forms, widest), widest)
 
 
-def _best_form(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, forms: tuple[str, ...], widest: float) -> str:
+def _best_form(z: Array, y: NDArray[Any], w: Array, shift: Array, forms: tuple[str, ...], widest: float) -> str:
     """Choose by the log loss on folds that were left out; more numbers must earn a standard error."""
     fold, best = _folds(y), forms[0]
-    losses = {form: _left_out_losses(z, y, w, odds, fold, form, widest) for form in forms}
+    losses = {form: _left_out_losses(z, y, w, shift, fold, form, widest) for form in forms}
     for form in forms[1:]:
         gain = losses[best] - losses[form]
-        if _mean(gain, w) > _standard_error(gain, w):
+        if float(w @ gain / w.sum()) > _standard_error(gain, w):
             best = form
     return best
 
 
-def _mean(values: Tensor, w: Tensor) -> float:
-    return float((w * values).sum() / w.sum())
-
-
-def _standard_error(values: Tensor, w: Tensor) -> float:
+def _standard_error(values: Array, w: Array) -> float:
     """Return that of a weighted mean: rows are independent, copies of a row would not be."""
-    squares = (w * (values - _mean(values, w))).square().sum()
-    return float((squares * len(w) / (len(w) - 1)).sqrt() / w.sum())
+    squares = np.square(w * (values - w @ values / w.sum())).sum()
+    return float(np.sqrt(squares * len(w) / (len(w) - 1)) / w.sum())
 
 
-def _left_out_losses(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, fold: Tensor, form: str, widest: float) -> Tensor:
+def _left_out_losses(
+    z: Array, y: NDArray[Any], w: Array, shift: Array, fold: NDArray[Any], form: str, widest: float
+) -> Array:
     """Return the log loss of each sample under a scaling which it had no part in: (batch,)."""
-    found = torch.empty(len(z), dtype=torch.float64)
+    found = np.empty(len(z))
     for number in range(FOLDS):
         out = fold == number
-        found[out] = _losses(_fit(z[~out], y[~out], w[~out], odds, form, widest), z[out], y[out], odds)
+        fitted = _fit(z[~out], y[~out], w[~out], shift, form, widest)
+        scaled = z[out] * fitted.scale.numpy() + fitted.bias.numpy() + shift
+        found[out] = -_of_truth(log_softmax(scaled, -1), y[out]).reshape(out.sum(), -1).mean(-1)
     return found
 
 
-def _folds(y: Tensor) -> Tensor:
+def _folds(y: NDArray[Any]) -> NDArray[np.int64]:
     """Return a fold for each sample, each class (of the first attribute) shared out evenly."""
     first = y if y.ndim == 1 else y[:, 0]
-    order = torch.argsort(first, stable=True)
-    fold = torch.empty(len(y), dtype=torch.long)
-    fold[order] = torch.arange(len(y)) % FOLDS
+    fold = np.empty(len(y), dtype=np.int64)
+    fold[np.argsort(first, kind="stable")] = np.arange(len(y)) % FOLDS
     return fold
 
 
-def _losses(scaling: Scaling, z: Tensor, y: Tensor, odds: Tensor) -> Tensor:
-    scaled = scaling(z, odds)
-    losses = F.cross_entropy(scaled.flatten(0, -2), y.flatten(), reduction="none")
-    return losses.view(len(z), -1).mean(-1)
+def _of_truth(values: Array, y: NDArray[Any]) -> Array:
+    return np.take_along_axis(values, y[..., None], -1)[..., 0]
 
 
-@torch.enable_grad()
-def _fit(z: Tensor, y: Tensor, w: Tensor, odds: Tensor, form: str, widest: float = WIDEST) -> Scaling:
+def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: float = WIDEST) -> Scaling:
     """Fit the numbers of a form, scales up to e^``widest``; offsets and logarithms of scales have normal priors."""
+    shape = z.shape[1:]
     if form == "none":
-        return Scaling.none(tuple(z.shape[1:]))
-    common = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    own = torch.zeros(2, *z.shape[1:], dtype=torch.float64, requires_grad=form != "temperature")
-    total = w.sum().clamp_min(torch.finfo(torch.float64).tiny)
-    free = torch.tensor([float(form == "vector"), 1.0], dtype=torch.float64).view(2, *[1] * (z.ndim - 1))
-    optimizer = torch.optim.LBFGS(
-        [common, own] if own.requires_grad else [common], max_iter=100, line_search_fn="strong_wolfe"
-    )
+        return Scaling.none(tuple(shape))
+    size = int(np.prod(shape))
+    own = 0 if form == "temperature" else size  # offsets, one a class
+    each = (w / max(w.sum(), np.finfo(float).tiny)).reshape(-1, *[1] * (y.ndim - 1)) * len(y) / y.size
+    strength = len(y) / y.size / max(w.sum(), np.finfo(float).tiny)
 
-    def scaling() -> Scaling:
-        log_scale, bias = own * free
-        return Scaling((common + log_scale).clamp(-WIDEST, widest).exp(), bias)
+    def numbers(values: Array) -> tuple[Array, Array]:
+        """Return the logarithm of the scale, before it is bounded, and the offset of each class."""
+        scale = values[0] + (values[1 + own :].reshape(shape) if form == "vector" else np.zeros(shape))
+        return scale, values[1 : 1 + own].reshape(shape) if own else np.zeros(shape)
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        size = common.square() + (own * free).square().sum()
-        found = ((w * _losses(scaling(), z, y, odds)).sum() + size * len(y) / (2 * y.numel())) / total
-        found.backward()
-        return found
+    def loss(values: Array) -> tuple[float, Array]:
+        log_scale, bias = numbers(values)
+        scaled = z * np.exp(log_scale.clip(-WIDEST, widest))
+        log_p = log_softmax(scaled + bias + shift, -1)
+        slope = np.exp(log_p)  # d loss / d logits: p − [y = c]
+        np.put_along_axis(slope, y[..., None], _of_truth(slope, y)[..., None] - 1, -1)
+        slope *= each[..., None]
+        inside = (log_scale >= -WIDEST) & (log_scale <= widest)
+        by_scale = (slope * scaled).sum(0) * inside
+        parts = [by_scale.sum(keepdims=True).ravel(), slope.sum(0).ravel() if own else np.empty(0)]
+        gradient = np.concatenate([*parts, by_scale.ravel() if form == "vector" else np.empty(0)])
+        return float(-(each * _of_truth(log_p, y)).sum() + strength / 2 * values @ values), gradient + strength * values
 
-    optimizer.step(loss)
-    found = scaling()
-    return Scaling(found.scale.detach().expand(z.shape[1:]).clone(), found.bias.detach().clone())
+    start = np.zeros(1 + own + (size if form == "vector" else 0))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200, "gtol": 1e-7, "ftol": 1e-12}).x
+    log_scale, bias = numbers(found)
+    return Scaling(torch.from_numpy(np.exp(log_scale.clip(-WIDEST, widest))), torch.from_numpy(bias.copy()))

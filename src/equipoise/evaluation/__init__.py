@@ -2,7 +2,22 @@
 
 from equipoise.evaluation.derived_metrics import METRICS
 from equipoise.evaluation.label_quality import LabelDoubt, label_doubt
-from equipoise.evaluation.scores import Scores, Spread, scores
+from equipoise.evaluation.operating_points import OperatingPoints, Outcome, operating_points
+from equipoise.evaluation.score_record import Scores, Spread, Top
+from equipoise.evaluation.scores import scores
 from equipoise.evaluation.skill import Skill, skill
 
-__all__ = ["METRICS", "LabelDoubt", "Scores", "Skill", "Spread", "label_doubt", "scores", "skill"]
+__all__ = [
+    "METRICS",
+    "LabelDoubt",
+    "OperatingPoints",
+    "Outcome",
+    "Scores",
+    "Skill",
+    "Spread",
+    "Top",
+    "label_doubt",
+    "operating_points",
+    "scores",
+    "skill",
+]

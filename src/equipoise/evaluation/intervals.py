@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -10,9 +11,35 @@ Z = 1.96
 HALVINGS = 50
 
 
+class Estimate(Struct, frozen=True):
+    """A value with its 95 % interval.
+
+    Args:
+        value: the estimate.
+        low, high: both ends of the interval.
+
+    >>> Estimate(0.5, 0.25, 0.75).times(1000)
+    Estimate(value=500.0, low=250.0, high=750.0)
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> "Estimate":
+        """Return the same multiplied by a ``factor``."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+
 def ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> Floats:
     """Return part / whole, and ``empty`` where the whole is 0."""
     return np.where(whole > 0, part / np.maximum(whole, 1), empty)
+
+
+def known_mean(values: Floats) -> float:
+    """Return the mean of the values that are defined; NaN where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:

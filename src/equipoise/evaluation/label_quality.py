@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.labels import label_array
 from equipoise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -87,14 +88,12 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
     >>> int(found.ranking()[0]), str(found.suggested[2])
     (2, 'cat')
     """
-    x, y = np.asarray(features), np.asarray(labels)
-    if y.ndim not in (1, 2) or x.ndim != 2 or len(x) != len(y) or len(x) == 0:
+    x, y = np.asarray(features), label_array(labels, "labels")
+    if x.ndim != 2 or len(x) != len(y):
         raise InvalidInputError(
             "features must be (samples, D) and labels (samples,) or (samples, attributes), both of as many rows, got "
             f"{x.shape} and {y.shape}."
         )
-    if y.ndim == 2 and not np.isin(y, (0, 1)).all():
-        raise InvalidInputError("several labels must be 0 or 1, got other values; give one column an attribute.")
     names, places = np.unique(y, return_inverse=True)
     places = y.astype(np.int64) if y.ndim == 2 else places.astype(np.int64)
     judge = LabelJudge(class_sizes(places, len(names)), several=y.ndim == 2)
@@ -119,9 +118,7 @@ def class_sizes(places: Places, classes: int) -> Places:
 class LabelJudge:
     """Judge of samples that come in parts: all are added first, then looked at, added ones and others.
 
-    Args:
-        sizes: samples a class among those that will be added, see :func:`class_sizes`.
-        several: whether a sample has several labels of 0 and 1.
+    ``sizes`` are those of the classes among the samples that will be added, see :func:`class_sizes`.
     """
 
     def __init__(self, sizes: Places, *, several: bool = False) -> None:
@@ -129,11 +126,8 @@ class LabelJudge:
         self._gram: Floats = np.zeros((0, 0))
         self._cross: Floats = np.zeros((0, 0))
         self._inverse: Floats | None = None
-        self._values: list[Floats] = []  # E, or with attributes v
-        self._kept: list[Floats] = []  # 1 - h
-        self._labels: list[Places] = []
-        self._rivals: list[Places] = []
-        self._added: list[NDArray[np.bool_]] = []
+        # of each part: E, or with attributes v; 1 - h; labels; their strongest rivals; and whether they were added
+        self._seen: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, features: NDArray[Any], labels: Places) -> None:
         """Learn from a part."""
@@ -164,31 +158,26 @@ class LabelJudge:
 
     def doubt(self) -> LabelDoubt:
         """Return the doubt of all that was looked at, in that order."""
-        kept, labels, added = np.concatenate(self._kept), np.concatenate(self._labels), np.concatenate(self._added)
-        errors = np.concatenate(self._values)
+        errors, kept, labels, rivals, added = map(np.concatenate, zip(*self._seen, strict=True))
         if self.several:
             errors = _attribute_errors(errors, labels, added)
-            suggested: Places = 1 - labels
             judged = np.broadcast_to(self.sizes.min(1) >= LEAST_SAMPLES, labels.shape)
             kept = np.broadcast_to(kept[:, None], labels.shape)
         else:
-            suggested = np.concatenate(self._rivals)
             judged = self.sizes[labels] >= LEAST_SAMPLES if len(self.sizes) > 1 else np.zeros(len(labels), np.bool_)
         known = judged & np.isfinite(errors)
         spread = _spread(errors, kept, known & (added[:, None] if self.several else added))
-        return LabelDoubt(np.where(known, np.sqrt(kept) * errors / spread, np.nan), suggested)
+        return LabelDoubt(np.where(known, np.sqrt(kept) * errors / spread, np.nan), rivals)
 
     def _keep(self, values: Floats, kept: Floats, labels: Places, added: bool) -> None:
+        rivals = 1 - labels
         if not self.several:
             own = np.arange(len(labels)), labels
             given = values[own]
             values[own] = -np.inf
-            self._rivals.append(values.argmax(1))
+            rivals = values.argmax(1)
             values = values.max(1) - given  # E against the strongest rival
-        self._values.append(values)
-        self._kept.append(kept)
-        self._labels.append(labels)
-        self._added.append(np.full(len(labels), added))
+        self._seen.append((values, kept, labels, rivals, np.full(len(labels), added)))
 
     def _weight(self, labels: Places) -> Floats:
         """Return weights, √n of a class in all; attributes share one regression, and cannot weigh the samples."""

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, ratio, wilson
-from equipoise.evaluation.scores import prediction_counts, ranking
+from equipoise.evaluation.ranking import ranking
+from equipoise.evaluation.tally import prediction_counts
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,8 @@ def skill_of_counts(
     *,
     order: tuple[Floats, Floats] | None = None,
 ) -> Skill:
-    """Judge counts (classes,): right predictions, samples and predictions of each class.
-
-    Args:
-        order: AUC and average precision of each class; None without probabilities.
+    """Judge counts (classes,): right predictions, samples and predictions of each class; ``order`` has its AUC and
+    average precision.
     """
     from scipy.special import ndtr
     from scipy.stats import hypergeom

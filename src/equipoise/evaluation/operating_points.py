@@ -1,0 +1,188 @@
+"""Where a threshold may lie for one class against the rest, and what it means where the class is rarer or more common.
+
+The report's script makes the same calculations from the same counts; a test compares the two.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.evaluation.intervals import Estimate, Floats, combined, wilson
+
+MOST_POINTS = 250
+"""Thresholds kept of one class; of more distinct scores some are left out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a threshold means for ``cases`` cases, each with its 95 % interval.
+
+    Args:
+        found, missed: cases of the class that are named so, and that are not.
+        alarms: other cases that are named so.
+        reviews: all that are named so.
+        cost: of the missed and the false alarms.
+        recall, alarm_rate: shares of the class's cases and of the others that are named so.
+        precision: share of the named that are of the class; None where none is named.
+    """
+
+    found: Estimate
+    missed: Estimate
+    alarms: Estimate
+    reviews: Estimate
+    cost: Estimate
+    recall: Estimate
+    alarm_rate: Estimate
+    precision: Estimate | None
+
+
+@dataclass(frozen=True)
+class OperatingPoints:
+    """Counts at thresholds of a score, the highest first.
+
+    Args:
+        positives, negatives: samples of the class and all others.
+        thresholds: a sample is named where its score is at least this, (points,); the first, 2, names none.
+        found, alarms: positives and negatives that are named, (points,).
+    """
+
+    positives: int
+    negatives: int
+    thresholds: Floats
+    found: NDArray[np.int64]
+    alarms: NDArray[np.int64]
+
+    @property
+    def prevalence(self) -> float:
+        """The class's share of the samples."""
+        return self.positives / (self.positives + self.negatives)
+
+    def place(self, threshold: float, *, prevalence: float | None = None, budget: float = 1.0) -> int:
+        """Return the lowest point at or above the threshold that names at most a share of ``budget`` of the cases.
+
+        Args:
+            threshold: of the score.
+            prevalence: of the class among the cases; None is that of the samples.
+            budget: share of the cases.
+        """
+        share = self.prevalence if prevalence is None else prevalence
+        named = share * self.found / self.positives + (1 - share) * self.alarms / self.negatives
+        allowed = (self.thresholds >= threshold) & (named <= budget + 1e-12)
+        return int(np.flatnonzero(allowed)[-1])  # the first, which names none, always is
+
+    def outcome(self, place: int, *, prevalence: float, miss: float, cases: float = 1000) -> Outcome:
+        """Return what the point means for ``cases`` cases with another prevalence of the class.
+
+        Recall and false-alarm rate are shares of their own kind of samples, so they hold at any prevalence; all else is
+        made of them. Intervals are Wilson's of both, combined by Zou and Donner's MOVER.
+
+        Args:
+            place: of the point.
+            prevalence: the class's share of the cases.
+            miss: cost of a missed case, in false alarms.
+            cases: how many.
+        """
+        sizes = np.array([self.positives, self.negatives], dtype=np.float64)
+        hits = np.array([self.found[place], self.alarms[place]], dtype=np.float64)
+        shares, (low, high) = hits / sizes, wilson(hits, sizes)
+        rate = [Estimate(*map(float, ends)) for ends in zip(shares, low, high, strict=True)]
+        mine, others = cases * prevalence, cases * (1 - prevalence)
+        return Outcome(
+            found=_sum(rate, mine, 0.0),
+            missed=_sum(rate, -mine, 0.0, plus=mine),
+            alarms=_sum(rate, 0.0, others),
+            reviews=_sum(rate, mine, others),
+            cost=_sum(rate, -miss * mine, others, plus=miss * mine),
+            recall=rate[0],
+            alarm_rate=rate[1],
+            precision=_precision(rate[0], rate[1], prevalence),
+        )
+
+
+def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int = MOST_POINTS) -> OperatingPoints:
+    """Count positives and negatives above each threshold.
+
+    Of more than ``most`` distinct scores, those are kept where the share found or the logarithm of the false alarms has
+    changed most evenly: where a class is rare, few false alarms matter as much as many do elsewhere.
+
+    Args:
+        own: which samples are of the class; some must be, and some not.
+        score: higher is more like the class, from 0 to 1, (samples,).
+        most: points to keep.
+
+    >>> points = operating_points(np.array([True, False, True, False]), np.array([0.9, 0.4, 0.4, 0.1]))
+    >>> points.thresholds.tolist(), points.found.tolist(), points.alarms.tolist()
+    ([2.0, 0.9, 0.4, 0.1], [0, 1, 2, 2], [0, 0, 1, 2])
+    """
+    order = np.argsort(-score, kind="stable")
+    ranked = score[order].astype(np.float64)
+    ends = np.flatnonzero(np.append(np.diff(ranked) != 0, True))
+    found, alarms = own[order].cumsum()[ends], (~own[order]).cumsum()[ends]
+    if len(ends) >= most:
+        half = (most - 1) // 2
+        kept = [
+            np.searchsorted(values, np.linspace(values[0], values[-1], half))
+            for values in (found / found[-1], np.log1p(alarms))
+        ]
+        chosen = np.unique(np.append(np.concatenate(kept), len(ends) - 1))
+        ends, found, alarms = ends[chosen], found[chosen], alarms[chosen]
+    return OperatingPoints(
+        positives=int(own.sum()),
+        negatives=int((~own).sum()),
+        thresholds=np.append(2.0, ranked[ends]),
+        found=np.append(0, found),
+        alarms=np.append(0, alarms),
+    )
+
+
+def against_strongest(probabilities: NDArray[Any], place: int) -> Floats:
+    """Return p / (p + the largest of the other classes' probabilities), (samples,): p itself of two classes.
+
+    A class whose misses cost ``miss`` times as much as every other error is named exactly where this reaches
+    :func:`cost_threshold`: its probability times the cost then exceeds that of every other class.
+    """
+    own = probabilities[:, place].astype(np.float64)
+    rival = np.delete(probabilities, place, axis=1).max(1).astype(np.float64)
+    return np.asarray(own / np.maximum(own + rival, np.finfo(np.float64).tiny))
+
+
+def cost_threshold(miss: float, *, prior: float, prevalence: float) -> float:
+    """Return the score from which naming the class costs less on average than not naming it.
+
+    Args:
+        miss: cost of a missed case, in false alarms.
+        prior: the class's share that the probabilities are made for.
+        prevalence: its share where they are used, the other classes keeping their proportions.
+
+    >>> round(51 * cost_threshold(50, prior=0.1, prevalence=0.1), 6)
+    1.0
+    >>> round(cost_threshold(1, prior=0.5, prevalence=0.1), 6)  # probabilities there are smaller
+    0.9
+    """
+    odds = miss * (prevalence / (1 - prevalence)) * ((1 - prior) / prior)
+    return 1 / (1 + odds)
+
+
+def _sum(rate: list[Estimate], first: float, second: float, *, plus: float = 0.0) -> Estimate:
+    """Return plus + first · recall + second · false-alarm rate (MOVER)."""
+    values, low, high = zip(*((each.value, each.low, each.high) for each in rate), strict=True)
+    bottom, top = combined(values, low, high, (first, second))
+    return Estimate(plus + first * values[0] + second * values[1], max(plus + bottom, 0.0), plus + top)
+
+
+def _precision(recall: Estimate, rate: Estimate, prevalence: float) -> Estimate | None:
+    """Return precision from the ratio of false-alarm rate and recall, whose interval is Donner and Zou's."""
+    if recall.value == 0 and rate.value == 0:
+        return None
+    odds = (1 - prevalence) / prevalence
+    if recall.value == 0:
+        return Estimate(0.0, 0.0, 1 / (1 + odds * rate.low / recall.high))
+    product = recall.value * rate.value
+    below, above = rate.low * (2 * rate.value - rate.low), rate.high * (2 * rate.value - rate.high)
+    less, more = recall.low * (2 * recall.value - recall.low), recall.high * (2 * recall.value - recall.high)
+    bottom = below / (product + max(product**2 - below * more, 0) ** 0.5) if below > 0 else 0.0
+    top = (product + max(product**2 - above * less, 0) ** 0.5) / less
+    ratio = rate.value / recall.value
+    return Estimate(1 / (1 + odds * ratio), 1 / (1 + odds * top), 1 / (1 + odds * bottom))

@@ -1,0 +1,190 @@
+"""The record of all scores, and how it follows from sums over the samples."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.calibration.reliability import Calibration
+from equipoise.evaluation.derived_metrics import METRICS
+from equipoise.evaluation.intervals import ratio
+from equipoise.evaluation.tally import Answers, Tally
+
+IBA_WEIGHT = 0.1
+"""α of the index of balanced accuracy, as in imbalanced-learn."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric of each class, with mean and standard deviation over the classes (dividing by their number).
+
+    Args:
+        mean, deviation: over the classes that the metric is defined for.
+        each: one value a class; NaN for a class that it is not defined for: one without samples.
+    """
+
+    mean: float
+    deviation: float
+    each: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> "Spread":
+        """Return mean and deviation of what is defined among the classes' ``values``, (classes,)."""
+        return _spreads(values[None])[0]
+
+
+@dataclass(frozen=True)
+class Top:
+    """The k samples that are ranked first for each class; equal probabilities count as if drawn at random.
+
+    Args:
+        k: how many; a tenth of the samples where none was given, 1 at least.
+        precision: share of them that are of the class.
+        recall: share of the class that is among them.
+        lift: ``precision`` over the class's share of all samples; a random order has 1.
+    """
+
+    k: int
+    precision: Spread
+    recall: Spread
+    lift: Spread
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of predictions, by :func:`scores`.
+
+    Args:
+        multilabel, samples: whether a sample has several labels, and how many samples there are.
+        classes: the classes, or the attributes' numbers, in the order of every ``each``.
+        support: samples of each class, or positives of each attribute.
+        accuracy: share of right answers; with attributes, of all answers.
+        balanced_accuracy: mean recall of the classes; with attributes their mean BCA.
+        exact_match: share of samples with all attributes right; None for classes.
+        precision, recall, f1: of each class against the rest; of an attribute's 1. Precision is 0 for a class that is
+            never predicted, F1 for one never predicted rightly.
+        g_mean: √(recall · specificity) of each class.
+        iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
+        bca: balanced classification accuracy ½ (recall + specificity).
+        auc, average_precision: how well each class's probability ranks its samples before the others, see
+            :func:`~equipoise.evaluation.ranking.ranking`; None without probabilities.
+        micro_auc, micro_average_precision: of all pairs of a sample and a class ranked together; None likewise.
+        top: precision, recall and lift among the k samples ranked first; None likewise.
+        matthews: Matthews' correlation of labels and predictions, from −1 to 1, and 0 for one answer to all; with
+            attributes the mean of theirs.
+        expected_cost: mean cost of an answer; None without costs.
+        recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
+        group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
+        confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
+        calibration: of the probabilities; None without them.
+        intervals: 95 % bootstrap intervals by name, each [low, high], or of a metric of each class {"mean", "each"};
+            None where they were not asked for. Classes keep their counts in all resamples, so intervals say what other
+            samples of the same classes would give. From fewer than about ten samples of a class they are too narrow.
+    """
+
+    multilabel: bool
+    samples: int
+    classes: tuple[Any, ...]
+    support: tuple[int, ...]
+    accuracy: float
+    balanced_accuracy: float
+    exact_match: float | None
+    precision: Spread
+    recall: Spread
+    f1: Spread
+    g_mean: Spread
+    iba: Spread
+    bca: Spread
+    auc: Spread | None
+    average_precision: Spread | None
+    micro_auc: float | None
+    micro_average_precision: float | None
+    top: Top | None
+    matthews: float
+    expected_cost: float | None
+    recall_product: float
+    group_recall: dict[str, float]
+    confusion: tuple[Any, ...] | None
+    calibration: Calibration | None
+    intervals: dict[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for a JSON file, those of ``METRICS`` among them; what is not defined is None."""
+        found = asdict(self) | {name: metric(self) for name, metric in METRICS.items()}
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found, enc_hook=np.generic.item))
+        return plain
+
+
+def scored(
+    answers: Answers, sums: Tally, names: tuple[Any, ...] | None = None, measured: Calibration | None = None
+) -> list[Scores]:
+    """Return the scores of each resample.
+
+    Args:
+        names: of the classes; None are their places.
+        measured: None leaves calibration errors out: resamples repeat samples, which makes them larger.
+    """
+    samples, several, ranked = sums.samples, answers.several, sums.ranking
+    hits, real, guessed = sums.hits, sums.real, sums.named
+    recall = ratio(hits, real)
+    specificity = ratio(samples - real - guessed + hits, samples - real)
+    tables = {
+        "precision": np.where(real > 0, ratio(hits, guessed, empty=0.0), np.nan),
+        "recall": recall,
+        "f1": np.where(real > 0, ratio(2 * hits, real + guessed, empty=0.0), np.nan),
+        "g_mean": np.sqrt(recall * specificity),
+        "iba": (1 + IBA_WEIGHT * (recall - specificity)) * recall * specificity,
+        "bca": (recall + specificity) / 2,
+    }
+    tops: list[Top | None] = [None] * len(real)
+    if ranked is not None:
+        tables |= {"auc": ranked.auc, "average_precision": ranked.average_precision}
+        share = ranked.hits_at_k / answers.k
+        columns = (share, ratio(ranked.hits_at_k, real), ratio(share * samples, real))
+        tops = [Top(answers.k, *values) for values in zip(*map(_spreads, columns), strict=True)]
+    spreads = {name: _spreads(table) for name, table in tables.items()}
+    found = []
+    for row in range(len(real)):
+        losses = float(sums.square[row]), float(sums.surprise[row])
+        own = {name: values[row] for name, values in spreads.items()}
+        found.append(
+            Scores(
+                **({"auc": None, "average_precision": None} | own),  # type: ignore[arg-type]
+                multilabel=several,
+                samples=samples,
+                classes=tuple(range(answers.size)) if names is None else names,
+                support=tuple(map(int, real[row].tolist())),
+                accuracy=float(sums.right[row]),
+                balanced_accuracy=own["bca" if several else "recall"].mean,
+                exact_match=float(sums.exact[row]) if several else None,
+                micro_auc=None if ranked is None else float(ranked.micro_auc[row]),
+                micro_average_precision=None if ranked is None else float(ranked.micro_average_precision[row]),
+                top=tops[row],
+                matthews=float(sums.matthews[row]),
+                expected_cost=None if answers.costs is None else float(sums.cost[row]),
+                recall_product=_geometric_mean(recall[row]),
+                group_recall={},
+                confusion=None,
+                calibration=Calibration(np.nan, np.nan, (), *losses) if measured is None and ranked else measured,
+            )
+        )
+    return found
+
+
+def _spreads(table: NDArray[np.float64]) -> list[Spread]:
+    """Return the spread of each row, (rows, classes); what is not defined does not count."""
+    known = ~np.isnan(table)
+    count = np.maximum(known.sum(1), 1)
+    mean = np.where(known, table, 0).sum(1) / count
+    square = np.where(known, (table - mean[:, None]) ** 2, 0).sum(1) / count
+    for part in (mean, square):
+        part[~known.any(1)] = np.nan
+    columns = (mean.tolist(), np.sqrt(square).tolist(), map(tuple, table.tolist()))
+    return [Spread(*values) for values in zip(*columns, strict=True)]
+
+
+def _geometric_mean(recall: NDArray[np.float64]) -> float:
+    seen = recall[~np.isnan(recall)]
+    return float(np.prod(seen ** (1 / len(seen)))) if len(seen) else float("nan")
