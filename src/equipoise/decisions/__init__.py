@@ -1,5 +1,42 @@
-"""From probabilities to predictions: the class to name, and when to name none."""
+"""From probabilities to answers: rules by costs, floors and budgets, what they are expected to give, and abstention."""
 
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
+from equipoise.decisions.balanced import Balanced
+from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.costs import Costs
+from equipoise.decisions.evidence import Evidence
+from equipoise.decisions.expected import ClassExpectation, Expected
+from equipoise.decisions.f_score import FScore
+from equipoise.decisions.form import Promise
+from equipoise.decisions.natural import Natural
+from equipoise.decisions.precision_at_least import PrecisionAtLeast
+from equipoise.decisions.recall_at_least import RecallAtLeast
+from equipoise.decisions.review_budget import ReviewBudget
+from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.rules import DECISIONS, rule_from_json
+from equipoise.decisions.situation import Situation
+from equipoise.evaluation.intervals import Estimate
 
-__all__ = ["AbstainedShares", "RiskCoverage", "abstained_shares", "risk_coverage"]
+__all__ = [
+    "DECISIONS",
+    "AbstainedShares",
+    "Balanced",
+    "Chosen",
+    "ClassExpectation",
+    "Costs",
+    "DecisionRule",
+    "Estimate",
+    "Evidence",
+    "Expected",
+    "FScore",
+    "Natural",
+    "PrecisionAtLeast",
+    "Promise",
+    "RecallAtLeast",
+    "ReviewBudget",
+    "RiskCoverage",
+    "Situation",
+    "abstained_shares",
+    "risk_coverage",
+    "rule_from_json",
+]

@@ -24,6 +24,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
+from equipoise.decisions.answers import AnswerModule
+from equipoise.decisions.chosen import Chosen
 from equipoise.losses import ClassVectorLoss
 from equipoise.training import Network
 
@@ -45,6 +47,7 @@ class PredictionModule(nn.Module):
         extractor: gives the network its input, a frozen backbone in evaluation mode; None where x is that input.
         target_prior: the class prior where the model is used, for probabilities and decision alike. None gives
             probabilities at the training samples' prior, and decides at the one which the logits are aimed at.
+        chosen: a rule that decides instead; the uncertainty stays that of the decision without it.
     """
 
     scale: Tensor
@@ -58,6 +61,7 @@ class PredictionModule(nn.Module):
         *,
         extractor: nn.Module | None = None,
         target_prior: ArrayLike | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         super().__init__()
         self.network, self.extractor = network, extractor
@@ -66,12 +70,18 @@ class PredictionModule(nn.Module):
         self.register_buffer("scale", calibrated.scaling.scale.to(kind))
         self.register_buffer("offset", calibrated.decision(zero, target_prior).to(kind))
         self.register_buffer("natural", calibrated.scaling(zero, calibrated.odds(target_prior)).to(kind))
+        self.answers = None
+        if chosen is not None and not chosen.form.as_aimed:
+            self.answers = AnswerModule(chosen, calibrated.prior.numpy())
         self.training = False  # the flag alone: the network's modes are not ours to change
 
     def forward(self, x: Tensor) -> Prediction:
         logits, uncertainty = self.logits_and_uncertainty(x)
         probabilities = (logits * self.scale + self.natural).softmax(-1)
         own = probabilities[..., 1] if self.network.head.multilabel else probabilities
+        if self.answers is not None:
+            exact = (logits.double() * self.scale.double() + self.natural.double()).softmax(-1)
+            return Prediction(own, uncertainty, self.answers(exact))
         return Prediction(own, uncertainty, (logits * self.scale + self.offset).argmax(-1))
 
     def logits_and_uncertainty(self, x: Tensor) -> tuple[Tensor, Tensor]:

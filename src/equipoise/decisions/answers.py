@@ -1,0 +1,70 @@
+"""A chosen rule as a torch module, plain enough for an ONNX graph."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from equipoise.decisions.chosen import Chosen
+from equipoise.errors import InvalidInputError
+
+NEVER = -1e30
+"""Added to what may not be named; costs stay far above it."""
+
+
+class AnswerModule(nn.Module):
+    """Calibrated probabilities at the training samples' class prior -> answers, as ``Chosen.places`` gives them.
+
+    It counts in double precision: the sum of all classes but one is next to 1, where single precision is too coarse.
+
+    Args:
+        chosen: a rule with thresholds, weights or costs; not one that decides as the method aims at.
+        prior: of the training samples, (classes,) or (attributes, 2).
+    """
+
+    shift: Tensor
+    gains: Tensor
+
+    def __init__(self, chosen: Chosen, prior: NDArray[np.float64]) -> None:
+        super().__init__()
+        form = chosen.form
+        if form.rows is not None:
+            raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be exported.")
+        self.several, self.claims = prior.ndim == 2, form.claims
+        self.by_costs = form.costs is not None
+        values = form.thresholds if self.several else form.weights if form.costs is None else -form.costs
+        self.register_buffer("shift", torch.from_numpy(prior_shift(chosen, prior)))
+        self.register_buffer("gains", torch.as_tensor(values, dtype=torch.float64))
+        for number, penalty in enumerate(penalties(chosen)):
+            self.register_buffer(f"penalty_{number}", torch.from_numpy(penalty))
+
+    def forward(self, probabilities: Tensor) -> Tensor:
+        q = probabilities * self.shift
+        q = q / q.sum(-1, keepdim=True)
+        if self.several:
+            return (q[..., 1] >= self.gains).long()
+        gain = q @ self.gains if self.by_costs else q * self.gains
+        if self.claims:
+            penalty = self.get_buffer(f"penalty_{len(self.claims)}").expand_as(gain)
+            for number, claim in reversed(list(enumerate(self.claims))):
+                hit = q[:, list(claim.places)].sum(-1, keepdim=True) >= claim.threshold
+                penalty = torch.where(hit, self.get_buffer(f"penalty_{number}"), penalty)
+            gain = gain + penalty
+        return gain.argmax(-1)
+
+
+def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what probabilities are multiplied by to be at the class prior where the rule is used."""
+    mix = chosen.form.decided_at if chosen.form.decided_at is not None else chosen.mix
+    if mix is None:
+        return np.ones_like(prior)
+    return np.divide(mix, prior, out=np.zeros_like(prior), where=prior > 0)
+
+
+def penalties(chosen: Chosen) -> list[NDArray[np.float64]]:
+    """Return for each claim, and last for rows of no claim, what is added to each class: 0, or ``NEVER``."""
+    form, size = chosen.form, len(chosen.classes)
+    if not form.claims:
+        return []
+    allowed = [np.isin(np.arange(size), claim.places) for claim in form.claims] + [form.rest(size)]
+    return [np.where(each, 0.0, NEVER) for each in allowed]

@@ -1,0 +1,32 @@
+"""The default rule: the most probable class if all were equally common."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from equipoise.decisions.form import Form
+from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.situation import Situation, each_label
+
+
+@dataclass(frozen=True, repr=False)
+class Balanced(DecisionRule):
+    """Name the class that would be most probable if all were equally common: what estimators do by default.
+
+    More exactly at the class prior which the method aims at; plain cross-entropy aims at that of the training samples.
+    The answers do not depend on ``class_prior``; what they are expected to give does.
+
+    Args:
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> Balanced()
+    Balanced()
+    """
+
+    name: ClassVar[str] = "balanced"
+    meaning: ClassVar[str] = "most probable if all classes were equally common"
+    needs_evidence: ClassVar[bool] = False
+
+    def _form(self, situation: Situation) -> Form:
+        if situation.several:
+            return Form(thresholds=each_label(situation, lambda _: 0.5, ()), as_aimed=True)
+        return Form(weights=situation.balanced_weights, as_aimed=True)

@@ -1,0 +1,216 @@
+"""A rule with its thresholds: what answers rows, and what it is expected to give."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from equipoise.decisions.by_class import Label
+from equipoise.decisions.expected import PER, Expected
+from equipoise.decisions.form import Claim, Form, Promise
+from equipoise.decisions.situation import Floats
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation.intervals import Estimate
+from equipoise.storage.records import as_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from equipoise.calibration.calibrated_probabilities import Calibrated
+    from equipoise.decisions.rule import DecisionRule
+
+LARGEST = 1e100
+Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A rule with its thresholds, and what it is expected to give.
+
+    Args:
+        rule: what was asked for.
+        classes: the labels, or the attributes.
+        mix: the class prior where it is used, (classes,) or (attributes, 2); None is that of the training samples.
+        form: how answers follow from probabilities.
+        expected: by the evidence it was chosen by; None where there was none.
+
+    >>> from equipoise.decisions import Evidence, Natural, Situation
+    >>> evidence = Evidence.of([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1])
+    >>> prior = np.array([0.5, 0.5])
+    >>> chosen = Natural().choose(Situation(("ok", "fraud"), prior, prior, evidence))
+    >>> chosen.expected.classes[1].recall.value
+    0.5
+    """
+
+    rule: "DecisionRule"
+    classes: tuple[Label, ...]
+    mix: Floats | None
+    form: Form
+    expected: Expected | None
+
+    def places(self, calibrated: "Calibrated", logits: "Tensor") -> NDArray[np.int64]:
+        """Answer rows by ``logits`` that ``calibrated`` takes: places, (rows,), or 0 and 1, (rows, attributes)."""
+        form = self.form
+        if form.as_aimed or form.decided_at is not None:
+            return np.asarray(calibrated.decided(logits, form.decided_at).numpy())
+        q = calibrated.probabilities(logits, self.mix).numpy()
+        if form.rows not in (None, len(q)):
+            raise InvalidInputError(f"costs were given for {form.rows:,} rows, and there are {len(q):,}.")
+        return form.places(q[..., 1] if q.ndim == 3 else q)
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """What holds with 95 % confidence."""
+        return self.form.promises
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Probability from which on a class is named, where the rule has thresholds, by name."""
+        if self.form.thresholds is not None and self.form.thresholds.ndim == 1:
+            return {str(label): float(at) for label, at in zip(self.classes, self.form.thresholds, strict=True)}
+        return {
+            "|".join(str(self.classes[place]) for place in claim.places): claim.threshold for claim in self.form.claims
+        }
+
+    def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
+        """Return what answers cost in 1,000 rows with these true labels, by the rule's costs; None without costs.
+
+        Args:
+            labels, named: places, (rows,), or 0 and 1, (rows, attributes).
+        """
+        costs = self.rule.cost_matrix(self.classes, several=labels.ndim == 2)
+        if costs is None or len(labels) == 0:
+            return None
+        each = costs[labels, named] if labels.ndim == 1 else costs[np.arange(labels.shape[1]), labels, named].sum(1)
+        return PER * float(each.mean())
+
+    def sentences(self) -> Iterator[str]:
+        """Say what the rule is expected to give, what holds with 95 % confidence, and what does not."""
+        if self.expected is not None:
+            yield from self._expectations(self.expected)
+        for promise in self.promises:
+            if promise.promised > 0:
+                recall = promise.what == "recall"
+                what = "finds at least" if recall else "is right in at least"
+                of = f"of class {promise.name!r}" if recall else f"of the cases that it calls {promise.name!r}"
+                yield f"with 95 % confidence it {what} {100 * promise.promised:.3g} % {of}."
+        yield from self.form.notes
+
+    def _expectations(self, expected: Expected) -> Iterator[str]:
+        by_name = {each.name: each for each in expected.classes}
+        samples = [each.samples for each in expected.classes]
+        if self.rule.budgeted and expected.reviews is not None and not (self.rule.names_some and len(self.classes) > 2):
+            yield f"names {_count(expected.reviews, 'cases in 1,000')}."
+        for name in self.rule.speaks_of(self.classes, samples, several=expected.reviews is None):
+            own = by_name[name]
+            of = f"of class {name!r}"
+            found = f"an unknown share {of}" if own.recall is None else _percent(own.recall, of)
+            what = f"of the cases that it calls {name!r} are right"
+            right = "" if own.precision is None else f"; {_percent(own.precision, what)}"
+            yield f"finds {found}; {_count(own.false_alarms, 'false alarms in 1,000 cases')}{right}."
+        if expected.cost is not None:
+            yield f"costs {_count(expected.cost, 'in 1,000 cases')}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        form = self.form
+        if form.rows is not None:
+            raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be kept.")
+        record = ChosenRecord(
+            rule=self.rule.to_json(),
+            mix=_plain(self.mix),
+            weights=_plain(form.weights),
+            costs=_plain(form.costs),
+            claims=list(form.claims),
+            thresholds=_plain(form.thresholds),
+            decided_at=_plain(form.decided_at),
+            as_aimed=form.as_aimed,
+            promises=list(form.promises),
+            notes=list(form.notes),
+            expected=self.expected,
+        )
+        found: dict[str, Any] = msgspec.to_builtins(record)
+        return found
+
+    @classmethod
+    def from_json(
+        cls, value: Any, classes: tuple[Label, ...], *, several: bool, where: object = "a decision"
+    ) -> "Chosen":
+        """Read back :meth:`to_json`, the ``value``, which anyone may have written.
+
+        Args:
+            classes: of the model, or its attributes where a row has ``several`` labels.
+            where: what an error calls its place.
+        """
+        from equipoise.decisions.rules import rule_from_json
+
+        record = as_record(value, ChosenRecord, where, remedy=REMEDY)
+        size = len(classes)
+        shape = (size, 2) if several else (size,)
+        arrays = {"mix": shape, "decided_at": shape, "weights": (size,), "costs": (size, size), "thresholds": (size,)}
+        found = {name: _array(getattr(record, name), shape, name, where) for name, shape in arrays.items()}
+        kinds = [name for name in ("weights", "costs", "thresholds") if found[name] is not None]
+        places = [place for claim in record.claims for place in claim.places]
+        fits = all(0 <= place < size for place in places) and all(claim.places for claim in record.claims)
+        plain = record.as_aimed or found["decided_at"] is not None
+        if not fits or len(kinds) != 1 or several != (kinds == ["thresholds"]) or (plain and record.claims):
+            raise InvalidInputError(f"{where} holds a decision that does not fit its {size} classes; {REMEDY}.")
+        mix = found.pop("mix")
+        form = Form(
+            **found,
+            claims=tuple(record.claims),
+            as_aimed=record.as_aimed,
+            promises=tuple(record.promises),
+            notes=tuple(record.notes),
+        )
+        return cls(rule_from_json(record.rule, where), classes, mix, form, record.expected)
+
+
+REMEDY = "choose it again"
+
+
+class ChosenRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A :class:`Chosen` as JSON; see :class:`Form`."""
+
+    rule: dict[str, Any]
+    mix: list[Any] | None
+    weights: list[Finite] | None
+    costs: list[list[Finite]] | None
+    claims: list[Claim]
+    thresholds: list[Finite] | None
+    decided_at: list[Any] | None
+    as_aimed: bool
+    promises: list[Promise]
+    notes: list[Annotated[str, Meta(max_length=10_000)]]
+    expected: Expected | None
+
+
+def _plain(values: Floats | None) -> list[Any] | None:
+    return None if values is None else np.asarray(values).tolist()
+
+
+def _array(values: Any, shape: tuple[int, ...], name: str, where: object) -> Floats | None:
+    if values is None:
+        return None
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != shape or not np.isfinite(found).all() or (name != "costs" and (found < 0).any()):
+        raise InvalidInputError(f"{where} must have finite numbers of the shape {shape} in {name!r}; {REMEDY}.")
+    return found
+
+
+def _percent(estimate: Estimate, what: str) -> str:
+    value, low, high = (100 * part for part in (estimate.value, estimate.low, estimate.high))
+    digits = 1 if value > 99 or value < 1 else 0
+    return f"{value:.{digits}f} % {what} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _count(estimate: Estimate, what: str) -> str:
+    digits = 0 if estimate.high >= 10 else 1
+    return f"{estimate.value:,.{digits}f} {what} [{estimate.low:,.{digits}f}, {estimate.high:,.{digits}f}]"

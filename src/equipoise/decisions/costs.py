@@ -1,0 +1,213 @@
+"""Decide by what mistakes cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.decisions.by_class import ByClass, Label, place_of
+from equipoise.decisions.cost_threshold import cheapest_threshold
+from equipoise.decisions.form import Claim, Form
+from equipoise.decisions.rule import MOST_NAMED, DecisionRule, rare_names
+from equipoise.decisions.situation import Floats, Situation, each_label
+from equipoise.errors import InvalidInputError
+
+MOST_COST = 1e12
+
+
+@dataclass(frozen=True, repr=False)
+class Costs(DecisionRule):
+    """Name the class that costs least on average, by what mistakes cost.
+
+    A mistake costs ``miss`` of its true class where that is given, else ``false_alarm`` of the class named where that
+    is given, else 1; a right answer costs nothing. A matrix says it for each pair of classes.
+
+    The thresholds follow from the costs and from calibrated probabilities. Between two classes, and for several labels,
+    the evidence is asked as well: where it shows another threshold to be cheaper by more than a standard error, the
+    probabilities are not calibrated there, and that threshold is taken.
+
+    Args:
+        matrix: costs by true class (rows) and named class (columns), in the order of ``classes``.
+        classes: labels of the matrix; None is the estimator's ``classes_``.
+        miss: what missing a class costs, by class; for :meth:`predict` also a cost for each row.
+        false_alarm: what naming a class wrongly costs, by class, or one number for all; likewise.
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> Costs(miss={"fraud": 50})
+    Costs(miss={'fraud': 50.0})
+    """
+
+    name: ClassVar[str] = "costs"
+    meaning: ClassVar[str] = "costs least on average"
+    searches: ClassVar[bool] = True
+    needs_evidence: ClassVar[bool] = False
+
+    matrix: Any = None
+    classes: tuple[Label, ...] | None = None
+    miss: Any = None
+    false_alarm: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.matrix is None) == (self.miss is None and self.false_alarm is None):
+            raise InvalidInputError("costs are a matrix, or of misses and false alarms by class; give one of these.")
+        if self.matrix is not None:
+            self._keep("matrix", _checked_matrix(self.matrix))
+            if self.classes is not None:
+                self._keep("classes", tuple(self.classes))
+                if len(set(map(str, self.classes))) != len(self.matrix):
+                    raise InvalidInputError(
+                        f"the cost matrix has {len(self.matrix)} rows, and classes must name each once, got "
+                        f"{list(self.classes)}."
+                    )
+            return
+        if self.classes is not None:
+            raise InvalidInputError("classes name the rows of a cost matrix; leave them out without one.")
+        for what in ("miss", "false_alarm"):
+            value = getattr(self, what)
+            if isinstance(value, int | float) and not isinstance(value, bool) and what == "false_alarm":
+                self._keep(what, _positive(float(value), "a false alarm"))
+            elif value is not None:
+                self._keep(what, _by_class(value, what))
+
+    def _named(self) -> Sequence[Label]:
+        given = (part for part in (self.miss, self.false_alarm) if isinstance(part, Mapping))
+        return (*(self.classes or ()), *dict.fromkeys(label for part in given for label in part))
+
+    def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
+        """Return those of the ``classes`` whose misses were given a cost, and of more than two the other rare ones.
+
+        Args:
+            samples, several: as in :meth:`DecisionRule.speaks_of`.
+        """
+        given = self.miss if isinstance(self.miss, Mapping) else ()
+        named = [str(classes[place_of(label, classes)]) for label in given]
+        if len(classes) == 2 and not several and named:
+            return named
+        found = dict.fromkeys([*named, *rare_names(classes, samples, several=several)])
+        return list(found)[: max(MOST_NAMED, len(named))]
+
+    def _check_labels(self, size: int, *, several: bool) -> None:
+        if self.matrix is not None and several:
+            raise InvalidInputError("a cost matrix is for one label a row; give miss and false_alarm by attribute.")
+        if self.matrix is not None and len(self.matrix) != size:
+            raise InvalidInputError(f"the cost matrix must have {size} rows, one a class, got {len(self.matrix)}.")
+
+    def cost_matrix(self, classes: Sequence[Label], *, several: bool) -> Floats:
+        """Return what mistakes cost, (classes, classes) or (attributes, 2, 2); rows with their own come in front."""
+        size = len(classes)
+        if self.matrix is not None:
+            order = [place_of(each, classes) for each in self.classes or classes]
+            found = np.zeros((size, size))
+            found[np.ix_(order, order)] = np.array(self.matrix)
+            return found
+        misses, alarms = _each(self.miss, classes), _each(self.false_alarm, classes)
+        rows = max(np.size(part) for part in (*misses.values(), *alarms.values(), 1.0))
+        first = () if rows == 1 else (rows,)
+        if several:
+            found = np.zeros((*first, size, 2, 2))
+            for place in range(size):
+                found[..., place, 1, 0], found[..., place, 0, 1] = misses.get(place, 1.0), alarms.get(place, 1.0)
+            return found
+        found = np.ones((*first, size, size))
+        for place, cost in alarms.items():
+            found[..., place] = np.asarray(cost)[..., None]
+        for place, cost in misses.items():
+            found[..., place, :] = np.asarray(cost)[..., None]
+        found[..., np.arange(size), np.arange(size)] = 0
+        return found
+
+    def _form(self, situation: Situation) -> Form:
+        costs = self.cost_matrix(situation.classes, several=situation.several)
+        if situation.several:
+            alarm, miss = costs[..., 0, 1], costs[..., 1, 0]
+            theory = np.asarray(alarm / (alarm + miss))
+            if situation.evidence is None or theory.ndim == 2:
+                return Form(thresholds=theory)
+            places = range(len(theory))
+            found = each_label(situation, lambda place: _threshold(situation, costs[place], place), places)
+            return Form(thresholds=found)
+        if situation.evidence is None or costs.shape != (2, 2):
+            return Form(costs=costs)
+        threshold = _threshold(situation, costs, None)
+        return Form(weights=situation.balanced_weights, claims=(Claim((1,), threshold),))
+
+
+def _threshold(situation: Situation, costs: Floats, place: int | None) -> float:
+    """Return the cheapest threshold of a second class, or of an attribute's ones; costs (2, 2)."""
+    labels, q = situation.known().labels, situation.probabilities
+    y, scores = (labels, q[:, 1]) if place is None else (labels[:, place], q[:, place])
+    weights = situation.row_weights(place)
+    alarm, miss = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
+    start = float(alarm / (alarm + miss))
+    return cheapest_threshold(scores, weights * costs[y, 1], weights * costs[y, 0], start)
+
+
+def _each(given: Any, classes: Sequence[Label]) -> dict[int, Any]:
+    """Return costs by place."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(range(len(classes)), given)
+    return {place_of(label, classes): np.array(cost) for label, cost in given.items()}
+
+
+class RowCosts(dict[Label, Any]):
+    """Costs of which some have a value for each row: hashable, and never changed after it was made."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+def _by_class(value: Any, what: str) -> Any:
+    """Return costs by class, all positive: a number for each class, or one for each row."""
+    if not isinstance(value, Mapping) and not isinstance(value, list | tuple):
+        raise InvalidInputError(f"{what} must be given by class, such as {{'fraud': 50}}, got {value!r}.")
+    pairs = dict(value.items() if isinstance(value, Mapping) else value)
+    if all(np.ndim(cost) == 0 for cost in pairs.values()):
+        return ByClass(pairs, what).within(0, MOST_COST, f"{what}: the cost")
+    found = RowCosts()
+    lengths = {len(cost) for cost in pairs.values() if np.ndim(cost) == 1}
+    if len(lengths) > 1 or any(np.ndim(cost) > 1 for cost in pairs.values()):
+        raise InvalidInputError(f"{what} must have one cost, or one for each row, for every class; got {lengths} rows.")
+    for label, cost in pairs.items():
+        values = np.asarray(cost, dtype=np.float64)
+        if not bool(((values > 0) & (values < MOST_COST)).all()):
+            raise InvalidInputError(f"{what}: every cost of {label!r} must be a finite number above 0.")
+        found[label] = float(values) if values.ndim == 0 else tuple(values.tolist())
+    return found
+
+
+def _positive(value: float, what: str) -> float:
+    if not 0 < value < MOST_COST:
+        raise InvalidInputError(f"the cost of {what} must be a finite number above 0, got {value:g}.")
+    return value
+
+
+def _checked_matrix(given: Any) -> tuple[tuple[float, ...], ...]:
+    """Refuse a matrix that is not square, not finite or negative, and one by which some decision cannot be made."""
+    try:
+        costs = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        costs = np.zeros(0)
+    if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or len(costs) < 2:
+        raise InvalidInputError(f"a cost matrix has a row and a column for each of its classes, got {costs.shape}.")
+    if not bool((np.isfinite(costs) & (costs >= 0) & (costs < MOST_COST)).all()):
+        raise InvalidInputError("costs must be finite numbers that are not negative; check the cost matrix.")
+    if (costs < np.diag(costs)[:, None]).any():
+        row = int(np.flatnonzero((costs < np.diag(costs)[:, None]).any(1))[0])
+        raise InvalidInputError(f"in row {row + 1} of the cost matrix the right answer costs more than a wrong one.")
+    if (costs == costs[:, :1]).all(1).any():
+        row = int(np.flatnonzero((costs == costs[:, :1]).all(1))[0])
+        raise InvalidInputError(
+            f"the cost matrix is singular: in row {row + 1} every answer costs the same, so that class never matters."
+        )
+    for first in range(len(costs)):
+        twins = np.flatnonzero((costs[:, first + 1 :] == costs[:, first : first + 1]).all(0))
+        if len(twins):
+            raise InvalidInputError(
+                f"the cost matrix is singular: columns {first + 1} and {first + 2 + twins[0]} are the same, so that "
+                "nothing decides between these classes."
+            )
+    return tuple(tuple(row) for row in costs.tolist())

@@ -1,0 +1,178 @@
+"""What a rule is expected to give where it is used, with 95 % intervals, by the evidence that it was chosen by."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from equipoise.decisions.promises import CONFIDENCE, least_share
+from equipoise.decisions.situation import Floats, Situation
+from equipoise.evaluation.intervals import Estimate, Z, combined, wilson
+
+PER = 1000
+"""Cases that counts and costs are given for."""
+
+
+class ClassExpectation(Struct, frozen=True):
+    """What a rule is expected to give for one class, or for the ones of an attribute.
+
+    Args:
+        name: of the class, as text.
+        samples: in the evidence.
+        recall, precision: shares; None without samples, or where the class is never named.
+        false_alarms: in 1,000 cases, wrongly named so.
+        recall_holds: a recall which the true one is at least, with 95 % confidence for a rule that was not chosen by
+            the same samples; what a chosen rule promises is in ``promises``.
+    """
+
+    name: str
+    samples: int
+    recall: Estimate | None
+    precision: Estimate | None
+    false_alarms: Estimate
+    recall_holds: float | None
+
+
+class Expected(Struct, frozen=True):
+    """What a rule is expected to give in 1,000 cases of the class prior where it is used.
+
+    Args:
+        rows: of evidence.
+        classes: one entry a class.
+        reviews: cases named otherwise than the most common class; None where a row has several labels.
+        cost: by the rule's costs; None for a rule without them.
+    """
+
+    rows: int
+    classes: list[ClassExpectation]
+    reviews: Estimate | None
+    cost: Estimate | None
+
+
+def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None) -> Expected:
+    """Measure on the evidence what a rule gives that answers it so.
+
+    Args:
+        named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        costs: true class by named class, (classes, classes) or (attributes, 2, 2); None without costs.
+    """
+    evidence = situation.known()
+    y = evidence.labels
+    classes, cost = [], None
+    for place, label in enumerate(situation.classes):
+        weights = situation.row_weights(place if situation.several else None)
+        own, called = (y[:, place] == 1, named[:, place] == 1) if situation.several else (y == place, named == place)
+        classes.append(_class(str(label), own, called, weights, evidence.weight))
+    if situation.several:
+        if costs is not None:
+            parts = [_costs(situation, y[:, k], named[:, k], costs[k], k) for k in range(len(costs))]
+            cost = _sum(parts, known_mix=True, rows=len(y))
+        return Expected(len(y), classes, None, cost)
+    if costs is not None:
+        cost = _sum([_costs(situation, y, named, costs, None)], known_mix=situation.mix is not None, rows=len(y))
+    common = int(situation.rarest_first[-1])
+    reviews = share_of(named != common, situation.row_weights(None)).times(PER)
+    return Expected(len(y), classes, reviews, cost)
+
+
+def widened(found: Expected, alone: Expected) -> Expected:
+    """Return ``found`` with intervals that allow for an error of half of what it differs by from ``alone``.
+
+    Members know the labels of rows that they were trained on, which flatters: of recall and cost the worse is taken.
+
+    Args:
+        found: what all members of a model give together, which their outputs for rows that some were trained on tell.
+        alone: what one member gives, measured on rows that it was not trained on.
+    """
+    classes = [
+        msgspec.structs.replace(
+            own,
+            recall=_widened(*_sorted(own.recall, one.recall), 1),
+            precision=_widened(own.precision, one.precision, 1),
+            false_alarms=_widened(own.false_alarms, one.false_alarms, PER),
+        )
+        for own, one in zip(found.classes, alone.classes, strict=True)
+    ]
+    cost = _widened(*_sorted(found.cost, alone.cost)[::-1], np.inf)
+    return Expected(found.rows, classes, _widened(found.reviews, alone.reviews, PER), cost)
+
+
+def _sorted(one: Estimate | None, other: Estimate | None) -> tuple[Estimate | None, Estimate | None]:
+    """Return the lower one first."""
+    return (other, one) if one is not None and other is not None and other.value < one.value else (one, other)
+
+
+def _widened(found: Estimate | None, alone: Estimate | None, most: float) -> Any:
+    if found is None or alone is None:
+        return found
+    shift = (found.value - alone.value) / 2
+    low, high = np.hypot(found.value - found.low, shift), np.hypot(found.high - found.value, shift)
+    return Estimate(found.value, max(float(found.value - low), 0.0), min(float(found.value + high), most))
+
+
+def share_of(hits: NDArray[np.bool_], weights: Floats) -> Estimate:
+    """Return a weighted share with Wilson's interval, for as many rows as the weights are worth (Kish).
+
+    >>> share_of(np.array([True, False]), np.array([0.5, 0.5])).value
+    0.5
+    """
+    total = weights.sum()
+    rows = np.array(total**2 / np.square(weights).sum())
+    value = np.array(np.where(hits, weights, 0).sum() / total)
+    low, high = wilson(value * rows, rows)
+    return Estimate(float(value), float(low), float(high))
+
+
+def _class(
+    name: str, own: NDArray[np.bool_], called: NDArray[np.bool_], weights: Floats, counted: Floats
+) -> ClassExpectation:
+    samples = int(own.sum())
+    found = int((own & called).sum())
+    return ClassExpectation(
+        name=name,
+        samples=samples,
+        recall=share_of(called[own], counted[own]) if samples else None,
+        precision=share_of(own[called], weights[called]) if called.any() and weights[called].sum() > 0 else None,
+        false_alarms=share_of(called & ~own, weights).times(PER),
+        recall_holds=least_share(found, samples, 1 - CONFIDENCE) if samples else None,
+    )
+
+
+Parts = tuple[list[float], list[float], list[float], list[float]]
+
+
+def _costs(
+    situation: Situation, y: NDArray[np.int64], named: NDArray[np.int64], costs: Floats, place: int | None
+) -> Parts:
+    """Return for each true class its mean cost, both ends of Wilson's interval, and how common the class is.
+
+    Costs between the least and the most of a class spread no more than hits and misses of the same mean do.
+    """
+    shares = situation.used_at if place is None else situation.used_at[place]
+    found: Parts = ([], [], [], [])
+    counted = situation.known().weight
+    for true in np.unique(y).tolist():
+        own = y == true
+        weights, low, high = counted[own], float(costs[true].min()), float(costs[true].max())
+        spread = max(high - low, 1e-300)
+        mean = float((weights * costs[true, named[own]]).sum() / weights.sum())
+        rows = np.array(weights.sum() ** 2 / np.square(weights).sum())
+        ends = wilson(np.array((mean - low) / spread) * rows, rows)
+        for column, value in zip(
+            found, (mean, low + spread * ends[0], low + spread * ends[1], shares[true]), strict=True
+        ):
+            column.append(float(value))
+    total = sum(found[3])
+    return found[0], found[1], found[2], [share / total for share in found[3]]
+
+
+def _sum(parts: list[Parts], *, known_mix: bool, rows: int) -> Estimate:
+    """Return the mean cost of 1,000 cases; a mix that was estimated from the rows widens the interval."""
+    mean, low, high, share = (np.concatenate([part[column] for part in parts]) for column in range(4))
+    value = float((share * mean).sum())
+    down, up = combined(mean, low, high, share)
+    spread: Any = 0.0 if known_mix else Z**2 * max(float((share * mean**2).sum()) - value**2, 0) / rows
+    ends = value - np.sqrt((value - down) ** 2 + spread), value + np.sqrt((up - value) ** 2 + spread)
+    return Estimate(value, max(float(ends[0]), 0.0), float(ends[1])).times(PER)

@@ -1,0 +1,86 @@
+"""Rules that keep a share of a class above a floor: a threshold for each class that is named."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.decisions.by_class import ByClass, Label, place_of
+from equipoise.decisions.form import Claim, Form, Promise
+from equipoise.decisions.promises import CONFIDENCE
+from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.situation import Floats, Situation, each_label
+from equipoise.errors import InvalidInputError
+
+
+class Kept(NamedTuple):
+    """A threshold, what it promises by how many samples, and a sentence where that is less than was asked."""
+
+    threshold: float
+    promised: float
+    samples: int
+    note: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class FloorRule(DecisionRule):
+    """A class is named exactly where its probability reaches a threshold, as the floor of its share demands."""
+
+    what: ClassVar[Literal["recall", "precision"]]
+
+    floors: Mapping[Any, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        floors = ByClass(self.floors, f"the {self.what}")
+        self._keep("floors", floors.within(0, 1, f"the {self.what}"))
+
+    def _named(self) -> Sequence[Label]:
+        return tuple(self.floors)
+
+    def _form(self, situation: Situation) -> Form:
+        evidence, q = situation.known(), situation.probabilities
+        risk = (1 - CONFIDENCE) / len(self.floors)
+        free = np.ones(len(q), dtype=np.bool_)
+        kept: dict[int, Kept] = {}
+        promises, notes = [], []
+        for label, floor in self.floors.items():
+            place = place_of(label, situation.classes)
+            own = evidence.labels[:, place] == 1 if situation.several else evidence.labels == place
+            name = str(situation.classes[place])
+            if not own.any():
+                raise InvalidInputError(f"there is no held-out sample of {name!r} to choose its threshold by.")
+            odds = _odds(situation, place, own)
+            found = kept[place] = self._threshold(np.where(free, q[:, place], -1.0), own, floor, risk, odds, name)
+            if not situation.several:
+                free &= q[:, place] < found.threshold
+            promises.append(Promise(name, self.what, floor, found.promised, found.samples))
+            notes += [] if found.note is None else [found.note]
+        said = {"promises": tuple(promises), "notes": tuple(notes)}
+        if situation.several:
+            return Form(thresholds=each_label(situation, lambda place: kept[place].threshold, kept), **said)  # type: ignore[arg-type]
+        claims = tuple(Claim((place,), each.threshold) for place, each in kept.items())
+        return Form(weights=situation.balanced_weights, claims=claims, **said)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def _threshold(
+        self, scores: Floats, own: NDArray[np.bool_], floor: float, risk: float, odds: float, name: str
+    ) -> Kept:
+        """Return the threshold of a class.
+
+        Args:
+            scores: probabilities of the class, (rows,); −1 for rows that an earlier class has claimed.
+            own: which rows are of the class.
+            risk: the probability with which the promise may fail.
+            odds: of the class where the rule is used over its odds among the rows.
+        """
+
+
+def _odds(situation: Situation, place: int, own: NDArray[np.bool_]) -> float:
+    """Return the odds of a class where the rule is used over those among the evidence's rows."""
+    share = float(situation.used_at[place, 1] if situation.several else situation.used_at[place])
+    among = own.mean()
+    return share / max(1 - share, 1e-12) * (1 - among) / among if among < 1 else 1.0

@@ -1,0 +1,32 @@
+"""The rule of the fewest mistakes: the most probable class where the model is used."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.decisions.form import Form
+from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.situation import Situation
+
+
+@dataclass(frozen=True, repr=False)
+class Natural(DecisionRule):
+    """Name the most probable class: the fewest mistakes, of which rare classes bear the most.
+
+    Args:
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> Natural(class_prior={"fraud": 0.001})
+    Natural(class_prior={'fraud': 0.001})
+    """
+
+    name: ClassVar[str] = "natural"
+    meaning: ClassVar[str] = "most probable where it is used"
+    needs_evidence: ClassVar[bool] = False
+
+    def _form(self, situation: Situation) -> Form:
+        size = len(situation.classes)
+        if situation.several:
+            return Form(thresholds=np.full(size, 0.5), decided_at=situation.used_at)
+        return Form(weights=np.ones(size), decided_at=situation.used_at)

@@ -1,0 +1,78 @@
+"""Be right in at least such a share of what is named as a class."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from equipoise.decisions.floors import FloorRule, Kept
+from equipoise.decisions.situation import Floats, descending
+
+GROWTH = 1.25
+"""Of the number of rows named from one threshold tried to the next."""
+
+
+@dataclass(frozen=True, repr=False)
+class PrecisionAtLeast(FloorRule):
+    """Name a class only as long as such a share of the answers is right, and then as often as possible.
+
+    A class is named exactly where its probability reaches a threshold. Thresholds are tried that name 1.25 times as
+    many held-out rows each time; every one is tested by the exact binomial bound (Clopper and Pearson) at 5 % divided
+    by the number tried and by the number of floors, and the lowest that passes is taken. Where none does, the one with
+    the best bound is taken, and a sentence says what it promises.
+
+    What is promised, with 95 % confidence: the mean probability of being right among held-out rows above the threshold
+    is at least the floor. That is the precision on new rows but for what these rows differ from them. At another
+    ``class_prior`` the floor is translated by Bayes' rule, which is exact for two classes and for several labels; with
+    more, the other classes are taken together. With several floors the first class named takes precedence, and the
+    promises of later ones are approximate, for the same labels decide which rows are left.
+
+    Args:
+        floors: precision by class, between 0 and 1.
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> PrecisionAtLeast({"fraud": 0.5}).to_json()
+    {'rule': 'precision_at_least', 'floors': [['fraud', 0.5]]}
+    """
+
+    name: ClassVar[str] = "precision_at_least"
+    meaning: ClassVar[str] = "by the threshold that the precision asked for needs"
+    what: ClassVar[Literal["recall", "precision"]] = "precision"
+
+    def _threshold(
+        self, scores: Floats, own: NDArray[np.bool_], floor: float, risk: float, odds: float, name: str
+    ) -> Kept:
+        free = scores >= 0
+        if not free.any():
+            return Kept(1.0, 0.0, 0, f"no row is left for class {name!r}: classes named before it take them all.")
+        thresholds, rows, (hits,) = descending(scores[free], own[free].astype(np.float64))
+        tried = _geometric(rows)
+        n, right = rows[tried], hits[tried]
+        bound = np.where(right > 0, beta.ppf(risk / len(tried), np.maximum(right, 0.5), n - right + 1), 0.0)
+        bound = bound * odds / (bound * odds + 1 - bound)  # from the rows' class prior to the one where it is used
+        passed = np.flatnonzero(bound >= floor)
+        best = int(passed[-1]) if len(passed) else int(bound.argmax())
+        note = None
+        if not len(passed):
+            note = (
+                f"a precision of {100 * floor:.3g} % cannot be promised for class {name!r}, {100 * bound[best]:.3g} % "
+                f"can: the {int(n[best]):,} rows with the largest probabilities have {int(right[best]):,} of it."
+            )
+        promised = floor if note is None else float(bound[best])
+        return Kept(float(thresholds[tried[best]]), promised, int(n[best]), note)
+
+
+def _geometric(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the places of numbers of rows that grow by at least ``GROWTH``.
+
+    >>> _geometric(np.array([1, 2, 3, 4, 5, 6, 7, 8, 9])).tolist()
+    [0, 1, 2, 3, 4, 6, 8]
+    """
+    found, wanted = [], 0.0
+    for place, count in enumerate(rows.tolist()):
+        if count >= wanted:
+            found.append(place)
+            wanted = count * GROWTH
+    return np.array(found)

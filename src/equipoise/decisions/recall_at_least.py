@@ -1,0 +1,82 @@
+"""Find at least such a share of a class."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.decisions.floors import FloorRule, Kept
+from equipoise.decisions.promises import allowed_misses, least_share, samples_needed
+from equipoise.decisions.situation import Floats
+
+ROUNDING = 1e-6
+"""Probabilities are kept in single precision: a threshold is lowered by this share of itself, so that none is lost."""
+
+
+@dataclass(frozen=True, repr=False)
+class RecallAtLeast(FloorRule):
+    """Find at least such a share of a class, at the fewest false alarms: a promise with 95 % confidence.
+
+    A class is named exactly where its probability reaches a threshold t. With n held-out samples of the class, t is the
+    (k + 1)-th smallest of their probabilities, where k is the largest number with P(B(n, 1 − floor) ≤ k) ≤ 5 %. So the
+    true recall is at least the floor in 95 of 100 draws of the held-out samples, whatever the model: this is the exact
+    binomial test of one threshold after the other (learn then test), which stops at the first that fails. Where n is
+    too small even for k = 0, t is the smallest of the probabilities, and a sentence says what can be promised instead.
+
+    Several classes: the order of the floors is the order of precedence. A row goes to the first class whose probability
+    reaches its threshold; t of a later class is chosen among its own samples that no earlier class takes, which count
+    as missed. Each promise is made at 5 % / (number of floors), so that they hold together with 95 % confidence. Where
+    earlier classes take too many, a sentence says what can be promised. Rows that no class claims go to the other
+    classes, decided as by ``Balanced``. Of several labels each has its own threshold; nothing competes.
+
+    The recall of a class does not depend on how common it is, so the promise holds at any ``class_prior``, which
+    decides about the false alarms expected.
+
+    Args:
+        floors: recall by class, between 0 and 1.
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> RecallAtLeast({"fraud": 0.95})
+    RecallAtLeast(floors={'fraud': 0.95})
+    """
+
+    name: ClassVar[str] = "recall_at_least"
+    meaning: ClassVar[str] = "by the threshold that the recall asked for needs"
+    what: ClassVar[Literal["recall", "precision"]] = "recall"
+
+    def _threshold(
+        self,
+        scores: Floats,
+        own: NDArray[np.bool_],
+        floor: float,
+        risk: float,
+        odds: float,  # noqa: ARG002
+        name: str,
+    ) -> Kept:
+        found = np.sort(scores[own])
+        samples, taken = len(found), int((found < 0).sum())
+        misses = allowed_misses(samples, floor, risk)
+        if taken <= misses < samples:
+            return Kept(float(found[misses]) * (1 - ROUNDING), floor, samples, None)
+        promised = _left(samples, taken, risk)
+        threshold = 1.0 if taken == samples else float(found[taken]) * (1 - ROUNDING)
+        if taken:
+            why = f"{taken:,} of its {samples:,} samples go to classes named before it; name it earlier"
+        else:
+            what = "sample" if samples == 1 else "samples"
+            why = f"it has {samples:,} {what} to choose by, and {samples_needed(floor, risk):,} would do"
+        note = (
+            f"a recall of {100 * floor:.3g} % cannot be promised for class {name!r}, {100 * promised:.3g} % can: {why}."
+        )
+        return Kept(threshold, promised, samples, note)
+
+
+def _left(samples: int, taken: int, risk: float) -> float:
+    """Return the recall that the smallest probability of those not taken by others promises.
+
+    With others, two shares are bounded at half the risk each: of samples not taken, and of these above the smallest.
+    """
+    if taken in (0, samples):
+        return least_share(samples - taken, samples, risk)
+    return least_share(samples - taken, samples, risk / 2) * float((risk / 2) ** (1 / (samples - taken)))

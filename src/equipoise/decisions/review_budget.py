@@ -1,0 +1,86 @@
+"""Name as many cases as somebody can look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.decisions.by_class import Label, place_of
+from equipoise.decisions.form import Claim, Form
+from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.situation import Floats, Situation, descending, each_label
+from equipoise.errors import InvalidInputError
+
+
+@dataclass(frozen=True, repr=False)
+class ReviewBudget(DecisionRule):
+    """Name the most suspicious cases, as many as somebody can look at: 40 in 1,000 on average.
+
+    The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
+    names them. Cases above the threshold get the one of these classes that ``Balanced`` prefers, the others one of the
+    remaining classes. Of several labels the budget holds for each.
+
+    Args:
+        cases: to look at, of each ``per`` cases.
+        per: of how many.
+        of: the labels looked for, one or several.
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> ReviewBudget(40, per=1000).share
+    0.04
+    """
+
+    name: ClassVar[str] = "review_budget"
+    meaning: ClassVar[str] = "by the threshold that the review budget allows"
+    budgeted: ClassVar[bool] = True
+
+    cases: float
+    per: float = 1000
+    of: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (self.cases, self.per))
+        if not numbers or not 0 < self.cases < self.per < np.inf:
+            raise InvalidInputError(
+                f"a review budget is a number of cases above 0 and below those it is of, such as 40 per 1000, got "
+                f"{self.cases!r} per {self.per!r}."
+            )
+        if self.of is not None:
+            self._keep("of", (self.of,) if isinstance(self.of, str) else tuple(self.of))
+            if not self.of:
+                raise InvalidInputError("of must name the classes that are looked for, got none; leave it out.")
+
+    @property
+    def share(self) -> float:
+        """Cases to look at, as a share of all."""
+        return self.cases / self.per
+
+    def _named(self) -> Sequence[Label]:
+        return () if self.of is None else tuple(self.of)
+
+    def _check_labels(self, size: int, *, several: bool) -> None:
+        if self.of is not None and not several and len(self.of) >= size:
+            raise InvalidInputError(
+                "a review budget looks for some of the classes, not for all; leave one out of `of`."
+            )
+
+    def _form(self, situation: Situation) -> Form:
+        q = situation.answered  # whoever looks at cases gets those of new rows
+        places = [place_of(label, situation.classes) for label in self._named()]
+        if situation.several:
+            chosen = places or range(len(situation.classes))
+            return Form(
+                thresholds=each_label(
+                    situation, lambda place: self._threshold(q[:, place], situation.row_weights(place)), chosen
+                )
+            )
+        places = places or sorted(situation.rarest_first[:-1].tolist())
+        threshold = self._threshold(q[:, places].sum(1), situation.row_weights(None))
+        return Form(weights=situation.balanced_weights, claims=(Claim(tuple(places), threshold),))
+
+    def _threshold(self, scores: Floats, weights: Floats) -> float:
+        thresholds, _, (named,) = descending(scores, weights)
+        within = np.flatnonzero(named <= self.share * (1 + 1e-9))
+        return float(thresholds[within[-1]]) if len(within) else float(scores.max()) + 1e-9

@@ -1,0 +1,164 @@
+"""What all decision rules have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.decisions.by_class import ByClass, Label, place_of
+from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.expected import Expected, expect, widened
+from equipoise.decisions.form import Form
+from equipoise.decisions.situation import Floats, Situation, check_shares
+
+Self = TypeVar("Self", bound="DecisionRule")
+MOST_NAMED = 5
+"""Classes that sentences speak of at most, where a rule is about none in particular."""
+PARTS = 5
+"""Of the evidence, where thresholds are searched for in some and judged by another."""
+
+
+@dataclass(frozen=True, repr=False)
+class DecisionRule(ABC):
+    """From calibrated probabilities to answers; immutable, comparable, and JSON both ways.
+
+    Args:
+        class_prior: shares of the classes where the decisions are made, by class, if other than in training. Of some
+            classes is enough: the others share the rest as in training. Of several labels the share of ones.
+    """
+
+    name: ClassVar[str]
+    meaning: ClassVar[str]
+    """Why a class is named that is not the most probable one, for a reader of the answers."""
+    needs_evidence: ClassVar[bool] = True
+    """Whether samples that were not trained on must be at hand to choose the rule."""
+    budgeted: ClassVar[bool] = False
+    """Whether it is about how many cases are named."""
+    searches: ClassVar[bool] = False
+    """Whether it searches the evidence for the best threshold, whose own figure would flatter."""
+
+    class_prior: Mapping[Any, float] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.class_prior is not None:
+            self._keep("class_prior", ByClass(self.class_prior, "class_prior"))
+
+    def __repr__(self) -> str:
+        """Return what can be pasted; parts that are None are left out."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts["class_prior"] = parts.pop("class_prior")
+        given = ", ".join(f"{name}={value!r}" for name, value in parts.items() if value is not None)
+        return f"{type(self).__name__}({given})"
+
+    def choose(self, situation: Situation, *, target_prior: Floats | None = None) -> Chosen:
+        """Return the rule with its thresholds, and what it is expected to give.
+
+        Args:
+            situation: the classes, their prior, and evidence.
+            target_prior: takes the place of ``class_prior``, (classes,) or (attributes, 2).
+        """
+        self.check(situation.classes, several=situation.several)
+        here = situation.at(self.class_prior, target_prior)
+        form = self._form(here)
+        found = None
+        if here.evidence is not None and form.rows is None:
+            found = self._expected(here, form)
+        return Chosen(self, situation.classes, here.mix, form, found)
+
+    def check(self, classes: Sequence[Label], *, several: bool) -> None:
+        """Refuse names that are none of the classes, and what the kind of labels does not allow."""
+        for label in (*(self.class_prior or ()), *self._named()):
+            place_of(label, classes)
+        if self.class_prior is not None:
+            check_shares(self.class_prior, len(classes), several=several)
+        self._check_labels(len(classes), several=several)
+
+    def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
+        """Return the names of the ``classes`` that it is about; of a rule about none, all but the most common one.
+
+        Args:
+            samples: of each class; of more than five classes those with the fewest are named.
+            several: whether a row has several labels, of which none is left out.
+        """
+        named = [str(classes[place_of(label, classes)]) for label in self._named()]
+        return named or rare_names(classes, samples, several=several)
+
+    @property
+    def names_some(self) -> bool:
+        """Whether it is about some of the classes in particular."""
+        return bool(self._named())
+
+    def by_place(self: Self, classes: Sequence[Label]) -> Self:
+        """Return the same rule for classes that go by their places, 0 and on.
+
+        >>> from equipoise.decisions import RecallAtLeast
+        >>> RecallAtLeast({"fraud": 0.95}).by_place(["fraud", "ok"])
+        RecallAtLeast(floors={0: 0.95})
+        """
+        changed: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Mapping):
+                changed[each.name] = {place_of(label, classes): number for label, number in value.items()}
+            elif each.name in ("of", "classes") and value is not None:
+                several = isinstance(value, tuple)
+                places = tuple(place_of(label, classes) for label in (value if several else (value,)))
+                changed[each.name] = places if several else places[0]
+        return replace(self, **changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; ``rule_from_json`` reads them."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {key: value.to_json() if isinstance(value, ByClass) else value for key, value in found.items()}
+        return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
+
+    def _expected(self, situation: Situation, form: Form) -> Expected:
+        """Measure what the answers to the evidence give: those of all members, where rows have one honest member."""
+        costs = self.cost_matrix(situation.classes, several=situation.several)
+
+        def given(probabilities: Floats) -> Expected:
+            named = self._crossed(situation, probabilities) if self.searches else form.places(probabilities)
+            return expect(situation, named, costs)
+
+        alone = given(situation.probabilities)
+        return alone if situation.known().answered is None else widened(given(situation.answered), alone)
+
+    def _crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
+        """Answer the evidence a part at a time, by thresholds that were searched for in the other parts."""
+        evidence = situation.known()
+        answers = np.zeros_like(evidence.labels)
+        for others, own in evidence.parts(PARTS):
+            form = self._form(replace(situation, evidence=evidence.take(others)))
+            answers[own] = form.places(probabilities[own])
+        return answers
+
+    @abstractmethod
+    def _form(self, situation: Situation) -> Form:
+        """Return how answers follow from probabilities where the rule is used."""
+
+    def _named(self) -> Sequence[Label]:
+        """Return the labels that the rule names."""
+        return ()
+
+    def _check_labels(self, size: int, *, several: bool) -> None:  # noqa: B027
+        """Refuse several labels, or a number of classes, that the rule cannot be for."""
+
+    def cost_matrix(self, classes: Sequence[Label], *, several: bool) -> Floats | None:  # noqa: ARG002
+        """Return what mistakes cost, (classes, classes) or (attributes, 2, 2); None for a rule without costs."""
+        return None
+
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+def rare_names(classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
+    """Return the names of all classes but the most common one, in their order, and of many those of fewest samples.
+
+    >>> rare_names(("a", "b", "c"), (5, 90, 10), several=False)
+    ['a', 'c']
+    """
+    rarest = np.argsort(samples, kind="stable")[: len(classes) if several else -1]
+    return [str(classes[place]) for place in sorted(rarest[:MOST_NAMED].tolist())]
