@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.data.encoder import TableEncoder
+    from equipoise.estimators.balanced import BalancedClassifier
     from equipoise.estimators.network import UncertaintyBalancedClassifier
 
 __version__ = "0.1.0.dev0"
-__all__ = ["TableEncoder", "UncertaintyBalancedClassifier", "__version__"]
+__all__ = ["BalancedClassifier", "TableEncoder", "UncertaintyBalancedClassifier", "__version__"]
 
 HOMES = {
+    "BalancedClassifier": "equipoise.estimators.balanced",
     "TableEncoder": "equipoise.data.encoder",
     "UncertaintyBalancedClassifier": "equipoise.estimators.network",
 }

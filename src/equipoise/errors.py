@@ -1,5 +1,7 @@
 """One family of errors: every message says what was expected, what came, and what to do."""
 
+import threading
+import warnings
 from collections.abc import Sequence
 
 
@@ -17,6 +19,37 @@ class InvalidStateError(EquipoiseError, RuntimeError):
 
 class ShortTrainingWarning(UserWarning):
     """The epochs asked for leave a stage of training too few optimiser steps; the message says how many it takes."""
+
+
+class Muted:
+    """Keeps warnings quiet, in any thread: the filters are one for all threads, so the last one out restores them."""
+
+    def __init__(self, message: str = "", *, module: str = "") -> None:
+        self._wanted, self._lock, self._inside = (message, Warning, module), threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.filterwarnings("ignore", *self._wanted)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._before.__exit__(None, None, None)
+
+
+def reason(error: BaseException) -> str:
+    """Return why, in one line fit for the middle of a sentence: what the system says, else the error, else its name.
+
+    >>> reason(FileNotFoundError(2, "No such file")), reason(EOFError())
+    ('No such file', 'EOFError')
+    """
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(said).split())[:200].rstrip(".")
 
 
 def listed(names: Sequence[str], *, most: int = 3, quoted: bool = True) -> str:

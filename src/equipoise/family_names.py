@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,11 @@ def backbone_names() -> Collection[str]:
     return family_names("equipoise.models.backbones", "BACKBONES")
 
 
+def model_names() -> Collection[str]:
+    """Return the names in ``FAMILIES``."""
+    return family_names("equipoise.estimators.members", "FAMILIES")
+
+
 def family_names(module: str, family: str) -> Collection[str]:
     """Return the keys of the dict ``family`` in a module, which is not imported for it.
 
@@ -41,7 +47,9 @@ def check_methods(chosen: Sequence[str], known: Collection[str]) -> None:
     unknown = [name for name in chosen if name not in known]
     if unknown or not chosen:
         got = ", ".join(map(repr, unknown)) or "none"
-        raise InvalidInputError(f"methods must be some of {', '.join(known)}, got {got}.")
+        near = get_close_matches(unknown[0], known, 1) if unknown else []
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InvalidInputError(f"methods must be some of {', '.join(known)}, got {got}{hint}")
 
 
 def _written_names(module: str, family: str) -> list[str] | None:

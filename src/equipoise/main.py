@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -16,6 +15,7 @@ from equipoise import __version__
 from equipoise.__main__ import INTERRUPTED
 from equipoise.app.cli.printing import shown
 from equipoise.errors import EquipoiseError
+from equipoise.family_names import family_names
 
 if TYPE_CHECKING:
     from equipoise.data.samples import Samples
@@ -29,6 +29,7 @@ COMMANDS = {
     "inspect": "app.cli.inspect",
     "report": "app.cli.report",
     "export": "app.cli.export",
+    "rebalance": "app.cli.rebalance",
     "compare": "app.cli.compare",
     "reproduce": "paper.cli.reproduce",
     "verify": "paper.cli.verify",
@@ -82,7 +83,7 @@ def options(
     """Options of every command."""
     from equipoise.data.sources import NAMED_SETS  # numpy, which --help does not wait for
 
-    NAMED_SETS.offer(_paper_sets)
+    NAMED_SETS.update(dict.fromkeys(family_names("equipoise.paper.sets", "DATASETS"), _paper_set))
 
 
 groups = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
@@ -93,10 +94,10 @@ for name, members in groups.items():
     app.add_typer(members, name=name)
 
 
-def _paper_sets() -> tuple[Collection[str], Callable[..., "Samples"]]:
-    from equipoise.paper.sets import DATASETS, find_set  # the readers of images cost half a second
+def _paper_set(name: str, **options: Any) -> "Samples":
+    from equipoise.paper.sets import find_set  # the readers of images cost half a second
 
-    return DATASETS, find_set
+    return find_set(name, **options)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 
 
 def required_tensor(value: object, name: str) -> Tensor:
@@ -77,7 +77,7 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
     """Refuse predictions that are not finite, naming the rows; ``rows`` says which are."""
     wrong = np.flatnonzero(~rows).tolist()
     if wrong:
-        named = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
+        named = listed(list(map(str, wrong)), most=5, quoted=False)
         raise InvalidInputError(
             f"the network gave numbers that are not finite for {len(wrong)} of {len(rows)} rows (counted from 0: "
             f"{named}); look for values far outside the training data's, or train again with a smaller learning rate."

@@ -1,5 +1,7 @@
 """Names and numbers as people read them."""
 
+from collections.abc import Iterable
+
 EQUIPOISE = "Equipoise"
 """The display name of the method whose identifier is ``uncertainty_margin``."""
 
@@ -16,10 +18,12 @@ def method_name(identifier: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a noun in the form that a count asks for.
 
-    >>> plural(1, "class"), plural(2, "class"), plural(0, "sample")
-    ('class', 'classes', 'samples')
+    >>> plural(1, "class"), plural(2, "class"), plural(0, "sample"), plural(2, "category")
+    ('class', 'classes', 'samples', 'categories')
     """
-    return noun if count == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    if count == 1:
+        return noun
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def counted(count: int, noun: str) -> str:
@@ -47,3 +51,24 @@ def duration(seconds: float) -> str:
 
 def _two_digits(value: float, unit: str) -> str:
     return f"{value:.1f} {unit}" if value < 9.95 else f"{value:,.0f} {unit}"
+
+
+def are_codes(words: Iterable[str]) -> bool:
+    """Tell whether words are digits of one length, some with zeros before them: codes of places, say, and no numbers.
+
+    >>> are_codes(["01000", "94110"]), are_codes(["007", "12"]), are_codes(["0", "1"]), are_codes(["10", "20"])
+    (True, False, False, False)
+    """
+    different = set(words)
+    if len({len(word) for word in different}) != 1 or not any(len(word) > 1 and word[0] == "0" for word in different):
+        return False
+    return all(word.isascii() and word.isdigit() for word in different)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether text is a number, with or without spaces around it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

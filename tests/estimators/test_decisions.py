@@ -199,7 +199,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded_nor_believed(t
         UncertaintyBalancedClassifier.load(tmp_path / "model")
     with torch.no_grad():
         clf.network_.head.weight[:] = value
-    sentence = r"not finite for 300 of 300 rows \(counted from 0: 0, 1, 2, 3, 4, …\)"
+    sentence = r"not finite for 300 of 300 rows \(counted from 0: 0, 1, 2, 3, 4 and 295 more\)"
     for call in (clf.predict, clf.predict_proba, clf.uncertainty, clf.estimate_prior):
         with pytest.raises(InvalidInputError, match=sentence):
             call(x)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from equipoise.losses.class_vectors import NUMBERS_AT_ONCE, unit_vectors
+from equipoise.losses.unit_vectors import NUMBERS_AT_ONCE, unit_vectors
 
 
 def gradients(normalise, weight, upstream):

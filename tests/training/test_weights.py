@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.calibration.scaling import FORMS, _fit
+from equipoise.calibration.scaling import FORMS, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
@@ -76,11 +76,11 @@ def test_a_scaling_is_that_of_the_copies(shape, form):
     logits[..., 0] -= 2
     logits *= 3
     copies, odds = torch.arange(1000).repeat_interleave(weight), torch.ones(shape, dtype=torch.float64)
-    weighed = _fit(logits, target, weight, odds, form)
-    copied = _fit(logits[copies], target[copies], torch.ones(len(copies)), odds, form)
+    weighed = fit_scaling(logits, target, odds, sample_weight=weight, form=form)
+    copied = fit_scaling(logits[copies], target[copies], odds, form=form)
     torch.testing.assert_close(weighed.scale, copied.scale, rtol=1e-4, atol=0)
     torch.testing.assert_close(weighed.bias, copied.bias, rtol=0, atol=1e-3)
-    unweighed = _fit(logits, target, torch.ones(1000), odds, form)
+    unweighed = fit_scaling(logits, target, odds, form=form)
     apart = (weighed.scale - unweighed.scale).abs().max() + (weighed.bias - unweighed.bias).abs().max()
     assert (float(apart) > 1e-3) == (form != "none")
 

@@ -1,7 +1,6 @@
 """The scikit-learn estimator of the paper's network: ``UncertaintyBalancedClassifier().fit(X, y)``."""
 
 import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,20 +9,26 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.calibration.conformal import unanswered
+from equipoise.data.encoder import TableEncoder, needs_encoding
 from equipoise.data.images import Images
-from equipoise.data.labels import class_counts, encode_labels, label_indices, plain_array, plain_labels
+from equipoise.data.labels import class_counts, column_or_matrix, encode_labels, plain_labels
 from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
+from equipoise.decisions import DecisionRule
 from equipoise.decisions.prediction import PredictionModule
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.calibrated_classifier import (
+    CalibratedClassifier,
+    Prior,
+    check_rule,
+    checked_table,
+    relative_weights_of,
+)
 from equipoise.estimators.persistence import FORMAT, ModelRecord, SavedModel, labels_to_json, load_model, save_model
 from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option, positional
 from equipoise.losses import LossBuilder, loss_builder
@@ -31,7 +36,7 @@ from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
-from equipoise.training.batches import random_order, relative_weights
+from equipoise.training.batches import random_order
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.settings import (
     choose_batch_size,
@@ -47,13 +52,13 @@ from equipoise.uncertainty.margins import MarginRule
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
 Probabilities = Literal["natural", "balanced"]
-UNSAVED = ("backbone", "run_dir")
-"""Parameters that a saved model does not name: the one could be anything, the other any folder to write to."""
+UNSAVED = ("backbone", "run_dir", "decision")
+"""Parameters that a saved model does not name: one could be anything, one any folder, one has a place of its own."""
 
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     """Neural classifier for imbalanced data: uncertainty decides how much room each class and sample gets.
 
     Args:
@@ -80,6 +85,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
             compositions that decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``,
             stacking or ``cross_val_predict(method="predict_proba").argmax(1)``, which would lose a rare class
             otherwise.
+        decision: a rule of :mod:`equipoise.decisions` by which ``predict`` answers; None is ``Balanced()``. Rules with
+            thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
             ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
@@ -94,9 +101,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         class_uncertainty_, margins_: one a class, (classes,) or (attributes, 2); None for methods without them.
         prior_: the training samples' class prior by their weights, (classes,) or (attributes, 2), at which
             probabilities are given.
+        decision_: the rule with its thresholds, and what it is expected to give where there are samples to tell by.
         calibrated_: turns the network's logits into probabilities and sets of labels.
         history_: ``{"chosen": what was chosen for these data, "epochs": one record an epoch}``.
         network_: the trained torch module.
+        encoder_: encodes a frame's text, dates and missing values as numbers; None where X is used as it is.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -119,6 +128,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
     held_back: float = 0.1
     calibration: CalibrationRule = option("held_back", choices=lambda: get_args(CalibrationRule))
     probabilities: Probabilities = option("natural", choices=lambda: get_args(Probabilities))
+    decision: DecisionRule | None = None
     validation_fraction: float = option(0.1, least=0, below=1)
     early_stopping: bool = False
     patience: int = 10
@@ -130,8 +140,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
     def fit(
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "UncertaintyBalancedClassifier":
-        """Fit to X (samples, columns), with a backbone (samples, ...) or images, and to y: labels (samples,), or a 0/1
-        matrix (samples, attributes).
+        """Fit to X (samples, columns), an array of numbers or a data frame of columns of any kind, with a backbone
+        (samples, ...) or images, and to y: labels (samples,), or a 0/1 matrix (samples, attributes).
 
         ``sample_weight``, (samples,), says how much each counts: a row of twice the weight is two rows to the loss, the
         class counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; a row
@@ -141,7 +151,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         self._check_parameters()
         x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
-        data = ArrayData(x, target, _relative_weights(sample_weight, x))
+        data = ArrayData(x, target, relative_weights_of(sample_weight, x))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         recipe = self._recipe_for(x, classes, target)
         rows, held = self._split(data, recipe, seed)
@@ -171,45 +181,19 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
         self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
+        if not self._unseen or held_out is None:
+            self._decide_as(self.decision, None)
         if held_out is not None and self.calibration != "none":
-            unseen = not (self.early_stopping or self.strength == "feedback")
-            logits = self._logits(x[held.numpy()])
+            logits, unseen = self._logits(x[held.numpy()]), self._unseen
             self.calibrated_ = self.calibrated_.fit_on(logits, held_out.y, sample_weight=held_out.weight, unseen=unseen)
+            if unseen:
+                self._decide_by(logits, held_out.y, held_out.weight)
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
         return self
 
-    def predict(
-        self, X: ArrayLike | Images, *, target_prior: ArrayLike | None = None, abstain: float | None = None
-    ) -> Array:
-        """Return the label of each row; for several labels a 0/1 matrix.
-
-        It is the most probable one, by the calibrated probabilities, at the class prior which the method aims at: for
-        the default method all classes equally common, which is what margins are for. A rare class is named where the
-        sample speaks for it, though a common one may be more probable. Plain cross-entropy aims at the training
-        samples' prior.
-
-        Args:
-            target_prior: the class prior where the model is used: the most probable label there.
-            abstain: the share of each class that may get a wrong label. Rows for which more than one class remains
-                possible at that level are masked in the result, a ``numpy.ma.MaskedArray``.
-        """
-        logits, prior = self._logits(self._rows(X)), self._decision_prior(target_prior)
-        places = self.calibrated_.decided(logits, prior).numpy()
-        labels: Array = places if self._multilabel else self.classes_[places]
-        if abstain is None:
-            return labels
-        if not 0 < abstain < 1:
-            raise InvalidInputError(
-                f"abstain is the share of each class that may be missed, from 0 to 1, got {abstain}."
-            )
-        possible = self.calibrated_.sets(logits, 1 - abstain, prior)
-        self._warn_of_never_ruled_out(abstain)
-        masked: Array = np.ma.masked_array(labels, mask=unanswered(possible))
-        return masked
-
-    def predict_proba(self, X: ArrayLike | Images, target_prior: ArrayLike | None = None, *, passes: int = 0) -> Array:
+    def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
         They are calibrated, and hold where the classes are as common as among the training samples, or with
@@ -223,42 +207,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         found = self._probabilities(self._rows(X), self._decision_prior(target_prior), passes=passes)
         return found[..., 1] if self._multilabel else found
 
-    def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
-        """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
-
-        Of the samples of each class, however rare, at least a share of ``level`` has it among them. The class that
-        :meth:`predict` names is always among them, so no row is without one. A class that was calibrated on fewer than
-        level / (1 - level) samples is never ruled out.
-        """
-        return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
-
-    def estimate_prior(self, X: ArrayLike | Images) -> Array:
-        """Estimate the class prior of samples without labels, for ``target_prior``: by EM (Saerens et al. 2002).
-
-        As if one sample more of each class had been seen, so that a few rows rule no class out.
-        """
-        return estimate_prior(self._probabilities(self._rows(X)), old=self.prior_, smoothing=1)
-
-    def calibrate(
-        self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> "UncertaintyBalancedClassifier":
-        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on.
-
-        ``sample_weight``, (samples,), says how much each counts for the probabilities; for the sets all count alike.
-        """
-        x = self._rows(X)
-        labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
-        check_consistent_length(x, labels)
-        target = torch.from_numpy(label_indices(labels, self.classes_, multilabel=self._multilabel))
-        weight = _relative_weights(sample_weight, x)
-        self.calibrated_ = self.calibrated_.fit_on(self._logits(x), target, sample_weight=weight)
-        return self
-
     def uncertainty(
         self,
         X: ArrayLike | Images,
         *,
-        target_prior: ArrayLike | None = None,
+        target_prior: Prior | None = None,
         kind: Literal["total", "passes"] = "total",
         passes: int | None = None,
     ) -> Array:
@@ -310,25 +263,17 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
             features=self.network_.head.in_features,
             columns=self.n_features_in_,
             column_names=None if names is None else [str(name) for name in names],
+            encoder=None if self.encoder_ is None else self.encoder_.to_json(),
             history=self.history_,
+            decision=None if self.decision is None else self.decision.to_json(),
         )
         uncertainty = None if self.class_uncertainty_ is None else torch.from_numpy(self.class_uncertainty_)
-        save_model(Path(folder), record, self.network_.state_dict(), self.calibrated_, uncertainty)
+        save_model(Path(folder), record, self.network_.state_dict(), self.calibrated_, uncertainty, self.evidence_)
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
         """Read a model written by :meth:`save` from its ``folder``; one with a ``backbone`` of yours needs it again."""
         return restore(load_model(Path(folder)), folder, backbone, estimator=cls)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    @property
-    def prior_(self) -> Array:
-        found: Array = self.calibrated_.prior.numpy()
-        return found
 
     @property
     def _multilabel(self) -> bool:
@@ -337,21 +282,37 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
     def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
         """Check X and y for :meth:`fit`; images stay where they are."""
         y = plain_labels(y)
+        self.encoder_: TableEncoder | None = None
         if not rows_of(X).from_files:
+            table = checked_table(X)
+            if self.backbone is None and hasattr(table, "columns") and needs_encoding(table):
+                return self._encoded(table, y)
             checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
-            x, labels = validate_data(self, _table(X), y, allow_nd=self.backbone is not None, **checks)
+            x, labels = validate_data(self, table, y, allow_nd=self.backbone is not None, **checks)
             return x, labels
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(X, labels)
         self.n_features_in_ = X.shape[1]  # channels
         return X, labels
 
+    def _encoded(self, table: Any, y: Any) -> tuple[Array, Array]:
+        """Learn how the columns of a frame become numbers."""
+        validate_data(self, table, skip_check_array=True)
+        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(table, labels)
+        encoder = self.encoder_ = TableEncoder()
+        return encoder.fit_transform(table, column_or_matrix(labels)), labels
+
     def _rows(self, X: Any) -> Any:
         """Check X for prediction against what was fitted."""
         check_is_fitted(self)
+        if self.encoder_ is not None:
+            table = checked_table(X)
+            validate_data(self, table, reset=False, skip_check_array=True)
+            return self.encoder_.transform(table)
         if not rows_of(X).from_files:
             return validate_data(
-                self, _table(X), dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False
+                self, checked_table(X), dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False
             )
         if X.shape[1] != self.n_features_in_:
             raise InvalidInputError(
@@ -377,6 +338,13 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         if self.run_dir is not None and self.random_state is None:
             raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
         check_options(self)
+        if self.decision is not None:
+            check_rule(self.decision)
+        if self.decision is not None and self.decision.needs_evidence and not self._unseen:
+            raise InvalidInputError(
+                f"decision={self.decision!r} is chosen by samples that no epoch sees; set calibration='validation', "
+                "without early_stopping or strength='feedback'."
+            )
         for name, asked in (
             ("early_stopping", self.early_stopping),
             ("strength", self.strength == "feedback"),
@@ -386,6 +354,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
                 raise InvalidInputError(
                     f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
                 )
+
+    @property
+    def _unseen(self) -> bool:
+        """Whether there are samples that no epoch sees and that choose nothing of the network."""
+        return self.calibration == "validation" and not (self.early_stopping or self.strength == "feedback")
 
     def _split(self, data: ArrayData, recipe: Recipe, seed: int) -> tuple[Tensor, Tensor]:
         """Return the rows to train on and the rows held out; one of weight 0 is neither."""
@@ -449,13 +422,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         self.class_uncertainty_: Any = None if uncertainty is None else uncertainty.numpy()
         self.margins_: Any = None if head.margins is None else head.margins.numpy()
 
-    def _decision_prior(self, target_prior: ArrayLike | None) -> ArrayLike | None:
-        """Return the class prior of the decision; None is the one which the method aims at."""
-        check_options(self, "probabilities")
-        if target_prior is None and self.probabilities == "balanced":
-            return self.calibrated_.balanced()
-        return target_prior
-
     def _logits(self, x: Array | Images) -> Tensor:
         """Run the network over checked rows: (rows, classes), or (rows, attributes, 2)."""
         return self._in_batches(x, self.network_)
@@ -482,22 +448,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, ClassifierMixin, BaseEstima
         check_finite(found.isfinite().flatten(1).all(1).numpy() if found.ndim > 1 else found.isfinite().numpy())
         return found
 
-    def _warn_of_never_ruled_out(self, abstain: float) -> None:
-        """Warn of classes that are possible everywhere: they leave every row open."""
-        thresholds = self.calibrated_.thresholds
-        assert thresholds is not None
-        never = np.argwhere(np.isinf(thresholds.thresholds(1 - abstain)))
-        if len(never) == 0:
-            return
-        few = listed([str(self.classes_[place[0]]) for place in never], most=5, quoted=False)
-        fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
-        warnings.warn(
-            f"too few calibration samples ({fewest} of the rarest) "
-            f"to ever rule out {few} at abstain={abstain:g}, so that rows stay open; calibrate on more, or allow more "
-            "mistakes.",
-            stacklevel=3,
-        )
-
 
 def restore(
     model: SavedModel,
@@ -517,6 +467,9 @@ def restore(
     found.classes_, found.n_features_in_ = model.classes, record.columns
     if record.column_names is not None:
         found.feature_names_in_ = np.array(record.column_names, dtype=object)
+    found.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder)
+    if found.encoder_ is not None and len(found.encoder_.column_names_) != model.recipe.columns:
+        raise InvalidInputError(f"{folder} holds a table encoding of another model; save the model again.")
     found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, record.history
     found._seed = int(record.history["chosen"]["seed"])
     features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
@@ -529,6 +482,7 @@ def restore(
             f"the weights in {folder} do not fit the network: {reason}; was it saved by another version?"
         ) from error
     found._keep(network, model.uncertainty)
+    found._decide_as(model.decision, model.evidence)
     return found
 
 
@@ -536,24 +490,6 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON: numpy's numbers as Python's, and None for what is no plain value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def _table(X: Any) -> Any:
-    """Return X as it came, if it has rows and loses nothing as a numpy array."""
-    shape = getattr(X, "shape", None)
-    if isinstance(shape, tuple) and len(shape) < 2:
-        raise InvalidInputError(
-            f"X must have rows and columns, got the shape {shape}. Reshape your data: X.reshape(-1, 1) for a single "
-            "column, X.reshape(1, -1) for a single row."
-        )
-    return plain_array(X, "X")
-
-
-def _relative_weights(sample_weight: ArrayLike | None, x: Array | Images) -> Tensor | None:
-    given = plain_array(sample_weight, "sample_weight")
-    if given is None:
-        return None
-    return relative_weights(new_tensor(_check_sample_weight(given, x, dtype=np.float64)))
 
 
 def _cuda_devices() -> list[int]:

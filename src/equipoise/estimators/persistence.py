@@ -17,10 +17,12 @@ from torch import Tensor
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
+from equipoise.decisions import DecisionRule, Evidence, rule_from_json
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
-from equipoise.storage.files import DiskFullError, write_atomically
+from equipoise.storage.files import write_atomically, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
+from equipoise.storage.run_files import MODEL, MODEL_RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
@@ -29,7 +31,6 @@ from equipoise.training.settings import is_whole
 
 FORMAT = 1
 REMEDY = "save the model again"
-TENSORS, RECORD = "model.safetensors", "model.json"
 OWN = ("prior", "uncertainty")
 KINDS = (torch.float32, torch.float64, torch.int64)
 """Allowed types of the tensors stored beside the network."""
@@ -60,6 +61,8 @@ class ModelRecord(Struct, kw_only=True):
     columns: AtLeastOne
     column_names: list[Name] | None
     history: dict[str, Any]
+    decision: dict[str, Any] | None = None
+    encoder: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,17 @@ class SavedModel:
     network: dict[str, Tensor]
     calibrated: Calibrated
     uncertainty: Tensor | None
+    decision: DecisionRule | None
+    evidence: Evidence | None
 
 
 def save_model(
-    folder: Path, record: ModelRecord, network: dict[str, Tensor], calibrated: Calibrated, uncertainty: Tensor | None
+    folder: Path,
+    record: ModelRecord,
+    network: dict[str, Tensor],
+    calibrated: Calibrated,
+    uncertainty: Tensor | None,
+    evidence: Evidence | None = None,
 ) -> None:
     """Write both files, each whole or not at all."""
     wrong = not_finite(network)
@@ -84,23 +94,19 @@ def save_model(
             f"the network has NaN or infinity in {wrong!r}, so it was not saved; train with a smaller learning rate."
         )
     tensors = with_prefix("network", network) | with_prefix("calibrated", calibrated.tensors())
+    tensors |= evidence_tensors(evidence)
     if uncertainty is not None:
         tensors["uncertainty"] = uncertainty
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / TENSORS, safetensors.torch.save(plain))
-        write_atomically(folder / RECORD, json.dumps(msgspec.structs.asdict(record), indent=1).encode())
-    except DiskFullError:
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"{folder} cannot hold a model ({error}); choose a folder to write in.") from error
+    with writing_into(folder, "a model"):
+        write_atomically(folder / MODEL, safetensors.torch.save(plain))
+        write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.structs.asdict(record), indent=1).encode())
 
 
 def load_model(folder: Path) -> SavedModel:
     """Read both files, checked field by field."""
-    path = folder / RECORD
-    missing = [name for name in (RECORD, TENSORS) if not (folder / name).exists()]
+    path = folder / MODEL_RECORD
+    missing = [name for name in (MODEL_RECORD, MODEL) if not (folder / name).exists()]
     if missing:
         raise InvalidInputError(f"{folder} holds no saved model: there is no {missing[0]}.")
     record = read_json(path, ModelRecord, remedy=REMEDY, most_bytes=LARGEST_RECORD)
@@ -108,9 +114,9 @@ def load_model(folder: Path) -> SavedModel:
     if record.format != FORMAT:
         raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
     try:
-        tensors = load_tensors(folder / TENSORS)
+        tensors = load_tensors(folder / MODEL)
     except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{folder / TENSORS} cannot be read ({error}); {REMEDY}.") from error
+        raise InvalidInputError(f"{folder / MODEL} cannot be read ({error}); {REMEDY}.") from error
     told = record.recipe.get("classes")
     if is_whole(told) and told != len(record.classes):  # before a recipe builds anything with so many
         raise _wrong_labels(folder)
@@ -124,13 +130,38 @@ def load_model(folder: Path) -> SavedModel:
     try:
         calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
     except EquipoiseError as error:
-        raise InvalidInputError(f"{folder / TENSORS} is damaged or of another version: {error}") from error
+        raise InvalidInputError(f"{folder / MODEL} is damaged or of another version: {error}") from error
     network = of_prefix("network", tensors)
     _check_sizes(folder, record, recipe, network)
     wrong = not_finite(network)
     if wrong is not None:
-        raise InvalidInputError(f"{folder / TENSORS} holds NaN or infinity in {wrong!r}; train the model again.")
-    return SavedModel(record, classes, recipe, network, calibrated, tensors.get("uncertainty"))
+        raise InvalidInputError(f"{folder / MODEL} holds NaN or infinity in {wrong!r}; train the model again.")
+    several = recipe.multilabel
+    decision = checked_rule(record.decision, classes, path, several=several)
+    evidence = evidence_from(tensors, len(classes), several=several)
+    return SavedModel(record, classes, recipe, network, calibrated, tensors.get("uncertainty"), decision, evidence)
+
+
+def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:
+    """Return what to keep of the rows that rules are chosen by."""
+    arrays = {} if evidence is None else evidence.arrays()
+    return with_prefix("evidence", {name: torch.from_numpy(values) for name, values in arrays.items()})
+
+
+def evidence_from(tensors: dict[str, Tensor], size: int, *, several: bool) -> Evidence | None:
+    """Read back :func:`evidence_tensors`, which may come from anywhere; None where a model has none."""
+    found = of_prefix("evidence", tensors)
+    plain = {name: tensor.numpy() for name, tensor in found.items() if tensor.dtype in KINDS}
+    return Evidence.of_arrays(plain, size, several=several) if found else None
+
+
+def checked_rule(value: Any, classes: NDArray[Any], where: Path, *, several: bool) -> DecisionRule | None:
+    """Read the rule of a saved model, and see that it names none but its classes."""
+    if value is None:
+        return None
+    found = rule_from_json(value, where)
+    found.check(tuple(classes.tolist()), several=several)
+    return found
 
 
 def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -173,9 +204,11 @@ def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dic
     for name, shape in wanted.items():
         if name not in network or tuple(network[name].shape) != shape:
             raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
-    for name in ("backbone", "run_dir"):  # the one could be anything, the other any folder to write to
+    for name in ("backbone", "run_dir", "decision"):  # one could be anything, one any folder to write to
         if name in record.parameters:
-            raise InvalidInputError(f"{folder / RECORD} names a {name} among its parameters; it was not written so.")
+            raise InvalidInputError(
+                f"{folder / MODEL_RECORD} names a {name} among its parameters; it was not written so."
+            )
 
 
 def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
@@ -198,4 +231,4 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
             kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
         return np.array(values, dtype=kind)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{RECORD} names labels of a type that is not read: {error}.") from error
+        raise InvalidInputError(f"{MODEL_RECORD} names labels of a type that is not read: {error}.") from error

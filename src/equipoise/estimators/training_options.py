@@ -16,7 +16,7 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class Option:
-    """What an option says of itself beside its name, type and default.
+    """The declaration of an option, beside its name, type and default.
 
     Args:
         help: one sentence, for the command line and the reference.
@@ -146,6 +146,7 @@ class TrainingOptions:
         "no, or bf16 or fp16 for mixed precision on a GPU.",
         detail="The head stays in float32.",
         choices=lambda: get_args(Precision),
+        flags=("--mixed-precision",),
     )
 
 

@@ -30,7 +30,7 @@ class Criterion(Protocol):
     """
 
     def __call__(self, logits: Tensor, target: Tensor, class_counts: Tensor | None) -> Tensor:
-        """One loss a sample."""
+        """Return one loss per sample."""
 
 
 def cross_entropy(logits: Tensor, target: Tensor, class_counts: Tensor | None = None) -> Tensor:  # noqa: ARG001
@@ -155,15 +155,8 @@ def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tupl
     A criterion that treats all classes alike has a uniform one; a shift of the logits (logit adjustment, VS) or a
     weight for each class moves it. No criterion, a user's own included, has to state what it compensates for.
 
-    Args:
-        criterion: see :class:`Criterion`.
-        class_counts: passed on to it.
-        shape: (classes,) or (attributes, 2).
-
-    >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,))
-    tensor([0.9000, 0.1000], dtype=torch.float64)
-    >>> neutral_prior(focal, None, (2,))
-    tensor([0.5000, 0.5000], dtype=torch.float64)
+    >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,)), neutral_prior(focal, None, (2,))
+    (tensor([0.9000, 0.1000], dtype=torch.float64), tensor([0.5000, 0.5000], dtype=torch.float64))
     """
     classes = shape[-1]
     logits = torch.zeros(classes, *shape, dtype=torch.float64, requires_grad=True)

@@ -81,11 +81,9 @@ def angular_logits(
     """Return ‖w‖‖f‖(cos α + s·(ψ(α) − cos α)): softmax at s = 0, the paper's ψ at s = 1, L-Softmax's blend between.
 
     Args:
-        features: f, (batch, D).
-        vectors: w, (outputs, D).
+        features, vectors: f, (batch, D), and w, (outputs, D); with ``unit`` these have length 1.
         margins: m ≥ 1, (outputs,) or (batch, outputs).
         strength: s, ().
-        unit: the class vectors have length 1.
     """
     logits: Tensor = _AngularLogits.apply(features, vectors, margins, strength, unit)  # type: ignore[no-untyped-call]
     return logits

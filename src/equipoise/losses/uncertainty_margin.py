@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss, unit_vectors
+from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
+from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.tensor_checks import numeric_tensor, required_tensor
 from equipoise.uncertainty.sample_level import (
     ErrorMoments,

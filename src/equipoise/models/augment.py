@@ -9,12 +9,8 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: what the eye takes for the brightn
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
-    """Move each image by whole pixels, reflect its border into the gap, and mirror it where ``mirrored`` says so.
-
-    Args:
-        x: images, (batch, channels, height, width).
-        down: rows by which to move, (batch,); ``right``: columns, (batch,); each smaller than the side.
-        mirrored: whether to flip left and right after the move, (batch,).
+    """Move each image down and right by whole pixels, (batch,) each and smaller than the side, reflect its border into
+    the gap, and mirror it where ``mirrored`` says so.
     """
     height, width = x.shape[-2:]
     rows = _reflected(torch.arange(height, device=x.device) - down[:, None], height)  # (batch, height)
@@ -34,12 +30,8 @@ def _reflected(places: Tensor, side: int) -> Tensor:
 def recoloured(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor) -> Tensor:
     """Change brightness, contrast and saturation of each image by its factors, in this order, and cut to [0, 1].
 
-    Brightness multiplies the pixels, contrast their distance from the image's mean luma, saturation their distance
-    from their own luma; factor 1 changes nothing.
-
-    Args:
-        x: images of values in [0, 1], (batch, channels, height, width); one channel has no saturation.
-        brightness, contrast, saturation: (batch,), 0 or more.
+    Brightness multiplies the pixels, contrast their distance from the image's mean luma, saturation, of three channels
+    alone, their distance from their own luma; factor 1 changes nothing.
     """
     colour = x.shape[1] == 3
     weights = x.new_tensor(LUMA if colour else (1.0,) * x.shape[1])

@@ -14,14 +14,8 @@ CONTAINERS = (list, tuple, set, dict, OrderedDict)
 def eval_replica(module: nn.Module) -> nn.Module:
     """Copy a tree of modules in evaluation mode; parameters, buffers and hooks are the original's own.
 
-    Only the modules are new, not the tensors, so a copy costs little time and memory. Modes, hooks and attributes that
-    are changed on the copy leave the original alone, which other threads may be using. A compiled module is copied
-    uncompiled.
-
-    >>> original = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
-    >>> copied = eval_replica(original)
-    >>> copied.training, original.training, copied[0].weight is original[0].weight
-    (False, True, True)
+    Only the modules are new, so a copy costs little, and what is changed on it leaves the original alone, which other
+    threads may be using. A compiled module is copied uncompiled.
     """
     return _copied(module, {})
 

@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from equipoise.data.images import Images
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.models.evaluation_copy import eval_replica
@@ -21,22 +22,8 @@ PROBE = 2
 CLOSE = 1e-3
 
 
-class ImageSource(Protocol):
-    """What :func:`extract_features` needs of images: an array of them, or :class:`equipoise.data.images.Images`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> Any: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Any) -> Any: ...
-
-
 def extract_features(
-    images: ImageSource,
+    images: NDArray[np.uint8] | Images,
     backbone: nn.Module,
     *,
     cache: str | Path | Literal[False] | None = None,
@@ -87,7 +74,7 @@ def extract_features(
         return store.open()
 
 
-def _check(images: ImageSource, batch_size: int) -> None:
+def _check(images: NDArray[np.uint8] | Images, batch_size: int) -> None:
     shape = getattr(images, "shape", ())
     if len(shape) != 4 or np.dtype(images.dtype) != np.uint8 or not len(images):
         raise InvalidInputError(
@@ -112,7 +99,7 @@ def _features(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.floa
 
 
 def _batches(
-    images: ImageSource, backbone: nn.Module, start: int, batch_size: int
+    images: NDArray[np.uint8] | Images, backbone: nn.Module, start: int, batch_size: int
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Batches from row ``start`` on; the next one is read, and decoded, while one is computed."""
     parts = [slice(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
@@ -125,16 +112,16 @@ def _batches(
             yield rows, _features(pixels, backbone)
 
 
-def _agrees(store: FeatureStore, images: ImageSource, backbone: nn.Module) -> bool:
-    """Whether the backbone still gives the stored features: its code may have changed where its layers did not."""
+def _agrees(store: FeatureStore, images: NDArray[np.uint8] | Images, backbone: nn.Module) -> bool:
+    """Tell whether the backbone still gives the stored features: its code may have changed while its layers did not."""
     stored = store.open()
     now = _features(images[np.arange(min(PROBE, len(images)))], backbone)
     scale = float(np.abs(now).max()) + np.finfo(np.float32).tiny
     return bool((np.abs(stored[: len(now)] - now) <= CLOSE * scale).all())
 
 
-def _key(images: ImageSource, backbone: nn.Module) -> str:
-    """What the features depend on, as one name: the weights' bytes, the layers' settings, the images' content."""
+def _key(images: NDArray[np.uint8] | Images, backbone: nn.Module) -> str:
+    """Return one name for what the features depend on: the weights' bytes, the layers' settings, the images."""
     digest = hashlib.blake2b(digest_size=20)
     digest.update(f"{type(backbone).__qualname__} {backbone!r}".encode())
     for name, tensor in backbone.state_dict().items():

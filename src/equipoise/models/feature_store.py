@@ -1,6 +1,5 @@
 """An array on disk that grows row by row, survives being killed at any moment, and is whole when it has its name."""
 
-import json
 import math
 import os
 import time
@@ -9,28 +8,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import lock, remove_abandoned, sync_folder, write_atomically
 
-FORMAT = 1
 SECONDS_BETWEEN_RECORDS = 1.0
 
 
+class _Record(msgspec.Struct):
+    """``NAME.json``: rows and checksum of each part that is safe."""
+
+    shape: tuple[int, int]
+    parts: list[tuple[int, int]]
+    format: Literal[1] = 1
+
+
 class FeatureStore:
-    """float32 rows under one name in a folder, appended part by part; use it as a context.
+    """float32 rows of a ``shape`` under one name in a folder, appended part by part; use it as a context.
 
-    ``NAME.npy.part`` grows; ``NAME.json`` tells how many rows of it are safe, with a checksum for each part. It is
-    written after the rows themselves are on disk, so that it never promises more than there is. ``NAME.npy`` is the
-    same file, renamed when it is whole. A lock keeps other processes out meanwhile; the system releases it however
-    its holder ends.
-
-    Args:
-        shape: (rows, columns) of the whole.
+    ``NAME.npy.part`` grows; ``NAME.json`` tells how many rows of it are safe, with a checksum for each part, and is
+    written after the rows themselves are on disk. ``NAME.npy`` is the same file, renamed when it is whole. A lock keeps
+    other processes out meanwhile; the system releases it however its holder ends.
     """
 
     def __init__(self, folder: Path, name: str, *, shape: tuple[int, int]) -> None:
@@ -44,7 +47,7 @@ class FeatureStore:
 
     @property
     def rows(self) -> int:
-        """How many are safe."""
+        """Number of rows that are safe."""
         return sum(rows for rows, _ in self.parts)
 
     def __enter__(self) -> "FeatureStore":
@@ -128,22 +131,19 @@ class FeatureStore:
         file = self._open_part()
         file.flush()
         os.fsync(file.fileno())
-        content = {"format": FORMAT, "shape": list(self.shape), "parts": self.parts}
-        write_atomically(self.record, json.dumps(content).encode())
+        write_atomically(self.record, msgspec.json.encode(_Record(self.shape, self.parts)))
         self._recorded = time.monotonic()
 
     def _read_record(self) -> list[tuple[int, int]] | None:
         try:
-            content = json.loads(self.record.read_bytes())
-            if content["format"] != FORMAT or content["shape"] != list(self.shape):
-                return None
-            parts = [(int(rows), int(checksum)) for rows, checksum in content["parts"]]
-            return parts if sum(rows for rows, _ in parts) <= self.shape[0] else None
-        except (OSError, ValueError, LookupError, TypeError):
+            found = msgspec.json.decode(self.record.read_bytes(), type=_Record)
+        except (OSError, ValueError):  # msgspec's errors are ValueErrors
             return None
+        fits = found.shape == self.shape and sum(rows for rows, _ in found.parts) <= self.shape[0]
+        return found.parts if fits else None
 
     def _header(self) -> bytes:
-        """Of an .npy file of the whole shape."""
+        """Return the header of an .npy file of the whole shape."""
         header = BytesIO()
         description: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(header, description)

@@ -38,7 +38,7 @@ class MLP(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights; the input is brought to it."""
+        """The dtype of the weights, to which the input is cast."""
         return next(self.parameters()).dtype
 
     def forward(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.size_limits import check_unpacked, load_tensors
 
 PICKLED = (".pth", ".pt", ".bin", ".ckpt")
@@ -53,7 +53,7 @@ def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
     fitting = {name: tensor for name, tensor in given.items() if name not in dropped}
     _check(fitting, own, path)
     module.load_state_dict(fitting, strict=False)  # old files lack BatchNorm's counters
-    return (f"the classifier in {path} was left out ({_some(dropped)}).",) if dropped else ()
+    return (f"the classifier in {path} was left out ({listed(dropped, quoted=False)}).",) if dropped else ()
 
 
 def _read(path: Path) -> Any:
@@ -124,13 +124,11 @@ def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -
         if name in own and tensor.shape != own[name].shape
     ]
     kinds = {"missing": missing, "unexpected": unexpected, "of the wrong shape": misshapen}
-    found = [f"{kind}: {_some(names)}" for kind, names in kinds.items() if names]
+    found = [f"{kind}: {listed(names, quoted=False)}" for kind, names in kinds.items() if names]
     if found:
         raise InvalidInputError(f"the weights in {path} do not fit ({'; '.join(found)}); choose those of this network.")
     broken = [name for name, tensor in given.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if broken:
-        raise InvalidInputError(f"the weights in {path} are not finite in {_some(broken)}; fetch them again.")
-
-
-def _some(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+        raise InvalidInputError(
+            f"the weights in {path} are not finite in {listed(broken, quoted=False)}; fetch them again."
+        )

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import lzma
 import os
 import stat
@@ -13,7 +12,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from equipoise.errors import EquipoiseError, InvalidInputError
+import msgspec
+
+from equipoise.errors import EquipoiseError, InvalidInputError, reason
 from equipoise.storage.files import DAMAGE, cache_folder, remove_abandoned_folders, scratch_folder
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
@@ -60,9 +61,10 @@ def unpack(
 
 
 def _is_whole(target: Path) -> bool:
-    """Whether a folder has what the record beside it says."""
+    """Tell whether a folder holds what the record beside it says."""
     try:
-        return bool(target.is_dir() and json.loads(_record(target).read_bytes()) == _counted(target))
+        stored = msgspec.json.decode(_record(target).read_bytes(), type=_Content)
+        return target.is_dir() and stored == _Content.of(target)
     except (OSError, ValueError):
         return False
 
@@ -71,14 +73,21 @@ def _record(target: Path) -> Path:
     return target.with_name(f".{target.name}.json")
 
 
-def _counted(folder: Path) -> dict[str, int]:
-    sizes = [os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names]
-    return {"files": len(sizes), "bytes": sum(sizes)}
+class _Content(msgspec.Struct):
+    """The content of an unpacked folder, as the record beside it says."""
+
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Content":
+        sizes = [os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names]
+        return cls(len(sizes), sum(sizes))
 
 
 @dataclass
 class _Limits:
-    """What an archive may still write."""
+    """Bytes and files that an archive may still write."""
 
     archive: str
     bytes_left: int
@@ -124,14 +133,14 @@ def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> No
     except EquipoiseError:
         raise
     except BROKEN as error:
-        raise InvalidInputError(f"{str(path)!r} is damaged ({_reason(error)}); fetch it again.") from error
+        raise InvalidInputError(f"{str(path)!r} is damaged ({reason(error)}); fetch it again.") from error
     except OSError as error:
-        raise InvalidInputError(f"{str(path)!r} cannot be unpacked: {_reason(error)}.") from error
+        raise InvalidInputError(f"{str(path)!r} cannot be unpacked: {reason(error)}.") from error
 
 
 def _put(files: Path, target: Path, scratch: Path) -> None:
     """The record first, for whoever sees the folder asks for it; what was in its place goes away with the scratch."""
-    (scratch / "record").write_text(json.dumps(_counted(files)))
+    (scratch / "record").write_bytes(msgspec.json.encode(_Content.of(files)))
     (scratch / "record").replace(_record(target))
     if target.is_dir() and not _is_whole(target):
         with suppress(FileNotFoundError):  # another process was at it
@@ -141,11 +150,6 @@ def _put(files: Path, target: Path, scratch: Path) -> None:
     except OSError:
         if not target.is_dir():  # else another process was first, with the same files
             raise
-
-
-def _reason(error: BaseException) -> str:
-    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(said).split())[:200].rstrip(".")
 
 
 def _untar(path: Path, folder: Path, limits: _Limits) -> None:
@@ -198,4 +202,4 @@ def _unzip(path: Path, folder: Path, limits: _Limits) -> None:
             try:
                 archive.extract(member, folder)
             except RuntimeError as error:  # encrypted, or a method Python does not know
-                raise limits.refuse(given, f"cannot be read ({_reason(error)})") from error
+                raise limits.refuse(given, f"cannot be read ({reason(error)})") from error

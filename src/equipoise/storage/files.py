@@ -94,11 +94,7 @@ def _new_part(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def lock(file: IO[Any] | int, *, wait: bool = False) -> bool | None:
-    """Lock an open file until it is closed; the system lets go of it however its process ends.
-
-    Args:
-        file: the file, or a descriptor of a file or folder.
-        wait: until whoever has the lock lets go of it.
+    """Lock an open file or folder until it is closed, however its process ends; ``wait`` until its holder lets go.
 
     Returns:
         Whether the lock is ours now; None where the file system has no locks.
@@ -237,6 +233,18 @@ def _size_limit() -> str:
 
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     return "" if limit == resource.RLIM_INFINITY else f", the limit being {limit:,} bytes"
+
+
+@contextmanager
+def writing_into(folder: Path, what: str) -> Iterator[None]:
+    """Make a folder to write files into; refuse one that cannot hold ``what``, a run for example, in one sentence."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"{folder} cannot hold {what} ({error}); choose a folder to write in.") from error
 
 
 @contextmanager

@@ -43,11 +43,9 @@ T = TypeVar("T")
 
 
 def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28) -> T:
-    """Read a JSON file as a record.
+    """Read a JSON file as a record; a pipe, or a file larger than ``most_bytes``, is refused unread.
 
     Args:
-        path: a plain file; a pipe, or one that is larger than ``most_bytes``, is refused unread.
-        kind: what it must hold.
         remedy: what to do about a file that cannot be read, the end of the error's sentence.
     """
     try:
@@ -78,7 +76,7 @@ again.
 
 
 def _sentence(said: str) -> str:
-    """What msgspec says, in a person's words: no type of Python's, and no text of the file's."""
+    """Reword msgspec's message for people: without Python's types, and without text from the file."""
     reason, _, place = said.partition(" - at `$")
     place = place.rstrip("`")
     missing = re.fullmatch(r"Object missing required field `(.*)`", reason)

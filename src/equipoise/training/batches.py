@@ -32,10 +32,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
     """
 
     def __init__(
-        self,
-        x: Tensor | NDArray[Any] | Images,
-        y: Tensor | NDArray[Any],
-        weight: Tensor | NDArray[Any] | None = None,
+        self, x: Tensor | NDArray[Any] | Images, y: Tensor | NDArray[Any], weight: Tensor | NDArray[Any] | None = None
     ) -> None:
         if isinstance(x, Tensor) and x.requires_grad:
             raise InvalidInputError("x requires gradients, which no step of training uses; pass x.detach().")
@@ -85,7 +82,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return tuple(part[0] for part in self.__getitems__([index]))
 
     def __getitems__(self, indices: Sequence[int] | NDArray[np.intp] | Tensor) -> tuple[Tensor, ...]:
-        """One batch at a time: rows are never collated one by one."""
+        """Return a whole batch, so that rows are never collated one by one."""
         own = torch.as_tensor(indices)
         rows = own if self.rows is None else self.rows[own]
         x = self.x[rows] if isinstance(self.x, Tensor) else new_tensor(self.x[rows.numpy()])
@@ -202,13 +199,7 @@ def relative_weights(weight: Tensor) -> Tensor:
 def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Draw at most ``cap`` rows of each class, and say how many rows each stands for: means over them are unbiased.
 
-    Several labels: at most ``cap`` rows an attribute, drawn alike from all.
-
-    Args:
-        y: (samples,), or (samples, attributes).
-        cap: rows of each class.
-        seed: of the draw.
-        weight: (samples,), how many rows each row counts as; None is one.
+    Several labels: at most ``cap`` rows an attribute, drawn alike from all. A row of ``weight`` k counts as k.
     """
     rows, stands_for = _drawn(y, cap, seed)
     if weight is None:

@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 
 class Watcher(Protocol):
-    """Told of every step and every epoch."""
+    """Called at every step and every epoch."""
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
         """Take note of one more of the ``steps`` of an epoch."""
@@ -31,41 +31,12 @@ class Silence:
         """Do nothing."""
 
 
-class Watchers:
-    """Several watchers in turn."""
-
-    def __init__(self, *each: Watcher) -> None:
-        self.each = each
-
-    def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Tell all of a step."""
-        for watcher in self.each:
-            watcher.step(epoch, stage, steps)
-
-    def epoch(self, record: Record) -> None:
-        """Tell all of an epoch."""
-        for watcher in self.each:
-            watcher.epoch(record)
-
-
 _around: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers of every training", default=())
 
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Tell a watcher of every training inside the block, however deep in other estimators; it may raise to end it.
-
-    >>> class Count(Silence):
-    ...     steps = 0
-    ...     def step(self, epoch, stage, steps):
-    ...         self.steps += 1
-    >>> from equipoise import UncertaintyBalancedClassifier
-    >>> counted = Count()
-    >>> with watched_by(counted):
-    ...     _ = UncertaintyBalancedClassifier("focal", epochs=2, batch_size=2).fit([[0.0], [1.0]] * 3, [0, 1] * 3)
-    >>> counted.steps
-    6
-    """
+    """Tell a watcher of every training inside the block, however deep in other estimators; it may raise to end it."""
     token = _around.set((*_around.get(), watcher))
     try:
         yield
@@ -73,9 +44,9 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _around.reset(token)
 
 
-def all_watchers(own: Watcher | None) -> Watchers:
+def all_watchers(own: Watcher | None) -> tuple[Watcher, ...]:
     """Return a training's own watcher together with those of the blocks around it."""
-    return Watchers(*(() if own is None else (own,)), *_around.get())
+    return (*(() if own is None else (own,)), *_around.get())
 
 
 class Bar:

@@ -20,6 +20,8 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.network_recipe import Network
 
 State = dict[str, Any]
+KEPT = 2
+"""Checkpoints in a folder: should the newest be damaged, there is the one before it."""
 
 
 @dataclass
@@ -94,10 +96,10 @@ class Trainee:
 
 
 class Checkpoints:
-    """The newest few checkpoints of a run, in ``folder``; older ones are removed once a newer one is safe."""
+    """The newest two checkpoints of a run, in ``folder``; older ones are removed once a newer one is safe."""
 
-    def __init__(self, folder: Path, *, keep: int = 2) -> None:
-        self.folder, self.keep = folder, keep
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         if folder.is_symlink():  # of a run that somebody else has made, it could lead anywhere
             raise InvalidInputError(f"{folder} is a link; put the folder itself there, or train into another one.")
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +111,7 @@ class Checkpoints:
         content = safetensors.torch.save(plain, metadata={"state": json.dumps(state)})
         path = self.folder / f"step-{step:09d}.safetensors"
         write_atomically(path, content)
-        for old in self._paths()[: -self.keep]:
+        for old in self._paths()[:-KEPT]:
             old.unlink(missing_ok=True)
         return path
 

@@ -13,6 +13,7 @@ from equipoise.data.labels import class_counts
 from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
+from equipoise.storage.run_files import SOFTMAX
 from equipoise.training.accelerate_setup import make_accelerator, make_loader, make_optimizer, workers_watched
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample, random_order
 from equipoise.training.callbacks import Record, Watcher, all_watchers
@@ -54,7 +55,7 @@ def train(
     folder = None if folder is None else Path(folder)
     _check_together(network.head, settings, curriculum, validation)
     accelerator = make_accelerator(settings, folder, tracker)
-    watcher = all_watchers(watcher)
+    watchers = all_watchers(watcher)
     torch.manual_seed(settings.seed + accelerator.process_index)
     drawn = data.evenly_weighed() if settings.order == "balanced" else data
     back = _held_back(data, settings, curriculum)
@@ -84,26 +85,28 @@ def train(
                     scheduler.step()
                     optimizer.zero_grad()
                 position.advance(value)
-                watcher.step(epoch, stage, len(batches))
+                for each in watchers:
+                    each.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
             record: Record = {"epoch": epoch, "stage": stage, "steps": math.ceil(position.step / settings.accumulate)}
             record["loss"] = _over_processes(accelerator, position.mean_loss())
             if curriculum is not None and curriculum.wants_uncertainty(epoch):
-                run.keep_weights("softmax")
+                run.keep_weights(SOFTMAX)
             record |= _end_epoch(trainee, data, back, validation, settings, epoch)
             _remember_best(trainee, position, record, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
             position.end_epoch(record)
             run.record(record)
-            watcher.epoch(record)
+            for each in watchers:
+                each.epoch(record)
             accelerator.log({name: value for name, value in record.items() if isinstance(value, float)}, step=epoch)
             run.save(position)
 
     if trainee.best:
         network.load_state_dict(trainee.best)
     accelerator.unwrap_model(model, keep_fp32_wrapper=False)
-    for each in accelerator.trackers:
-        each.finish()
+    for started_tracker in accelerator.trackers:
+        started_tracker.finish()
     network.eval()
     return position.history
 
@@ -230,7 +233,7 @@ def _move_curriculum(
 
 
 def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:
-    """For ``patience``: the weights of the best epoch of the last stage."""
+    """Keep the weights of the best epoch of the last stage, for ``patience``."""
     last_stage = trainee.curriculum is None or trainee.curriculum.stage(record["epoch"]) == "sample"
     if settings.patience is None or not last_stage or "balanced_accuracy" not in record:
         return

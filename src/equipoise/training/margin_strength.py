@@ -25,6 +25,7 @@ from equipoise.losses.psi import SHORTEST
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
+HALVINGS = 60
 WARMEST = 5.0
 """Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
 SMALLEST_SHIFT = 1e-3
@@ -61,14 +62,7 @@ def label_weights(target: Tensor, sample_weight: Tensor | None) -> Tensor:
     return each if sample_weight is None else each * sample_weight.to(each).view(-1, *[1] * (target.ndim - 1))
 
 
-def lacking_shift(
-    logits: Tensor,
-    target: Tensor,
-    direction: Tensor,
-    *,
-    sample_weight: Tensor | None = None,
-    iterations: int = 60,
-) -> float:
+def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weight: Tensor | None = None) -> float:
     """Return argmin_k of the class-balanced log loss of logits + k·direction, by bisection on its slope.
 
     Args:
@@ -76,7 +70,6 @@ def lacking_shift(
         target: (batch,), or (batch, attributes).
         direction: (classes,), or (attributes, 2): where each class's margin pushes it, not negative.
         sample_weight: (batch,), how many samples each counts as; None is one.
-        iterations: halvings of [−20, 20].
 
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])  # common, rare
     >>> round(lacking_shift(logits, torch.tensor([0, 1]), torch.tensor([0.0, 1.0])), 3)
@@ -92,7 +85,7 @@ def lacking_shift(
     weight = label_weights(target, sample_weight) * balancing_weights(target, logits.shape[-1], sample_weight)
     wanted = (weight * direction.expand_as(logits).gather(-1, target.unsqueeze(-1)).squeeze(-1)).sum()
     low, high = -WIDEST, WIDEST
-    for _ in range(iterations):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         given = (torch.softmax(logits + middle * direction, -1) * direction).sum(-1)
         if float((weight * given).sum() - wanted) < 0:

@@ -17,9 +17,10 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.samples import rows_of
-from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import DiskFullError, foreign_files, raise_if_full, write_atomically
+from equipoise.errors import InvalidStateError
+from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, writing_into
 from equipoise.storage.records import read_json
+from equipoise.storage.run_files import CHECKPOINTS, METRICS, RECORD
 from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record
 from equipoise.training.checkpoints import Checkpoints, Position, Trainee
@@ -27,7 +28,6 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.network_recipe import Network
 from equipoise.training.settings import Settings
 
-METRICS = "metrics.jsonl"
 IDENTITY = "training"
 """Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
 FORMER = {"head.gradient": "exact"}
@@ -41,10 +41,9 @@ class Stopped(KeyboardInterrupt):
 
 
 class Run:
-    """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``. Without a folder nothing is written.
+    """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``; one with the same identity is resumed.
 
-    Args:
-        folder: new, or of a run with the same identity, which is then resumed.
+    Without a folder nothing is written.
     """
 
     def __init__(self, folder: Path | None, trainee: Trainee) -> None:
@@ -54,27 +53,19 @@ class Run:
     def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
         """Return the position to start from: the newest checkpoint's, or the beginning.
 
-        Args:
-            identity: tells what makes two runs the same; asked only where there is a folder.
+        ``identity`` tells what makes two runs the same; it is asked only where there is a folder.
         """
         if self.folder is None:
             return Position()
         known = json.loads(json.dumps(identity() | {"processes": self.trainee.accelerator.num_processes}))
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._check_identity(self.folder / "run.json", known)
-            self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        except DiskFullError:
-            raise
-        except OSError as error:
-            raise InvalidInputError(
-                f"{self.folder} cannot hold a run ({error}); choose a folder to write in."
-            ) from error
+        with writing_into(self.folder, "a run"):
+            self._check_identity(self.folder / RECORD, known)
+            self.checkpoints = Checkpoints(self.folder / CHECKPOINTS)
         self.trainee.accelerator.wait_for_everyone()
         found = self.checkpoints.newest()
         position = Position()
         if found is not None:
-            with foreign_files(self.folder / "checkpoints", "delete that folder to train from the beginning"):
+            with foreign_files(self.folder / CHECKPOINTS, "delete that folder to train from the beginning"):
                 self.trainee.load(*found)
                 position = Position(**found[1]["position"])
         if self.main:  # without what a killed run wrote after its last checkpoint
@@ -91,12 +82,12 @@ class Run:
         self.trainee.accelerator.wait_for_everyone()
 
     def keep_weights(self, name: str) -> None:
-        """Write the network's weights of this moment as ``NAME.safetensors``, for a later comparison."""
+        """Write the network's weights of this moment into the folder under this file name, for a later comparison."""
         if self.folder is not None and self.main:
             tensors = {
                 key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
             }
-            write_atomically(self.folder / f"{name}.safetensors", safetensors.torch.save(tensors))
+            write_atomically(self.folder / name, safetensors.torch.save(tensors))
 
     def record(self, record: Record) -> None:
         """Add an epoch to ``metrics.jsonl``."""
@@ -104,7 +95,7 @@ class Run:
             append_metrics(self.folder / METRICS, record)
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
-        """The same run as before, or a new one: what else stands in ``run.json`` is its writer's and stays."""
+        """Refuse another run's folder; whatever else ``run.json`` holds belongs to its writer and stays."""
         remedy = "choose another folder for this run"
         record = read_json(path, dict[str, Any], remedy=remedy) if path.exists() else {}
         known = record.get(IDENTITY)
@@ -125,7 +116,7 @@ class Run:
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested JSON as one level: ``settings.epochs``."""
+    """Flatten nested JSON to one level: ``settings.epochs``."""
     if not isinstance(value, dict | list):
         return {name: value}
     parts = value.items() if isinstance(value, dict) else enumerate(value)
@@ -236,7 +227,7 @@ def options_of(part: object) -> dict[str, Any]:
 
 
 def _named(function: Any) -> str:
-    """A function by its name, a partial one with what it was given."""
+    """Return a function's name, for a partial one with its arguments."""
     if isinstance(function, functools.partial):
         return f"{_named(function.func)}{function.args}{sorted(function.keywords.items())}"
     return str(getattr(function, "__name__", type(function).__name__))

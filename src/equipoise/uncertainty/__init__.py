@@ -1,11 +1,6 @@
 """Stochastic passes, their moments, and what follows from them for each class and each sample."""
 
-from equipoise.uncertainty.class_level import (
-    ClassMoments,
-    class_uncertainty,
-    model_precision,
-    predictive_covariance,
-)
+from equipoise.uncertainty.class_level import ClassMoments, class_uncertainty, model_precision, predictive_covariance
 from equipoise.uncertainty.dropout import DROPOUT_TYPES, mc_dropout
 from equipoise.uncertainty.margins import margins_from_uncertainty
 from equipoise.uncertainty.sample_level import (

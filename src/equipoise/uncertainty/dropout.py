@@ -2,7 +2,6 @@
 
 import math
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.errors import InvalidInputError, InvalidStateError, Muted
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.models.layers import Dropout
 from equipoise.tensor_checks import required_tensor
@@ -23,6 +22,8 @@ DropoutTypes = tuple[type[nn.Module], ...]
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
 """Modules with dropout of their own: every ``nn.*Dropout*``, attention weights, and layers between RNN cells."""
 _GLOBAL_GENERATOR = threading.Lock()
+_LOOPS = Muted("There is a performance drop")
+"""vmap's warning that it loops over an operator."""
 
 
 def mc_dropout(
@@ -108,7 +109,7 @@ def _all_passes(twin: nn.Module, x: Tensor, masks: "Masks", *, own: bool) -> Ten
     if not own:
         try:
             # Under vmap a tensor gains the passes' dimension where the first mask meets it, and not before.
-            with _no_word_of_loops():
+            with _LOOPS:
                 outputs: Tensor = torch.vmap(one, randomness="different")(torch.arange(masks.passes, device=x.device))
             return outputs
         except RuntimeError:
@@ -146,39 +147,7 @@ def _seeded(generator: torch.Generator | None, x: Tensor) -> Iterator[None]:
         yield
 
 
-class _Quiet:
-    """Warning filters of the process, changed by the first of the threads inside and restored by the last."""
-
-    lock, inside, before = threading.Lock(), 0, warnings.catch_warnings()
-
-
-@contextmanager
-def _no_word_of_loops() -> Iterator[None]:
-    """Without vmap's warning that it loops over an operator."""
-    with _Quiet.lock:
-        if _Quiet.inside == 0:
-            _Quiet.before = warnings.catch_warnings()
-            _Quiet.before.__enter__()
-            warnings.filterwarnings("ignore", "There is a performance drop")
-        _Quiet.inside += 1
-    try:
-        yield
-    finally:
-        with _Quiet.lock:
-            _Quiet.inside -= 1
-            if _Quiet.inside == 0:
-                _Quiet.before.__exit__(None, None, None)
-
-
-MASKED = (
-    nn.Dropout,
-    Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.FeatureAlphaDropout,
-)
+MASKED = (nn.Dropout, Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 """Modules that can be given a mask, these very types: what a subclass does is its own affair."""
 
 
@@ -239,7 +208,7 @@ class Masks:
 
 
 def _mask_shape(module: nn.Module, x: Tensor) -> tuple[int, ...]:
-    """One entry a value, or one a channel."""
+    """Return the shape of a mask: one entry per value, or one per channel."""
     if type(module) not in _CHANNELS:
         return tuple(x.shape)
     leading = 1 if x.ndim + 1 == _BATCHED.get(type(module)) else 2  # (channels, ...) or (batch, channels, ...)
@@ -247,7 +216,7 @@ def _mask_shape(module: nn.Module, x: Tensor) -> tuple[int, ...]:
 
 
 def _repeats(known: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """How often a mask is repeated along each dimension; None where it does not go into the shape."""
+    """Return how often a mask is repeated along each dimension; None where the shape is no multiple of it."""
     if len(known) > len(wanted):
         return None
     known = (1,) * (len(wanted) - len(known)) + known
@@ -257,7 +226,7 @@ def _repeats(known: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _with_mask(module: nn.Module, x: Tensor, kept: Tensor) -> Tensor:
-    """What the module would give of x, had it drawn this mask."""
+    """Return the module's output for x with this mask."""
     rate = _rate(module)
     mask = kept.to(x.dtype)
     if rate == 1:

@@ -1,0 +1,188 @@
+"""A blend on disk: numbers as safetensors, members as skops archives, everything else as JSON. Nothing can run code."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.calibration.calibrated_probabilities import Calibrated
+from equipoise.calibration.scaling import Scaling
+from equipoise.decisions import DecisionRule, Evidence
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.estimators.blending import Blend
+from equipoise.estimators.member_files import MemberRecord, load_member, save_member
+from equipoise.estimators.members import is_frozen
+from equipoise.estimators.persistence import (
+    LARGEST_RECORD,
+    REMEDY,
+    checked_rule,
+    evidence_from,
+    evidence_tensors,
+    labels_from_json,
+)
+from equipoise.storage.files import read_plain, write_atomically, writing_into
+from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
+from equipoise.storage.run_files import MEMBERS, MODEL, MODEL_RECORD
+from equipoise.storage.size_limits import load_tensors, parse_json
+from equipoise.training.checkpoints import of_prefix, with_prefix
+
+FORMAT = 1
+Share = Annotated[float, Meta(gt=0, le=1)]
+
+
+class BlendRecord(Struct, kw_only=True):
+    """``model.json`` of a :class:`~equipoise.BalancedClassifier`.
+
+    Args:
+        members: of each classifier, of each fold; one file, or with several labels one for each attribute.
+        shares: of each classifier, of each fold, the share of each class that the member was fitted to; None for all.
+    """
+
+    format: int
+    kind: Literal["blend"]
+    parameters: dict[str, str | int | list[str] | None]
+    classes: Annotated[list[Any], Meta(max_length=MOST_CLASSES)]
+    class_type: Annotated[str, Meta(max_length=20)]
+    multilabel: bool
+    rows_as_they_are: bool
+    columns: AtLeastOne
+    column_names: list[Name] | None
+    encoder: dict[str, Any] | None
+    decision: dict[str, Any] | None = None
+    members: list[list[list[MemberRecord]]]
+    shares: list[list[Annotated[list[Share], Meta(max_length=MOST_CLASSES)] | None]]
+    history: dict[str, Any]
+
+
+def is_blend(folder: Path) -> bool:
+    """Tell whether a saved model is a blend, by the ``kind`` in its ``model.json``."""
+    try:
+        found = parse_json(read_plain(folder / MODEL_RECORD, most_bytes=LARGEST_RECORD))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("kind") == "blend"
+
+
+def save_blend(
+    folder: Path,
+    record: BlendRecord,
+    members: list[list[Any]],
+    blend: Blend,
+    calibrated: Calibrated,
+    evidence: Evidence | None,
+) -> None:
+    """Write members first and ``model.json`` last, so that a folder with one is whole."""
+    record.members = [
+        [_save_member(member, folder / MEMBERS, f"{model}-{number}") for number, member in enumerate(own)]
+        for model, own in enumerate(members)
+    ]
+    numbers = {
+        "scale": torch.stack([each.scale for each in blend.scalings]),
+        "bias": torch.stack([each.bias for each in blend.scalings]),
+        "weights": blend.weights,
+        "uncertainty": blend.uncertainty,
+        "margins": blend.margins,
+    }
+    tensors = with_prefix("blend", numbers) | with_prefix("calibrated", calibrated.tensors())
+    tensors |= evidence_tensors(evidence)
+    with writing_into(folder, "a model"):
+        write_atomically(folder / MODEL, safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}))
+        write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+
+
+def _save_member(member: Any, folder: Path, name: str) -> list[MemberRecord]:
+    several = member if isinstance(member, list) else [member]
+    return [
+        save_member(each, folder, name if len(several) == 1 else f"{name}-{place}")
+        for place, each in enumerate(several)
+    ]
+
+
+class SavedBlend(Struct):
+    """A saved blend, read and checked."""
+
+    record: BlendRecord
+    classes: NDArray[Any]
+    members: list[list[Any]]
+    shares: list[list[NDArray[np.float64] | None]]
+    blend: Blend
+    calibrated: Calibrated
+    decision: DecisionRule | None
+    evidence: Evidence | None
+
+
+def load_blend(folder: Path) -> SavedBlend:
+    """Read a blend, which may come from anywhere, checked field by field."""
+    path = folder / MODEL_RECORD
+    for name in (MODEL_RECORD, MODEL):
+        if not (folder / name).exists():
+            raise InvalidInputError(f"{folder} holds no saved model: there is no {name}.")
+    record = read_json(path, BlendRecord, remedy=REMEDY, most_bytes=LARGEST_RECORD)
+    if record.format != FORMAT:
+        raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
+    classes = labels_from_json(record.classes, record.class_type)
+    shape = (len(classes), 2) if record.multilabel else (len(classes),)
+    folds = {len(own) for own in record.members}
+    files = {len(each) for own in record.members for each in own}
+    fits = [len(own) for own in record.members] == [len(own) for own in record.shares] and len(folds) == 1
+    fits = fits and files == {len(classes) if record.multilabel else 1}
+    each = [share for own in record.shares for share in own if share is not None]
+    if not fits or any(len(share) != len(classes) for share in each):
+        raise InvalidInputError(f"{path} names members that do not fit its classes and folds; {REMEDY}.")
+    try:
+        tensors = load_tensors(folder / MODEL)
+        calibrated = Calibrated.from_tensors(shape, of_prefix("calibrated", tensors))
+        blend = _blend(of_prefix("blend", tensors), len(record.members), shape)
+        evidence = evidence_from(tensors, len(classes), several=record.multilabel)
+    except (OSError, safetensors.SafetensorError, EquipoiseError) as error:
+        raise InvalidInputError(f"{folder / MODEL} is damaged or of another version ({error}); {REMEDY}.") from error
+    members = [[_load_member(files, folder / MEMBERS, record) for files in own] for own in record.members]
+    shares = [[None if share is None else np.array(share) for share in own] for own in record.shares]
+    decision = checked_rule(record.decision, classes, path, several=record.multilabel)
+    return SavedBlend(record, classes, members, shares, blend, calibrated, decision, evidence)
+
+
+def _blend(tensors: dict[str, Tensor], models: int, shape: tuple[int, ...]) -> Blend:
+    wanted = {
+        "scale": (models, *shape),
+        "bias": (models, *shape),
+        "weights": (models,),
+        "uncertainty": shape,
+        "margins": shape,
+    }
+    for name, size in wanted.items():
+        found = tensors.get(name)
+        if (
+            found is None
+            or tuple(found.shape) != size
+            or found.dtype != torch.float64
+            or not bool(found.isfinite().all())
+        ):
+            raise InvalidInputError(f"a tensor {name!r} of finite numbers, {size}, was expected")
+    low = min(float(tensors[name].min()) for name in ("weights", "uncertainty", "margins", "scale"))
+    if low < 0 or abs(float(tensors["weights"].sum()) - 1) > 1e-6:
+        raise InvalidInputError(
+            "weights, scales, margins or uncertainties are negative, or the weights do not add up to 1"
+        )
+    scalings = tuple(Scaling(scale, bias) for scale, bias in zip(tensors["scale"], tensors["bias"], strict=True))
+    return Blend(scalings, tensors["weights"], tensors["uncertainty"], tensors["margins"])
+
+
+def _load_member(files: list[MemberRecord], folder: Path, record: BlendRecord) -> Any:
+    """Read a member, and see that it predicts for the blend's classes."""
+    found = [load_member(each, folder) for each in files]
+    most = 2 if record.multilabel else len(record.classes)
+    for each in found:
+        classes = np.asarray(getattr(each, "classes_", None))
+        whole = classes.ndim == 1 and classes.dtype.kind in "iu" and len(classes) > 0
+        if not is_frozen(each) and not (whole and classes.min() >= 0 and classes.max() < most):
+            raise InvalidInputError(f"{folder} holds a member of other classes than the blend's; {REMEDY}.")
+    return found if record.multilabel else found[0]

@@ -1,0 +1,181 @@
+"""The texts of boosted models, written anew from checked values.
+
+LightGBM, XGBoost and CatBoost follow what a text says without a look at its range, and crash on one that is not sound.
+So none of them sees a stored text: each field that predicting needs is read, checked and written again, and all others
+are left out. A fault is a ValueError.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from equipoise.estimators.tree_arrays import require
+from equipoise.storage.records import Count, Name
+
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+RANGE = re.compile(rf"none|\[{NUMBER.pattern}:{NUMBER.pattern}\]|-?\d+(:-?\d+)*")
+DEEPEST = 16
+Numbers = NDArray[Any]
+
+
+class BoosterRecord(Struct, kw_only=True):
+    """What a boosted model's own text leaves out; for an unfitted model, its parameters alone."""
+
+    parameters: dict[str, Any]
+    classes: list[Any] = []
+    class_type: Name = "O"
+    features: Count = 0
+    objective: Name = ""
+    best_iteration: Count = 0
+
+    @property
+    def groups(self) -> int:
+        """Trees a round: one for two classes, else one for each class."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+
+def clean_lightgbm(text: str, record: BoosterRecord) -> str:
+    """Return the text of a LightGBM model with its trees and what they need."""
+    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    said, groups = _lines(head), record.groups
+    require(int(said["num_tree_per_iteration"]) == int(said["num_class"]) == groups, "trees for other classes")
+    require(int(said["max_feature_idx"]) == record.features - 1, "a model of another number of features")
+    names, ranges = said["feature_names"].split(" "), said["feature_infos"].split(" ")
+    require(len(names) == len(ranges) == record.features and all(names), "names of another number of features")
+    require(all(RANGE.fullmatch(found) is not None for found in ranges), "a feature without a range")
+    objectives = ("binary sigmoid:N", f"multiclass num_class:{groups}", f"multiclassova num_class:{groups} sigmoid:N")
+    patterns = [objective.replace("N", NUMBER.pattern) for objective in objectives]
+    require(any(re.fullmatch(pattern, said["objective"]) for pattern in patterns), "an objective of no known kind")
+    require(bool(trees) and len(trees) % groups == 0, "another number of trees than classes")
+    lines = ["tree", "version=v4", *(f"{name}={groups}" for name in ("num_class", "num_tree_per_iteration"))]
+    lines += ["label_index=0", f"max_feature_idx={record.features - 1}", f"objective={said['objective']}"]
+    lines += ["average_output"] * ("average_output" in said)
+    lines += [f"feature_names={said['feature_names']}", f"feature_infos={said['feature_infos']}", ""]
+    for place, tree in enumerate(trees):
+        lines += [f"Tree={place}", *_lightgbm_tree(_lines(tree), record.features), "", ""]
+    categories = json.loads(text.rpartition("\npandas_categorical:")[2] or "null")
+    return "\n".join([*lines, "end of trees", "", f"pandas_categorical:{json.dumps(categories)}", ""])
+
+
+def _lines(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
+
+
+def _lightgbm_tree(said: Mapping[str, str], features: int) -> list[str]:
+    leaves, sets = int(said["num_leaves"]), int(said["num_cat"])
+    require(leaves > 0 and sets >= 0 and said.get("is_linear", "0") == "0", "a tree of no known kind")
+    splits = ("left_child", "right_child", "split_feature", "decision_type")
+    left, right, feature, kind = (whole(said.get(name, "").split(), leaves - 1) for name in splits)
+    threshold = finite(said.get("threshold", "").split(), leaves - 1)
+    finite(said["leaf_value"].split(), leaves)
+    children = np.concatenate([left, right])
+    within(children, -leaves, leaves - 1, "a child out of range")
+    check_unique(children)
+    within(feature, 0, features, "a split by a feature out of range")
+    within(kind, 0, 12, "a split of no known kind")  # 1: by category, 2: missing to the left, 4 and 8: what is missing
+    by_category = threshold[kind % 2 == 1]
+    require(np.array_equal(by_category, np.floor(by_category)), "a split by a category set it lacks")
+    within(by_category, 0, sets, "a split by a category set it lacks")
+    names = ["num_leaves", "num_cat", "split_feature", "threshold", "decision_type", "left_child", "right_child"]
+    if sets:
+        bounds = whole(said["cat_boundaries"].split(), sets + 1)
+        require(bounds[0] == 0 and bool(np.all(np.diff(bounds) > 0)), "category sets out of range")
+        within(whole(said["cat_threshold"].split(), int(bounds[-1])), 0, 2**32, "categories out of range")
+        names += ["cat_boundaries", "cat_threshold"]
+    for name, count in (("split_gain", leaves - 1), ("leaf_weight", leaves), ("leaf_count", leaves)):
+        if name in said:  # for the importance of features
+            (whole if name == "leaf_count" else finite)(said[name].split(), count)
+            names.append(name)
+    return [*(f"{name}={said.get(name, '')}" for name in (*names, "leaf_value")), "is_linear=0", "shrinkage=1"]
+
+
+def clean_catboost(model: Any, leaves: Numbers, record: BoosterRecord) -> dict[str, Any]:
+    """Return the JSON of a CatBoost model of symmetric trees over numbers, with what its predictions need."""
+    columns, groups = model["features_info"]["float_features"], record.groups
+    require(len(columns) == record.features, "a model of another number of features")
+    features = [_catboost_feature(place, column) for place, column in enumerate(columns)]
+    first = np.cumsum([0, *(len(column["borders"]) for column in features)])
+    trees = [_catboost_tree(tree, features, first, groups) for tree in model["oblivious_trees"]]
+    require(bool(trees) and leaves.size == sum(len(tree["leaf_values"]) for tree in trees), "lost leaves")
+    scale, bias = model["scale_and_bias"]
+    loss, labels = model["model_info"]["params"]["loss_function"]["type"], model["model_info"]["class_params"]
+    known = ("Logloss", "CrossEntropy") if groups == 1 else ("MultiClass", "MultiClassOneVsAll")
+    require(loss in known and labels["class_names"] == record.classes, "a model of other classes")
+    require(labels["class_label_type"] in ("Integer", "Float", "String", "Boolean"), "labels of no known type")
+    about = {
+        "class_label_type": labels["class_label_type"],
+        "class_names": record.classes,
+        "class_to_label": list(range(len(record.classes))),
+        "classes_count": 0,
+    }
+    parameters = {"flat_params": {"loss_function": loss}, "loss_function": {"params": {}, "type": loss}}
+    return {
+        "features_info": {"float_features": features},
+        "model_info": {"class_params": about, "params": parameters},
+        "oblivious_trees": trees,
+        "scale_and_bias": [float(finite([scale], 1)[0]), finite(bias, groups).tolist()],
+    }
+
+
+def _catboost_feature(place: int, said: Mapping[str, Any]) -> dict[str, Any]:
+    borders = finite(said["borders"] or [], len(said["borders"] or []))
+    require(bool(np.all(np.diff(borders) > 0)), "borders out of order")
+    treatment = said["nan_value_treatment"]
+    require((said["feature_index"], said["flat_feature_index"]) == (place, place), "features out of order")
+    require(treatment in ("AsIs", "AsFalse", "AsTrue") and type(said["has_nans"]) is bool, "a feature of no known kind")
+    return {
+        "borders": borders.tolist(),
+        "feature_id": str(said["feature_id"]),
+        "feature_index": place,
+        "flat_feature_index": place,
+        "has_nans": said["has_nans"],
+        "nan_value_treatment": treatment,
+    }
+
+
+def _catboost_tree(tree: Any, features: Sequence[Any], first: Numbers, groups: int) -> dict[str, Any]:
+    splits, found = tree["splits"] or [], []
+    require(len(splits) <= DEEPEST, "a tree that is too deep")
+    for split in splits:
+        place, border = split["float_feature_index"], split["border"]
+        require(type(place) is int and 0 <= place < len(features), "a split by a feature out of range")
+        own = features[place]["borders"]
+        require(split["split_type"] == "FloatFeature" and border in own, "a split by a border it lacks")
+        index = int(first[place]) + own.index(border)
+        found.append(
+            {"border": border, "float_feature_index": place, "split_index": index, "split_type": "FloatFeature"}
+        )
+    values = finite(tree["leaf_values"], groups * 2 ** len(splits))
+    weights = finite(tree["leaf_weights"], 2 ** len(splits))
+    return {"leaf_values": values.tolist(), "leaf_weights": weights.tolist(), "splits": found}
+
+
+def finite(values: Sequence[Any], count: int) -> Numbers:
+    """Return numbers, given as such or as text."""
+    sound = all(NUMBER.fullmatch(value) if type(value) is str else type(value) in (int, float) for value in values)
+    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    found = np.array([float(value) for value in values], np.float64)
+    require(bool(np.isfinite(found).all()), "a number that is not finite")
+    return found
+
+
+def whole(values: Sequence[Any], count: int) -> Numbers:
+    """Return whole numbers, given as such or as text."""
+    sound = all(re.fullmatch(r"-?\d{1,15}", value) if type(value) is str else type(value) is int for value in values)
+    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    return np.array([int(value) for value in values], np.int64)
+
+
+def within(values: Numbers, low: int, high: int, fault: str) -> None:
+    """Refuse numbers below ``low``, or of ``high`` and above."""
+    require(bool(np.all((values >= low) & (values < high))), fault)
+
+
+def check_unique(children: Numbers) -> None:
+    """Refuse a node below two others, and the root below any: whoever starts at the root comes to an end."""
+    require(len(np.unique(children)) == len(children) and 0 not in children, "a node with several parents")

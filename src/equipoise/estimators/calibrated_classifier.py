@@ -1,0 +1,273 @@
+"""The face that all estimators share: calibrated probabilities, decisions and sets of labels from logits."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from torch import Tensor
+
+from equipoise.calibration import estimate_prior
+from equipoise.calibration.calibrated_probabilities import Calibrated
+from equipoise.calibration.conformal import unanswered
+from equipoise.data.images import Images
+from equipoise.data.labels import label_indices, plain_array, plain_labels
+from equipoise.decisions import Balanced, Chosen, DecisionRule, Evidence, Situation
+from equipoise.decisions.by_class import ByClass
+from equipoise.decisions.situation import prior_of
+from equipoise.errors import InvalidInputError, listed
+from equipoise.tensor_checks import new_tensor
+from equipoise.training.batches import relative_weights
+
+Array = NDArray[Any]
+Prior = ArrayLike | Mapping[Any, float]
+"""Shares in the order of the classes, or by class."""
+Self = TypeVar("Self", bound="CalibratedClassifier")
+
+
+class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator whose logits become probabilities at any class prior, decisions and sets of labels.
+
+    A subclass says how rows are checked, and what logits and probabilities its model gives them.
+    """
+
+    classes_: Array
+    calibrated_: Calibrated
+    evidence_: Evidence | None
+    decision_: Chosen
+    probabilities: str
+    decision: DecisionRule | None
+
+    def predict(
+        self,
+        X: ArrayLike | Images,
+        *,
+        decision: DecisionRule | None = None,
+        target_prior: Prior | None = None,
+        abstain: float | None = None,
+    ) -> Array:
+        """Return the label of each row; for several labels a 0/1 matrix.
+
+        Without a rule it is the most probable one, by the calibrated probabilities, at the class prior which the method
+        aims at: by default all classes equally common, which is what margins are for. A rare class is named where the
+        sample speaks for it, though a common one may be more probable. A network under plain cross-entropy aims at the
+        training samples' prior.
+
+        Args:
+            decision: a rule of :mod:`equipoise.decisions` to answer by, instead of the estimator's own.
+            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class: the
+                most probable label there, or with a rule of yours its answer there; it takes precedence over the rule's
+                ``class_prior``.
+            abstain: the share of each class that may get a wrong label. Rows for which more than one class remains
+                possible at that level are masked in the result, a ``numpy.ma.MaskedArray``.
+        """
+        logits, prior = self._logits(self._rows(X)), self._decision_prior(target_prior)
+        rule = self.decision if decision is None else decision
+        if rule is None:
+            places = self.calibrated_.decided(logits, prior).numpy()
+        elif target_prior is None and rule == self.decision_.rule:
+            places = self._places(self.decision_, logits)
+        else:
+            places = self._places(self.choose(rule, target_prior=target_prior), logits)
+        labels: Array = places if self._multilabel else self.classes_[places]
+        if abstain is None:
+            return labels
+        if not 0 < abstain < 1:
+            raise InvalidInputError(
+                f"abstain is the share of each class that may be missed, above 0 and below 1, got {abstain}."
+            )
+        possible = self.calibrated_.sets(logits, 1 - abstain, named=places)
+        self._warn_of_never_ruled_out(abstain)
+        masked: Array = np.ma.masked_array(labels, mask=unanswered(possible))
+        return masked
+
+    def choose(self, decision: DecisionRule, *, target_prior: Prior | None = None) -> Chosen:
+        """Return a rule with its thresholds, what it is expected to give, and what holds with 95 % confidence.
+
+        It is chosen by predictions for rows that the model has not been trained on: out-of-fold ones, held-out ones, or
+        those of :meth:`calibrate`.
+
+        Args:
+            target_prior: the class prior where it is used, in place of the rule's own.
+        """
+        check_is_fitted(self)
+        check_rule(decision)
+        given = self._decision_shares(target_prior)
+        mix = None if given is None else self.calibrated_.checked(given)
+        even = self.probabilities == "balanced"
+        aimed = self.calibrated_.balanced() if even else self.calibrated_.aimed.numpy()
+        classes = tuple(self.classes_.tolist())
+        return decision.choose(Situation(classes, self.prior_, aimed, self.evidence_), target_prior=mix)
+
+    def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None) -> Array:
+        """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
+
+        They are calibrated, and hold where the classes are as common as among the training samples, or with
+        ``probabilities="balanced"`` if all were equally common.
+
+        Args:
+            target_prior: the class prior where the model is used, in the order of ``classes_``, if it is another;
+                Bayes' rule moves the probabilities there. :meth:`estimate_prior` finds it from samples without labels.
+        """
+        found = self._probabilities(self._rows(X), self._decision_prior(target_prior))
+        return found[..., 1] if self._multilabel else found
+
+    def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
+        """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
+
+        Of the samples of each class, however rare, at least a share of ``level`` has it among them. The class that
+        :meth:`predict` names is always among them, so no row is without one. A class that was calibrated on fewer than
+        level / (1 - level) samples is never ruled out.
+        """
+        return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
+
+    def estimate_prior(self, X: ArrayLike | Images) -> Array:
+        """Estimate the class prior of samples without labels, for ``target_prior``: by EM (Saerens et al. 2002).
+
+        As if one sample more of each class had been seen, so that a few rows rule no class out.
+        """
+        return estimate_prior(self._probabilities(self._rows(X), None), old=self.prior_, smoothing=1)
+
+    def calibrate(self: Self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on.
+
+        ``sample_weight``, (samples,), says how much each counts for the probabilities; for the sets all count alike.
+        """
+        x = self._rows(X)
+        labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
+        check_consistent_length(x, labels)
+        target = torch.from_numpy(label_indices(labels, self.classes_, multilabel=self._multilabel))
+        weight = relative_weights_of(sample_weight, x)
+        if not self._multilabel and len(absent := np.setdiff1d(np.arange(len(self.classes_)), target.numpy())):
+            named = listed([str(self.classes_[place]) for place in absent], most=5, quoted=False)
+            warnings.warn(f"the rows to calibrate on lack the class {named}, which no set will rule out.", stacklevel=2)
+        logits = self._logits(x)
+        self.calibrated_ = self.calibrated_.fit_on(logits, target, sample_weight=weight)
+        self._decide_by(logits, target, weight)
+        return self
+
+    @property
+    def prior_(self) -> Array:
+        """Class prior of the training rows by their weights, (classes,) or (attributes, 2)."""
+        found: Array = self.calibrated_.prior.numpy().copy()
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @property
+    @abstractmethod
+    def _multilabel(self) -> bool:
+        """Whether a row has several labels."""
+
+    @abstractmethod
+    def _rows(self, X: Any) -> Any:
+        """Check X for prediction against what was fitted."""
+
+    @abstractmethod
+    def _logits(self, x: Any) -> Tensor:
+        """Return the model's logits of checked rows: (rows, classes), or (rows, attributes, 2)."""
+
+    def _probabilities(self, x: Any, prior: ArrayLike | None) -> NDArray[np.float64]:
+        """Return calibrated probabilities, shaped as the logits."""
+        return np.asarray(self.calibrated_.probabilities(self._logits(x), prior).numpy())
+
+    def _decide_by(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        *,
+        answered: Callable[[NDArray[np.intp]], Tensor] | None = None,
+    ) -> None:
+        """Keep these rows, which were not trained on, as what rules are chosen by, and choose the estimator's own.
+
+        Args:
+            answered: gives some of the rows the logits of a model whose members' mean answers new rows, where
+                ``logits`` are by one member each.
+        """
+
+        def by_all(rows: NDArray[np.intp]) -> Array:
+            assert answered is not None
+            return self.calibrated_.probabilities(answered(rows)).numpy()
+
+        own = None if weight is None else weight.numpy()
+        found = self.calibrated_.probabilities(logits).numpy()
+        evidence = Evidence.of(found, target.numpy(), own, answered=None if answered is None else by_all)
+        self._decide_as(self.decision, evidence)
+
+    def _decide_as(self, decision: DecisionRule | None, evidence: Evidence | None) -> None:
+        """Take another rule, and what rules are chosen by; without evidence there may be no thresholds."""
+        self.decision, self.evidence_ = decision, evidence
+        self.decision_ = self.choose(Balanced() if decision is None else decision)
+
+    def _places(self, chosen: Chosen, logits: Tensor) -> NDArray[np.int64]:
+        if chosen.form.as_aimed:
+            return np.asarray(self.calibrated_.decided(logits, self._decision_prior(None)).numpy())
+        return chosen.places(self.calibrated_, logits)
+
+    def _decision_prior(self, target_prior: Prior | None) -> ArrayLike | None:
+        """Return the class prior of the decision; None is the one which the method aims at."""
+        self._check_probabilities()
+        if target_prior is None and self.probabilities == "balanced":
+            return self.calibrated_.balanced()
+        return self._decision_shares(target_prior)
+
+    def _decision_shares(self, target_prior: Prior | None) -> ArrayLike | None:
+        """Return a class prior that is given by class in the order of the classes, and another as it is."""
+        if not isinstance(target_prior, Mapping):
+            return target_prior
+        given = ByClass(target_prior, "target_prior")
+        return prior_of(given, self.classes_.tolist(), self.prior_, name="target_prior")
+
+    def _check_probabilities(self) -> None:
+        if self.probabilities not in ("natural", "balanced"):
+            raise InvalidInputError(f"probabilities must be one of natural, balanced, got {self.probabilities!r}.")
+
+    def _warn_of_never_ruled_out(self, abstain: float) -> None:
+        """Warn of classes that are possible everywhere: they leave every row open."""
+        thresholds = self.calibrated_.thresholds
+        assert thresholds is not None
+        never = np.argwhere(np.isinf(thresholds.thresholds(1 - abstain)))
+        if len(never) == 0:
+            return
+        few = listed([str(self.classes_[place[0]]) for place in never], most=5, quoted=False)
+        fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
+        warnings.warn(
+            f"too few calibration samples ({fewest} of the rarest) "
+            f"to ever rule out {few} at abstain={abstain:g}, so that rows stay open; calibrate on more, or allow more "
+            "mistakes.",
+            stacklevel=3,
+        )
+
+
+def checked_table(X: Any) -> Any:
+    """Return X as it came, if it has rows and loses nothing as a numpy array."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) < 2:
+        raise InvalidInputError(
+            f"X must have rows and columns, got the shape {shape}. Reshape your data: X.reshape(-1, 1) for a single "
+            "column, X.reshape(1, -1) for a single row."
+        )
+    return plain_array(X, "X")
+
+
+def relative_weights_of(sample_weight: ArrayLike | None, x: Any) -> Tensor | None:
+    given = plain_array(sample_weight, "sample_weight")
+    if given is None:
+        return None
+    return relative_weights(new_tensor(_check_sample_weight(given, x, dtype=np.float64)))
+
+
+def check_rule(decision: Any) -> None:
+    """Refuse what is no decision rule."""
+    if not isinstance(decision, DecisionRule):
+        raise InvalidInputError(f"decision must be a rule of equipoise.decisions, got {decision!r}.")

@@ -1,0 +1,154 @@
+"""What a stored classifier holds that skops does not describe, each kind in a format of its own.
+
+scikit-learn's trees are arrays, boosted models are the text that their own library writes.
+"""
+
+import functools
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.estimators.booster_files import (
+    is_fitted,
+    new_booster,
+    read_catboost,
+    read_lightgbm,
+    read_xgboost,
+    record_of,
+    write_catboost,
+    write_lightgbm,
+    write_xgboost,
+)
+from equipoise.estimators.booster_text import BoosterRecord
+from equipoise.estimators.tree_arrays import (
+    Arrays,
+    predictors_from_arrays,
+    predictors_to_arrays,
+    require,
+    trees_from_arrays,
+    trees_to_arrays,
+)
+from equipoise.storage.records import as_record
+from equipoise.storage.size_limits import parse_json
+
+REMEDY = "save the model again"
+MOST_CHECKS = 10_000
+Files = dict[str, bytes]
+
+
+class PartKind(NamedTuple):
+    """A kind of object that is stored beside skops, in a format of its own.
+
+    Args:
+        class_path: of the objects; a subclass is another kind.
+        write: gives the files of all such objects inside a model.
+        read: builds the objects from these files; a ValueError where one is not sound.
+    """
+
+    class_path: str
+    write: Callable[[Sequence[Any]], Files]
+    read: Callable[[Mapping[str, bytes]], list[Any]]
+
+
+def _as_arrays(
+    class_path: str, write: Callable[[Sequence[Any]], Arrays], read: Callable[[Arrays], list[Any]]
+) -> PartKind:
+    def to_files(parts: Sequence[Any]) -> Files:
+        return {f"{name}.npy": array_bytes(array) for name, array in write(parts).items()}
+
+    def from_files(files: Mapping[str, bytes]) -> list[Any]:
+        return read({name.removesuffix(".npy"): read_array(content) for name, content in files.items()})
+
+    return PartKind(class_path, to_files, from_files)
+
+
+def _as_text(
+    class_path: str, write: Callable[[Any, BoosterRecord], bytes], read: Callable[[Any, BoosterRecord, bytes], None]
+) -> PartKind:
+    package, name = class_path.partition(".")[0], class_path.rpartition(".")[2]
+
+    def to_files(parts: Sequence[Any]) -> Files:
+        files = {}
+        for place, model in enumerate(parts):
+            record = record_of(model)
+            try:
+                files[f"{place}.txt"] = write(model, record) if is_fitted(model) else b""
+            except EquipoiseError:
+                raise
+            except (LookupError, TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"this {name} is not stored: {error}; use its default kind of trees."
+                ) from error
+            files[f"{place}.json"] = json.dumps(msgspec.structs.asdict(record)).encode()
+        return files
+
+    def from_files(files: Mapping[str, bytes]) -> list[Any]:
+        return [one(files[f"{place}.json"], files[f"{place}.txt"]) for place in range(len(files) // 2)]
+
+    def one(told: bytes, text: bytes) -> Any:
+        record = as_record(parse_json(told), BoosterRecord, f"a {name}", remedy=REMEDY)
+        model = new_booster(package, name, record.parameters)
+        try:
+            if text:
+                read(model, record, text)
+        except EquipoiseError:
+            raise
+        except Exception as error:  # each library has a family of errors of its own
+            raise ValueError(f"it holds a {name} that cannot be read") from error
+        return model
+
+    return PartKind(class_path, to_files, from_files)
+
+
+def _checks_to_files(parts: Sequence[Any]) -> Files:
+    """HistGradientBoosting keeps such a check where columns are categories; any other partial is the user's own."""
+    ours = _input_check()
+    if not all((part.func, part.args, part.keywords) == (ours.func, ours.args, ours.keywords) for part in parts):
+        raise InvalidInputError("the model contains a functools.partial, which is not stored without pickle.")
+    return {"count.json": str(len(parts)).encode()}
+
+
+def _checks_from_files(files: Mapping[str, bytes]) -> list[Any]:
+    return [_input_check()] * min(int(files["count.json"]), MOST_CHECKS)
+
+
+def _input_check() -> Any:
+    from sklearn.utils import check_array
+
+    return functools.partial(check_array, dtype=[np.float64], ensure_all_finite=False)
+
+
+PARTS: dict[str, PartKind] = {
+    "checks": PartKind("functools.partial", _checks_to_files, _checks_from_files),
+    "trees": _as_arrays("sklearn.tree._tree.Tree", trees_to_arrays, trees_from_arrays),
+    "boosting": _as_arrays(
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", predictors_to_arrays, predictors_from_arrays
+    ),
+    "lightgbm": _as_text("lightgbm.sklearn.LGBMClassifier", write_lightgbm, read_lightgbm),
+    "xgboost": _as_text("xgboost.sklearn.XGBClassifier", write_xgboost, read_xgboost),
+    "catboost": _as_text("catboost.core.CatBoostClassifier", write_catboost, read_catboost),
+}
+"""By the folder inside a member's file."""
+
+
+def array_bytes(array: Any) -> bytes:
+    """Return an array in NumPy's own format."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def read_array(content: bytes) -> Any:
+    """Read an array whose header claims just the bytes that follow it: NumPy reserves whatever a header claims."""
+    file = io.BytesIO(content)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, kind = read[np.lib.format.read_magic(file)](file)
+    size = int(np.prod(shape, dtype=object)) * kind.itemsize
+    require(not kind.hasobject and size == len(content) - file.tell(), "an array of another size than its header says")
+    file.seek(0)
+    return np.load(file, allow_pickle=False)

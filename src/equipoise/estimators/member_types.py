@@ -1,0 +1,141 @@
+"""The types that a stored scikit-learn model may consist of; everything else is refused by name."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from equipoise.errors import InvalidInputError
+
+PACKAGES = (
+    *("sklearn.calibration", "sklearn.compose", "sklearn.discriminant_analysis", "sklearn.dummy", "sklearn.ensemble"),
+    *("sklearn.feature_selection", "sklearn.frozen", "sklearn.impute", "sklearn.isotonic", "sklearn.linear_model"),
+    *("sklearn.multiclass", "sklearn.multioutput", "sklearn.naive_bayes", "sklearn.neural_network"),
+    *("sklearn.pipeline", "sklearn.preprocessing", "sklearn.tree"),
+    *(
+        "imblearn.combine",
+        "imblearn.ensemble",
+        "imblearn.over_sampling",
+        "imblearn.pipeline",
+        "imblearn.under_sampling",
+    ),
+)
+"""Packages whose public classes are read: they predict in NumPy, or with trees that are checked.
+
+Support vector machines and nearest neighbours are not among them: their compiled code trusts what it is given.
+"""
+UNCHECKED = frozenset(("sklearn.ensemble._iforest.IsolationForest",))
+"""Public classes of these packages whose compiled code would trust a file."""
+SINGLE_CLASSES = (
+    *("sklearn.decomposition._pca.PCA", "sklearn.decomposition._truncated_svd.TruncatedSVD"),
+    *("sklearn.svm._classes.LinearSVC", "sklearn.calibration._CalibratedClassifier"),
+    *("sklearn.calibration._SigmoidCalibration", "sklearn.calibration._TemperatureScaling"),
+    *(
+        "sklearn.compose._column_transformer._RemainderColsList",
+        "sklearn.compose._column_transformer.make_column_selector",
+    ),
+    *("sklearn.ensemble._hist_gradient_boosting.binning._BinMapper", "sklearn.multiclass._ConstantPredictor"),
+    *("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",),
+    *("sklearn.neural_network._stochastic_optimizers.SGDOptimizer", "sklearn.utils._bunch.Bunch"),
+    *(
+        "equipoise.estimators.packed_network.PackedNetwork",
+        "equipoise.estimators.given_probabilities.GivenProbabilities",
+    ),
+    *(f"sklearn._loss.link.{name}" for name in ("HalfLogitLink", "Interval", "LogitLink", "MultinomialLogit")),
+    *(f"sklearn._loss.loss.{name}" for name in ("ExponentialLoss", "HalfBinomialLoss", "HalfMultinomialLoss")),
+)
+COMPILED_LOSSES = (
+    *("CyExponentialLoss", "CyHalfBinomialLoss", "CyHalfMultinomialLoss"),
+    *("EpsilonInsensitive", "Hinge", "Huber", "Log", "ModifiedHuber", "SquaredEpsilonInsensitive", "SquaredHinge"),
+    "SquaredLoss",
+)
+LOSS_MODULES = ("sklearn._loss._loss", "_loss", "sklearn.linear_model._sgd_fast")
+SCORE_FUNCTIONS = tuple(
+    f"sklearn.feature_selection.{module}.{name}"
+    for module, name in (
+        ("_univariate_selection", "f_classif"),
+        ("_univariate_selection", "chi2"),
+        ("_mutual_info", "mutual_info_classif"),
+    )
+)
+"""Functions that a selector of columns may name; they are called when it is fitted."""
+BUILTINS = ("bool", "dict", "float", "int", "list", "set", "slice", "str", "tuple")
+NUMBERS = (
+    *("bool", "bool_", "dtype", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "intc", "intp"),
+    *(
+        "floating",
+        "generic",
+        "integer",
+        "longlong",
+        "ndarray",
+        "number",
+        "object_",
+        "str_",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "uintc",
+        "ulonglong",
+    ),
+)
+PLAIN = frozenset(
+    (*(f"builtins.{name}" for name in BUILTINS), *(f"numpy.{name}" for name in NUMBERS), "collections.OrderedDict")
+)
+LOADERS = (
+    *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "NdArrayNode"),
+    *("ObjectNode", "SetNode", "SliceNode", "TupleNode", "TypeNode"),
+)
+"""Kinds of entry that skops may build objects from; it knows others that call methods or functions."""
+
+
+@cache
+def trusted_types() -> frozenset[str]:
+    """Return the full names of all classes of scikit-learn and imbalanced-learn that are read."""
+    from sklearn.base import BaseEstimator
+
+    losses = (f"{module}.{loss}" for module in LOSS_MODULES for loss in COMPILED_LOSSES)
+    names = {*SINGLE_CLASSES, *SCORE_FUNCTIONS, *losses}
+    for package in PACKAGES:
+        for name, found in vars(import_module(package)).items():
+            own = isinstance(found, type) and issubclass(found, BaseEstimator) and found.__module__.startswith(package)
+            if own and not name.startswith("_"):
+                names.add(type_name(found))
+    return frozenset(names) - UNCHECKED
+
+
+def type_name(kind: type) -> str:
+    """Return the module and name of a class."""
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def check_types(schema: Any, *, where: object) -> None:
+    """Refuse the JSON description of a skops file that names any type but those trusted."""
+    for entry in entries(schema):
+        loader, name = entry["__loader__"], f"{entry.get('__module__')}.{entry.get('__class__')}"
+        if loader == "JsonNode" or (loader in LOADERS and _is_trusted(loader, name)):
+            continue
+        shown = name if name.replace(".", "").replace("_", "").isalnum() and len(name) < 200 else "of another kind"
+        raise InvalidInputError(
+            f"{where} contains an object of the type {shown}, which is not stored without pickle; "
+            "docs/any-model.md lists what is, under Cost."
+        )
+
+
+def entries(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object that a skops description tells of."""
+    waiting = [schema]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            if isinstance(found.get("__loader__"), str):
+                yield found
+            waiting.extend(found.values())
+        elif isinstance(found, list):
+            waiting.extend(found)
+
+
+def _is_trusted(loader: str, name: str) -> bool:
+    if loader == "FunctionNode":  # skops trusts ufuncs alone, unless asked for more
+        return name.startswith(("numpy.", "scipy.special.")) or name in SCORE_FUNCTIONS
+    return name in PLAIN or name in trusted_types()

@@ -1,0 +1,271 @@
+"""Cross-fitting: each classifier fitted once for every fold, to the rows outside it, so that every row has an honest
+prediction."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from equipoise.data.labels import label_places
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.packed_network import PackedNetwork
+
+Array = NDArray[Any]
+Member = Any
+"""A fitted classifier; for several labels a list of them, one for each attribute."""
+TREES, TREES_OF_MANY = 40, 20
+"""Of each member of a forest: five members have 200, or 100 on large tables."""
+MANY, VERY_MANY = 10_000, 50_000
+"""Rows from which on members are fitted as to large tables: fewer trees, more boosting, a wider network."""
+MOST_OF_A_FOREST = 10_000
+"""Rows that a member of a forest is fitted to at most; on more its time grows and its gain does not."""
+MOST_OF_A_MEMBER = 100_000
+"""Rows that any other member is fitted to at most; every member draws others, and rare classes stay whole."""
+ROWS_AT_ONCE = 50_000
+
+
+def _forest(kind: Any, rows: int) -> Any:
+    return kind(TREES if rows <= VERY_MANY else TREES_OF_MANY, min_samples_leaf=2)
+
+
+def _boosting(rows: int) -> Any:
+    size = {"max_iter": 100, "max_leaf_nodes": 31, "learning_rate": 0.1} if rows > MANY else {"max_iter": 60}
+    return HistGradientBoostingClassifier(
+        **({"max_leaf_nodes": 16, "learning_rate": 0.12, "early_stopping": False} | size)
+    )
+
+
+def _network(rows: int) -> Any:
+    if rows <= MANY:
+        return PackedNetwork()
+    return PackedNetwork(width=128, batch_size=256, steps=1000 if rows <= VERY_MANY else 2000)
+
+
+class MemberFamily(NamedTuple):
+    """A kind of classifier that the default blend has.
+
+    Args:
+        label: its name in a report.
+        make: from the number of rows to an estimator that has not been fitted.
+        most_rows: rows that a member is fitted to at most.
+    """
+
+    label: str
+    make: Callable[[int], Any]
+    most_rows: int = MOST_OF_A_MEMBER
+
+
+FAMILIES: dict[str, MemberFamily] = {
+    "network": MemberFamily("network", _network),
+    "forest": MemberFamily("random forest", partial(_forest, RandomForestClassifier), MOST_OF_A_FOREST),
+    "extra_trees": MemberFamily("extra trees", partial(_forest, ExtraTreesClassifier), MOST_OF_A_FOREST),
+    "boosting": MemberFamily("gradient boosting", _boosting),
+}
+"""The default blends all of them. A new one is one line here."""
+
+
+def family_label(classifier: Any) -> str:
+    """Return the name of a classifier in a report: its family's, else its class's.
+
+    >>> family_label(RandomForestClassifier()), family_label(DummyClassifier())
+    ('random forest', 'DummyClassifier')
+    """
+    labels = {type(family.make(1)): family.label for family in FAMILIES.values()}
+    return labels.get(type(classifier), type(classifier).__name__)
+
+
+def as_estimators(given: Any, rows: int) -> list[tuple[Any, int]]:
+    """Return what a user calls the estimator, ``"auto"``, a name, a classifier or a list of these, as classifiers.
+
+    Returns:
+        Pairs of a classifier and how many rows a member of it is fitted to at most.
+    """
+    if isinstance(given, str) and given == "auto":
+        given = list(FAMILIES)
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    if not several:
+        raise InvalidInputError(
+            "estimator must name at least one classifier, got an empty list; leave it out for auto."
+        )
+    return [_as_estimator(each, rows) for each in several]
+
+
+def _as_estimator(given: Any, rows: int) -> tuple[Any, int]:
+    if isinstance(given, str):
+        if given not in FAMILIES:
+            raise InvalidInputError(
+                f"estimator must be auto, one of {', '.join(FAMILIES)}, or a classifier; got {given!r}."
+            )
+        return FAMILIES[given].make(rows), FAMILIES[given].most_rows
+    if isinstance(given, type):
+        raise InvalidInputError(
+            f"estimator must be a classifier, got the class {given.__name__}; call it: {given.__name__}()."
+        )
+    if not _classifies(given):
+        raise InvalidInputError(
+            f"estimator must be a scikit-learn classifier, got {type(given).__name__}; or name one of "
+            f"{', '.join(FAMILIES)}."
+        )
+    if not hasattr(type(given), "predict_proba") and not hasattr(given, "predict_proba"):
+        raise InvalidInputError(_without_probabilities(given))
+    return given, sys.maxsize if is_frozen(given) else MOST_OF_A_MEMBER  # a frozen one is fitted already
+
+
+def _classifies(given: Any) -> bool:
+    if not all(hasattr(given, needed) for needed in ("fit", "get_params")):
+        return False
+    return bool(is_classifier(given)) if hasattr(given, "__sklearn_tags__") else hasattr(given, "predict_proba")
+
+
+def _without_probabilities(estimator: Any) -> str:
+    return (
+        f"estimator must be a classifier with predict_proba, got {type(estimator).__name__} without; wrap it in "
+        "CalibratedClassifierCV."
+    )
+
+
+def is_frozen(estimator: Any) -> bool:
+    """Tell whether a model is trained already and is not to be fitted again."""
+    return isinstance(estimator, FrozenEstimator)
+
+
+def fit_members(
+    estimator: Any,
+    x: Any,
+    target: NDArray[np.int64],
+    parts: Sequence[Array],
+    *,
+    sample_weight: Array | None,
+    seed: int,
+    n_jobs: int | None = None,
+) -> list[Member]:
+    """Fit copies of a classifier, one to each part of the rows.
+
+    Args:
+        estimator: not fitted; one with ``fit_members`` of its own fits them together.
+        x: rows, as the classifier takes them.
+        target: class numbers, (rows,), or 0 and 1, (rows, attributes).
+        parts: the rows of each member.
+        sample_weight: (rows,), or None.
+        seed: of every random choice that the classifier leaves open.
+    """
+    if target.ndim == 2:
+        each = [
+            fit_members(estimator, x, column, parts, sample_weight=sample_weight, seed=seed + place, n_jobs=n_jobs)
+            for place, column in enumerate(target.T)
+        ]
+        return [list(member) for member in zip(*each, strict=True)]
+    seeded = [_seeded(estimator, seed + number) for number in range(len(parts))]
+    if hasattr(estimator, "fit_members") and all(len(np.unique(target[part])) > 1 for part in parts):
+        found: list[Member] = seeded[0].fit_members(x, target, parts, sample_weight)
+        return found
+    fits = (delayed(_fit)(model, x, target, part, sample_weight) for model, part in zip(seeded, parts, strict=True))
+    return list(Parallel(n_jobs=n_jobs)(fits))
+
+
+def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weight: Array | None) -> Any:
+    if len(np.unique(target[part])) < 2:
+        return DummyClassifier(strategy="prior").fit(np.zeros((len(part), 1)), target[part])
+    rows = take(x, part)
+    if sample_weight is None:
+        return model.fit(rows, target[part])
+    step = model.steps[-1] if isinstance(model, Pipeline) else None
+    if not has_fit_parameter(model if step is None else step[1], "sample_weight"):
+        raise InvalidInputError(f"{type(model).__name__} takes no sample_weight; leave the weights out.")
+    return model.fit(rows, target[part], **{f"{step[0] + '__' if step else ''}sample_weight": sample_weight[part]})
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """Copy an estimator, with a seed wherever it leaves one open."""
+    model = clone(estimator)
+    given = model.get_params()
+    names = [name for name, value in given.items() if name.rpartition("__")[2] == "random_state" and value is None]
+    return model.set_params(**dict.fromkeys(names, seed))
+
+
+def take(x: Any, rows: Any) -> Any:
+    """Return some rows of an array or a data frame."""
+    return x.iloc[rows] if hasattr(x, "iloc") else x[rows]
+
+
+def member_probabilities(member: Member, x: Any, classes: int, *, known: Array | None = None) -> NDArray[np.float64]:
+    """Return a member's probabilities, (rows, classes), or (rows, attributes, 2); 0 for a class it has not seen.
+
+    Args:
+        known: the labels whose places are the class numbers, of a model trained elsewhere; None where it was fitted to
+            class numbers.
+    """
+    if isinstance(member, list):
+        return np.stack([member_probabilities(each, x, 2) for each in member], axis=1)
+    if not hasattr(member, "predict_proba"):
+        raise InvalidInputError(_without_probabilities(member))
+    places = np.asarray(member.classes_)
+    places = places.astype(np.intp) if known is None else label_places(places, known)
+    found = np.zeros((len(x), classes))
+    for at in range(0, len(x), ROWS_AT_ONCE):
+        part = take(x, slice(at, at + ROWS_AT_ONCE))
+        given = np.asarray(member.predict_proba(part), dtype=np.float64)
+        if given.shape != (len(part), len(places)):
+            raise InvalidInputError(
+                f"{type(member).__name__}.predict_proba must give {len(places)} probabilities a row, got {given.shape}."
+            )
+        found[at : at + len(part), places[places >= 0]] = given[:, places >= 0]
+    return found
+
+
+def check_frozen(estimator: Any, classes: Array, *, several: bool) -> None:
+    """Refuse a trained model that does not know the labels it is to be balanced for."""
+    if several:
+        raise InvalidInputError("a FrozenEstimator takes one label a row, got a matrix y; balance each by itself.")
+    known = np.asarray(estimator.classes_)
+    if len(set(known.tolist())) < len(known):
+        raise InvalidInputError(f"the model's classes must differ, got {known.tolist()[:5]}; name each once.")
+    unknown = classes[label_places(classes, known) < 0]
+    if len(unknown):
+        raise InvalidInputError(
+            f"y has labels that the trained model does not know: {', '.join(map(repr, unknown.tolist()[:5]))}; it "
+            f"knows {', '.join(map(repr, known.tolist()[:5]))}."
+        )
+
+
+def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tuple[Array, Array | None]:
+    """Draw at most so many rows, from the common classes alone, and return how much each class was thinned.
+
+    Classes share the room evenly; what a rare one leaves goes to the others. Several labels are not thinned by class.
+
+    Returns:
+        The rows kept, in order, and the share of each class that is, (classes,); None where all are.
+    """
+    if len(part) <= most:
+        return part, None
+    rng = np.random.RandomState(seed)
+    if target.ndim == 2:
+        return np.sort(rng.choice(part, most, replace=False)), None
+    counts = np.bincount(target[part], minlength=int(target.max()) + 1)
+    kept = _room(counts, most)
+    rows = [rng.choice(part[target[part] == label], size, replace=False) for label, size in enumerate(kept) if size]
+    return np.sort(np.concatenate(rows)), np.where(counts > 0, kept / np.maximum(counts, 1), 1.0)
+
+
+def _room(counts: Array, most: int) -> Array:
+    """Share out room for so many rows: rare classes whole, the rest alike.
+
+    >>> _room(np.array([900, 50, 300]), 450).tolist()
+    [200, 50, 200]
+    """
+    kept = np.zeros_like(counts)
+    order, left = np.argsort(counts, kind="stable"), most
+    for done, label in enumerate(order):
+        kept[label] = min(counts[label], left // (len(order) - done))
+        left -= kept[label]
+    return kept

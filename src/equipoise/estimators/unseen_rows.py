@@ -1,0 +1,63 @@
+"""What members of a model would say of rows that they were trained on, had they not been.
+
+New rows get the mean of the members. A training row has one member that was not trained on it: thresholds are chosen by
+that one, whose probabilities spread more than the mean's do. The mean lifts very low probabilities, so more rows reach
+a low threshold than the one member tells. The others know the row's label; so their probabilities are replaced by those
+of the same rank among the honest ones of the same class. Each member then spreads as on new rows, and how the members
+agree is as they rank the row.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def as_if_unseen(outputs: Tensor, target: Tensor, by: NDArray[np.intp]) -> Tensor:
+    """Replace probabilities by members that were trained on a row with those of the same rank of members that were not.
+
+    Args:
+        outputs: (members, rows, classes), or (members, rows, attributes, 2).
+        target: places, (rows,), or 0 and 1, (rows, attributes).
+        by: the number of the member that was not trained on the row, (rows,).
+
+    >>> outputs = torch.tensor([[[0.6, 0.4], [1.0, 0.0]], [[0.9, 0.1], [0.8, 0.2]]], dtype=torch.float64)
+    >>> as_if_unseen(outputs, torch.tensor([0, 0]), np.array([0, 1]))[..., 1]
+    tensor([[0.4000, 0.2000],
+            [0.4000, 0.2000]], dtype=torch.float64)
+    """
+    found = outputs.double().numpy().copy()
+    seen = np.arange(len(found))[:, None] != by  # (members, rows)
+    labels = target.numpy()
+    generator = np.random.default_rng(0)
+    if found.ndim == 4:
+        for place in range(found.shape[2]):
+            _match(found[:, :, place], labels[:, place], seen, generator)
+    else:
+        _match(found, labels, seen, generator)
+    return torch.from_numpy(found)
+
+
+def _match(
+    p: NDArray[np.float64], labels: NDArray[np.int64], seen: NDArray[np.bool_], generator: np.random.Generator
+) -> None:
+    """Replace those of ``p``, (members, rows, classes), that are of ``seen`` rows, a class at a time."""
+    columns = range(1, 2) if p.shape[2] == 2 else range(p.shape[2])
+    for label in np.unique(labels):
+        known = seen & (labels == label)
+        honest = ~seen & (labels == label)
+        for column in columns:
+            p[known, column] = _of_same_rank(p[known, column], p[honest, column], generator)
+    if p.shape[2] == 2:
+        p[..., 0] = 1 - p[..., 1]
+    else:
+        p /= np.maximum(p.sum(-1, keepdims=True), 1e-300)
+
+
+def _of_same_rank(
+    values: NDArray[np.float64], reference: NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return for each value the one of the same rank in the reference; ties, as of trees, in random order."""
+    rank = np.empty(len(values))
+    rank[np.lexsort((generator.random(len(values)), values))] = (np.arange(len(values)) + 0.5) / max(len(values), 1)
+    return np.interp(rank, (np.arange(len(reference)) + 0.5) / len(reference), np.sort(reference))

@@ -1,0 +1,57 @@
+"""Class vectors of unit length, with a backward pass that takes little memory."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equipoise.losses.psi import SHORTEST
+
+NUMBERS_AT_ONCE = 2**19
+"""Of class vectors whose gradient is worked out at a time: 1,024 vectors of 512."""
+
+
+def unit_vectors(weight: Tensor) -> Tensor:
+    """Return w/‖w‖ row by row, ``F.normalize`` to the last bit.
+
+    Its backward pass keeps the weight alone, which is there anyway, where autograd would keep the result and fill
+    three more tensors of its size: with thousands of classes they are most of what a head takes.
+    """
+    unit: Tensor = _UnitVectors.apply(weight)  # type: ignore[no-untyped-call]
+    return unit
+
+
+class _UnitVectors(torch.autograd.Function):
+    """With u = w/‖w‖ the gradient g of u gives (g − u·(u·g))/‖w‖ for w."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(weight: Tensor) -> Tensor:
+        return F.normalize(weight, dim=-1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        (weight,) = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+            return _pulled_back(weight, upstream)
+        found = torch.empty_like(upstream)
+        rows = max(1, NUMBERS_AT_ONCE // max(1, weight.shape[-1]))
+        for part, given, own in zip(weight.split(rows), upstream.split(rows), found.split(rows), strict=True):
+            own.copy_(_pulled_back(part, given))
+        return found
+
+
+def _pulled_back(weight: Tensor, upstream: Tensor) -> Tensor:
+    length = torch.linalg.vector_norm(weight, dim=-1, keepdim=True)
+    divisor = length.clamp_min(SHORTEST)
+    unit = weight / divisor
+    along = (unit * upstream).sum(-1, keepdim=True)
+    along = torch.where(length > SHORTEST, along, 0)  # a shorter vector was divided by a constant
+    across: Tensor = (upstream - unit * along) / divisor
+    return across
