@@ -18,7 +18,7 @@ DATA = Path(os.environ.get("EQUIPOISE_DATA") or "no data")
 
 def named(pairs):
     """Each pair by its first images' names."""
-    first_image = {int(face): pairs.images.names[place] for place, face in reversed(list(enumerate(pairs.face)))}
+    first_image = {int(face): pairs.files[place] for place, face in reversed(list(enumerate(pairs.face)))}
     columns = zip(pairs.first, pairs.second, pairs.same, pairs.fold, strict=True)
     return [(first_image[int(a)], first_image[int(b)], bool(same), int(fold)) for a, b, same, fold in columns]
 
@@ -40,7 +40,7 @@ def test_lfw_has_folds_of_both_kinds(tmp_path, nested):
         ("Cid_0002.jpg", "Dee_0001.jpg", False, 2),
     ]
     assert pairs.people == ("Ann", "Bob", "Cid", "Dee")
-    assert (len(pairs.images), pairs.faces, pairs.notes) == (9, 9, ())
+    assert (len(pairs.files), pairs.faces, pairs.notes) == (9, 9, ())
 
 
 def test_three_folds_of_one_pair_of_each_kind(tmp_path):
@@ -60,7 +60,7 @@ def test_the_real_list_of_lfw(tmp_path, monkeypatch):
         read_lfw_pairs(DATA / "lfw" / "pairs.txt", archive)
     pairs = read_lfw_pairs(DATA / "lfw" / "pairs.txt", archive, skip_missing=True)
     assert (len(pairs), int(pairs.same.sum()), pairs.faces) == (5_605, 2_803, 7_292)
-    who = np.array([name.rsplit("/", 1)[-1].rsplit("_", 1)[0] for name in pairs.images.names])
+    who = np.array([name.rsplit("/", 1)[-1].rsplit("_", 1)[0] for name in pairs.files])
     assert ((who[pairs.first] == who[pairs.second]) == pairs.same).all()
     people = [set(who[np.concatenate([pairs.first[pairs.fold == fold], pairs.second[pairs.fold == fold]])])
               for fold in range(1, 11)]  # fmt: skip
@@ -70,9 +70,9 @@ def test_the_real_list_of_lfw(tmp_path, monkeypatch):
 def test_each_image_is_read_once(tmp_path):
     root = write_faces(tmp_path / "lfw", LFW_FACES)
     pairs = read_lfw_pairs(write_list(tmp_path / "pairs.txt", *LFW_LINES), root)
-    pixels = pairs.images.read((8, 8), 3)
+    pixels = pairs.images((8, 8), 3)
     assert pixels.shape == (9, 3, 8, 8)
-    assert len(set(pairs.images.names)) == 9
+    assert len(set(pairs.files)) == 9
 
 
 def test_missing_images_are_refused_or_counted(tmp_path):
@@ -134,10 +134,10 @@ def test_videos_are_their_frames(tmp_path):
     root = write_faces(tmp_path / "ytf", [*YTF_FACES, "frames/Cid/0/1.jpg"])
     pairs = read_ytf_pairs(write_list(tmp_path / "splits.txt", *YTF_LINES), root)
     assert np.bincount(pairs.face).tolist() == [10, 10, 10, 10]
-    assert len({name for name in pairs.images.names if name.startswith("frames/Ann/0/")}) == 10
+    assert len({name for name in pairs.files if name.startswith("frames/Ann/0/")}) == 10
     assert [(same, fold) for _, _, same, fold in named(pairs)] == [(True, 1), (False, 1), (True, 2), (False, 2)]
     assert pairs.people == ("Ann", "Bob")
-    of_pair = [{name.rsplit("/", 1)[0] for name, face in zip(pairs.images.names, pairs.face, strict=True) if face == a}
+    of_pair = [{name.rsplit("/", 1)[0] for name, face in zip(pairs.files, pairs.face, strict=True) if face == a}
                for a in (pairs.first[2], pairs.second[2])]  # fmt: skip
     assert of_pair == [{"frames/Bob/1"}, {"frames/Bob/3"}]
 
@@ -145,7 +145,7 @@ def test_videos_are_their_frames(tmp_path):
 def test_frames_are_spread_over_a_video_in_their_order(tmp_path):
     root = write_faces(tmp_path / "ytf", YTF_FACES)
     pairs = read_ytf_pairs(write_list(tmp_path / "splits.txt", *YTF_LINES[1:]), root, frames=2)
-    assert [name for name in pairs.images.names if "Ann/0" in name] == ["frames/Ann/0/4.jpg", "frames/Ann/0/9.jpg"]
+    assert [name for name in pairs.files if "Ann/0" in name] == ["frames/Ann/0/4.jpg", "frames/Ann/0/9.jpg"]
     with pytest.raises(InvalidInputError, match="must be at least 1, got 0"):
         read_ytf_pairs(tmp_path / "splits.txt", root, frames=0)
 
@@ -255,7 +255,7 @@ def test_consecutive_folds_are_kept_in_order_and_even(pairs, folds):
 
 
 def test_encoded_images_are_decoded_at_the_size_asked_for():
-    images = EncodedImages((encoded(0), encoded(1), b"broken")).read((4, 6), 1)
+    images = EncodedImages((encoded(0), encoded(1), b"broken"), (4, 6), 1)
     assert images[0:2].shape == (2, 1, 4, 6)
     with pytest.raises(InvalidInputError, match=r"image 3 of 3 cannot be read \(it is no image of a known format\)"):
         images[2:3]

@@ -28,7 +28,7 @@ def written(tmp_path, content):
 
 
 def contents(pairs):
-    return list(pairs.images.contents)
+    return list(pairs.files)
 
 
 WAYS = {
@@ -49,7 +49,7 @@ def test_every_way_to_write_it(tmp_path, protocol, way):
     assert pairs.same.tolist() == SAME
     assert pairs.first.tolist() == [0, 2, 4, 6]
     assert pairs.second.tolist() == [1, 3, 5, 7]
-    assert pairs.images.read((8, 8), 3)[0:8].shape == (8, 3, 8, 8)
+    assert pairs.images((8, 8), 3)[0:8].shape == (8, 3, 8, 8)
 
 
 def python2_string(image):
@@ -199,7 +199,7 @@ def test_any_change_of_a_byte_is_read_or_refused(tmp_path_factory, data):
     except InvalidInputError as error:
         said = str(error)
     else:
-        said = f"changed.bin {len(pairs.images) // len(pairs.same)}"
+        said = f"changed.bin {len(pairs.files) // len(pairs.same)}"
     assert re.search(r"changed\.bin (2$|is refused|is not a file of pairs|must hold|has \d)", said)
 
 

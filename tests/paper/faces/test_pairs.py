@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InvalidInputError
+from equipoise.paper.faces.drawn_pairs import _numbered_pair, pairs_of_people, write_pairs
 from equipoise.paper.faces.pair_files import read_pair_list
-from equipoise.paper.faces.pairs import _numbered_pair, pairs_of_people, write_pairs
 from tests.paper.faces.faces_made import write_faces
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 def persons(pairs):
     """The two people of each pair."""
-    who = [name.split("/")[0] for name in pairs.images.names]
+    who = [name.split("/")[0] for name in pairs.files]
     return [(who[first], who[second]) for first, second in zip(pairs.first, pairs.second, strict=True)]
 
 
@@ -58,7 +58,7 @@ def test_people_with_many_images_do_not_outweigh_the_others(folder):
 def test_the_seed_decides(folder):
     first, again, other = (pairs_of_people(folder, pairs=40, seed=seed) for seed in (1, 1, 2))
     assert persons(first) == persons(again)
-    assert first.images.names == again.images.names
+    assert first.files == again.files
     assert persons(first) != persons(other)
 
 
@@ -97,7 +97,7 @@ def test_what_is_written_is_read_again(folder, tmp_path):
     pairs = pairs_of_people(folder, pairs=40)
     write_pairs(pairs, tmp_path / "pairs.txt")
     again = read_pair_list(tmp_path / "pairs.txt", folder)
-    assert again.images.names == pairs.images.names
+    assert again.files == pairs.files
     for name in ("face", "first", "second", "same", "fold"):
         np.testing.assert_array_equal(getattr(again, name), getattr(pairs, name))
     with pytest.raises(InvalidInputError, match=r"pairs\.txt exists; name a new file"):

@@ -19,13 +19,13 @@ from equipoise.models import ImageBackbone, ImageInput
 from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
 from equipoise.paper.faces.run_verification import (
     Embedding,
-    PairOptions,
     embedding,
     face_features,
     guessed_protocol,
+    known_people,
     read_pairs,
     roc_file,
-    verify_run,
+    similarities,
     write_roc,
 )
 from equipoise.paper.faces.verification import cosines, roc, verification
@@ -72,13 +72,13 @@ class Halved(nn.Module):
 def pixel_model(model):
     """A run whose pooled features are the pixels, and whose last ones are half of them."""
     backbone = ImageBackbone(ImageInput(1), Pixels(), Halved())
-    return replace(model, network=Network(backbone, model.network.head))
+    return replace(model, predictor=replace(model.predictor, network=Network(backbone, model.network.head)))
 
 
 def test_features_are_pooled_or_last_and_averaged_with_the_mirror_images(pixel_model, people, tmp_path):
     lines = ["p00/0.png p00/1.png 1", "p00/0.png p01/0.png 0"] * 2
     pairs = read_pair_list(write_list(tmp_path / "list.txt", *lines), people)
-    images = pairs.images.read((32, 32), 1)[0:3] / 255
+    images = pairs.images((32, 32), 1)[0:3] / 255
     mirrored = (images + images[..., ::-1]) / 2
     found = face_features(pixel_model, pairs)
     np.testing.assert_allclose(found, mirrored.reshape(3, -1), atol=1e-6)
@@ -90,7 +90,7 @@ def test_videos_are_averaged_over_their_frames_whatever_the_batch(pixel_model, t
     root = write_faces(tmp_path / "ytf", [f"{video}/{n}.png" for video in ("A/0", "A/1", "B/0") for n in range(5)])
     lines = ["1, 1, A/0, A/1, 1", "1, 2, A/0, B/0, 0", "2, 1, A/1, A/0, 1", "2, 2, A/1, B/0, 0"]
     pairs = read_ytf_pairs(write_list(tmp_path / "splits.txt", *lines), root)
-    images = pairs.images.read((32, 32), 1)[0:15].reshape(15, -1) / 255
+    images = pairs.images((32, 32), 1)[0:15].reshape(15, -1) / 255
     expected = np.stack([images[pairs.face == face].mean(0) for face in range(3)])
     told = []
     whole = face_features(pixel_model, pairs, flip=False)
@@ -120,7 +120,7 @@ def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_la
     extractor = ImageBackbone(ImageInput(1), Pixels())
     frozen = RunModel(
         FeaturesInput(extractor, BackboneRecord("lenet", 1, (32, 32)), None, cache=False),
-        Network(Halved(), model.network.head),
+        replace(model.predictor, network=Network(Halved(), model.network.head)),
         model.classes,
         False,
         {},
@@ -132,34 +132,31 @@ def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_la
 
 
 def test_a_folder_of_people_is_told_apart_and_its_pairs_are_kept(pixel_model, people, tmp_path):
-    options = PairOptions(tmp_path / "pairs.txt", people, "folder", count=60)
-    told = []
-    verified = verify_run(pixel_model, options, tell=told.append)
-    assert verified.protocol == "folder"
-    assert verified.found.accuracy > 0.9
-    assert verified.found.roc.area > 0.95
-    again = verify_run(pixel_model, PairOptions(tmp_path / "pairs.txt", people))
-    assert again.protocol == "list"
-    np.testing.assert_array_equal(again.similarity, verified.similarity)
-    assert again.found.as_dict() == verified.found.as_dict()
+    protocol, pairs = read_pairs(tmp_path / "pairs.txt", people, protocol="folder", count=60)
+    assert protocol == "folder"
+    similarity = similarities(pixel_model, pairs)
+    found = verification(similarity, pairs.same, pairs.fold)
+    assert found.accuracy > 0.9
+    assert found.roc.area > 0.95
+    protocol, again = read_pairs(tmp_path / "pairs.txt", people)
+    assert protocol == "list"
+    np.testing.assert_array_equal(similarities(pixel_model, again), similarity)
+    np.testing.assert_array_equal(again.same, pairs.same)
+    np.testing.assert_array_equal(again.fold, pairs.fold)
 
 
-def test_the_figures_are_those_of_the_cosines(pixel_model, people, tmp_path):
-    verified = verify_run(pixel_model, PairOptions(tmp_path / "pairs.txt", people, "folder", count=40), flip=False)
-    pairs = verified.pairs
-    pixels = pairs.images.read((32, 32), 1)[0 : len(pairs.images)].reshape(len(pairs.images), -1).astype(float)
+def test_similarities_are_cosines(pixel_model, people, tmp_path):
+    pairs = read_pairs(tmp_path / "pairs.txt", people, protocol="folder", count=40)[1]
+    pixels = pairs.images((32, 32), 1)[0 : len(pairs.files)].reshape(len(pairs.files), -1).astype(float)
     expected = cosines(pixels[pairs.first], pixels[pairs.second])
-    np.testing.assert_allclose(verified.similarity, expected, atol=1e-6)
-    assert verified.found.accuracy == verification(expected, pairs.same, pairs.fold).accuracy
+    np.testing.assert_allclose(similarities(pixel_model, pairs, flip=False), expected, atol=1e-6)
 
 
 def test_people_who_were_trained_on_are_named(model, tmp_path):
     root = write_faces(tmp_path / "faces", ["night/1.png", "night/2.png", "noon/1.png"])
     lines = ["night/1.png night/2.png 1", "night/1.png noon/1.png 0"] * 2
-    told = []
-    verified = verify_run(model, PairOptions(write_list(tmp_path / "list.txt", *lines), root), tell=told.append)
-    assert list(verified.notes) == told
-    assert told == [
+    pairs = read_pairs(write_list(tmp_path / "list.txt", *lines), root)[1]
+    assert known_people(model, pairs) == [
         "1 of the 2 people in the pairs were trained on ('night'): the figures are not those of unknown people."
     ]
 
@@ -182,11 +179,11 @@ def test_the_protocol_is_told_from_the_file(tmp_path, name, first, protocol):
 
 
 def test_every_protocol_is_read(tmp_path):
-    lfw = PairOptions(write_list(tmp_path / "pairs.txt", *LFW_LINES), write_faces(tmp_path / "lfw", LFW_FACES))
-    assert read_pairs(lfw)[0] == "lfw"
+    listed, faces = write_list(tmp_path / "pairs.txt", *LFW_LINES), write_faces(tmp_path / "lfw", LFW_FACES)
+    assert read_pairs(listed, faces)[0] == "lfw"
     image = (tmp_path / "lfw" / LFW_FACES[0]).read_bytes()
     (tmp_path / "x.bin").write_bytes(pickle.dumps(([image] * 8, [True, False] * 2)))
-    protocol, pairs = read_pairs(PairOptions(tmp_path / "x.bin"))
+    protocol, pairs = read_pairs(tmp_path / "x.bin")
     assert (protocol, len(pairs)) == ("bin", 4)
 
 
@@ -209,14 +206,13 @@ def test_options_that_do_not_go_together(tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
     write_list(tmp_path / "list.txt", "a.png b.png 1")
     with pytest.raises(InvalidInputError, match=said):
-        read_pairs(PairOptions(**options))
+        read_pairs(**options)
 
 
-def test_a_run_of_a_table_has_no_faces(tmp_path_factory, tmp_path):
+def test_a_run_of_a_table_has_no_faces(tmp_path_factory):
     table = RunModel.load(made.once(made.table_run, tmp_path_factory))
     with pytest.raises(InvalidInputError, match="this run is of a table"):
-        verify_run(table, PairOptions(tmp_path / "new.txt", tmp_path, "folder"))
-    assert not (tmp_path / "new.txt").exists()
+        embedding(table)
     with pytest.raises(InvalidInputError, match="layer must be 'pooled' or 'last', got 'first'"):
         embedding(table, layer="first")
 

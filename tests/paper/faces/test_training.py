@@ -12,7 +12,8 @@ from PIL import Image
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import image_backbone
-from equipoise.paper.faces.run_verification import PairOptions, verify_run
+from equipoise.paper.faces.run_verification import read_pairs, similarities
+from equipoise.paper.faces.verification import verification
 from equipoise.training import Network
 from tests.training.processes import ENVIRONMENT, ROOT
 
@@ -45,10 +46,9 @@ def test_a_folder_of_a_thousand_identities_trains_and_verifies_others(tmp_path, 
     strangers = identities(tmp_path / "strangers", 40, fewest=4)
     for folder in strangers.iterdir():
         folder.rename(strangers / f"other {folder.name}")
-    found = verify_run(
-        RunModel.load(result.folder), PairOptions(tmp_path / "pairs.txt", strangers, "folder", count=200)
-    )
-    assert found.found.accuracy > 0.6
+    pairs = read_pairs(tmp_path / "pairs.txt", strangers, protocol="folder", count=200)[1]
+    similarity = similarities(RunModel.load(result.folder), pairs)
+    assert verification(similarity, pairs.same, pairs.fold).accuracy > 0.6
 
 
 def test_two_processes_train_on_a_folder_of_identities_and_end_alike(tmp_path):

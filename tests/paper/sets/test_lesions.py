@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.sets.dermofit import CLASSES, FIVE, class_of, read_dermofit, read_dermofit_5
+from equipoise.paper.sets.dermofit import CLASSES, FIVE, class_of, read_dermofit
 from equipoise.paper.sets.ham10000 import read_ham10000
 from tests.paper.sets.layouts import HAM_ROWS, dermofit, ham10000, write_image
 
 
 def test_dermofit_has_ten_classes_or_five_without_masks(tmp_path):
     dermofit(tmp_path)
-    ten, five = read_dermofit(tmp_path), read_dermofit_5(tmp_path)
+    ten, five = read_dermofit(tmp_path), read_dermofit(tmp_path, classes=FIVE)
     expected = {CLASSES[short][0]: 1 + place % 3 for place, short in enumerate(CLASSES)}
     assert Counter(ten.y.tolist()) == expected
     assert Counter(five.y.tolist()) == {CLASSES[short][0]: expected[CLASSES[short][0]] for short in FIVE}
@@ -76,7 +76,9 @@ def test_a_zip_a_class_is_read(tmp_path):
         with zipfile.ZipFile(tmp_path / "zips" / f"{short}.zip", "w") as archive:
             for path in (tmp_path / "made" / short).rglob("*.png"):
                 archive.write(path, path.relative_to(tmp_path / "made"))
-    assert Counter(read_dermofit_5(tmp_path / "zips").y) == Counter(read_dermofit_5(tmp_path / "made").y)
+    assert Counter(read_dermofit(tmp_path / "zips", classes=FIVE).y) == Counter(
+        read_dermofit(tmp_path / "made", classes=FIVE).y
+    )
 
 
 def test_dermofit_says_what_is_missing_or_double(tmp_path):
@@ -84,15 +86,15 @@ def test_dermofit_says_what_is_missing_or_double(tmp_path):
     (tmp_path / "PYO").rename(tmp_path / "unknown")
     with pytest.raises(InvalidInputError, match="has no folder for the class PYO, Pyogenic Granuloma"):
         read_dermofit(tmp_path)
-    assert len(read_dermofit_5(tmp_path)) > 0
+    assert len(read_dermofit(tmp_path, classes=FIVE)) > 0
     (tmp_path / "Mole").mkdir()
     with pytest.raises(InvalidInputError, match=r"ML.* and .*Mole.* are both folders of ML|Mole and .*ML are both"):
-        read_dermofit_5(tmp_path)
+        read_dermofit(tmp_path, classes=FIVE)
     (tmp_path / "Mole").rmdir()
     for path in (tmp_path / "AK").rglob("*.png"):
         path.unlink()
     with pytest.raises(InvalidInputError, match="AK must hold the images of Actinic Keratosis, but has none"):
-        read_dermofit_5(tmp_path)
+        read_dermofit(tmp_path, classes=FIVE)
 
 
 def test_ham10000_has_its_diagnoses_and_lesions(tmp_path):

@@ -78,7 +78,7 @@ def test_mnist_stops_and_goes_on_and_makes_a_page(tmp_path):
 @needs_data
 def test_a_step_draws_its_half_from_the_seed_and_spares_the_test_part():
     case = TABLES["mnist"].cases(Source(Path(DATA), smoke=True))["dropout=0.5"]
-    y = case.samples.y
+    y = case.material.samples.y
     for seed in (0, 1):
         train, test = case.split(seed, 0)
         assert sorted(np.bincount(y[train]).tolist()) == [1] * 5 + [12] * 5

@@ -11,7 +11,7 @@ from equipoise.app.cli.printing import ConsoleWatcher
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="mnist, fashion_mnist or cifar10.")],
+    name: Annotated[str, typer.Argument(help="A public set, such as mnist; an unknown name lists them.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder to put it in; default $EQUIPOISE_DATA/NAME, else data/NAME.")
     ] = None,

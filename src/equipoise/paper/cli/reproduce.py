@@ -9,15 +9,16 @@ from rich.console import Console
 
 from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
+from equipoise.family_names import family_names
 
 if TYPE_CHECKING:
     from equipoise.app.compare import Fit
 
+NAMES = ", ".join(family_names("equipoise.paper.tables.experiments", "TABLES"))
+
 
 def reproduce(
-    table: Annotated[
-        str, typer.Argument(help="cifar10, mnist, margins, skin, attributes, expressions or illustration.")
-    ],
+    table: Annotated[str, typer.Argument(help=f"{NAMES} or illustration.")],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
     out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
     seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
@@ -83,14 +84,14 @@ def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
     import json
 
     from equipoise.app.run_folder import versions
-    from equipoise.paper.tables import draw_pictures, illustrate, illustration_page
+    from equipoise.paper.tables import illustrate, illustration_page
     from equipoise.storage.files import write_atomically
 
-    found = illustrate(seed=seed, smoke=smoke)
-    figures = found.figures() | {"smoke": smoke, "versions": versions()}
+    figures, pictures = illustrate(seed=seed, smoke=smoke)
+    figures |= {"smoke": smoke, "versions": versions()}
     name = f"illustration{'-smoke' if smoke else ''}"
     out.mkdir(parents=True, exist_ok=True)
-    for picture, content in draw_pictures(found).items():
+    for picture, content in pictures.items():
         write_atomically(out / f"{name}-{picture}.png", content)
     write_atomically(out / f"{name}.json", json.dumps(figures, indent=1).encode())
     write_atomically(out / f"{name}.md", illustration_page(figures, pictures=f"{name}-").encode())

@@ -12,7 +12,7 @@ from equipoise.app.cli.printing import ConsoleWatcher, print_json, shown
 from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from equipoise.paper.faces.run_verification import VerifiedRun
+    from equipoise.paper.faces.verification import Verification
 
 
 def verify(
@@ -61,28 +61,30 @@ def verify(
     finished_record(run)
     _check_paths(pairs, images, made=protocol == "folder")
     from equipoise.app.runs.trained_run import RunModel
-    from equipoise.paper.faces.run_verification import PairOptions, roc_file, verify_run, write_roc  # torch
+    from equipoise.paper.faces import run_verification as faces  # torch
+    from equipoise.paper.faces.verification import verification
 
     if roc is not None:
-        roc_file(roc, force=force)
-    options = PairOptions(pairs, images, protocol, skip_missing, frames, count, seed)
+        faces.roc_file(roc, force=force)
     with ConsoleWatcher(quiet=quiet) as watcher:
         model = RunModel.load(run)
-        verified = verify_run(model, options, layer=layer, flip=flip, tell=watcher.note, progress=watcher.progress)
+        faces.embedding(model, layer=layer, flip=flip)  # what is wrong with the run is said before pairs are drawn
+        used, found = faces.read_pairs(
+            pairs, images, protocol=protocol, skip_missing=skip_missing, frames=frames, count=count, seed=seed
+        )
+        notes = [*found.notes, *faces.known_people(model, found)]
+        for sentence in notes:
+            watcher.note(sentence)
+        similarity = faces.similarities(model, found, layer=layer, flip=flip, progress=watcher.progress)
+        verified = verification(similarity, found.same, found.fold)
     if roc is not None:
-        write_roc(verified.found.roc, roc, force=force)
+        faces.write_roc(verified.roc, roc, force=force)
     if as_json:
-        about = {
-            "run": str(run),
-            "pairs_file": str(pairs),
-            "protocol": verified.protocol,
-            "layer": layer,
-            "flip": flip,
-        }
-        print_json(about | verified.found.as_dict() | {"notes": list(verified.notes)})
+        about = {"run": str(run), "pairs_file": str(pairs), "protocol": used, "layer": layer, "flip": flip}
+        print_json(about | verified.as_dict() | {"notes": notes})
     else:
         _print(verified)
-    if verified.protocol == "folder":
+    if used == "folder":
         watcher.note(f"The pairs are in {pairs}; --protocol list uses them again.")
     if roc is not None:
         watcher.note(f"The ROC is in {roc}.")
@@ -98,10 +100,10 @@ def _check_paths(pairs: Path, images: Path | None, *, made: bool) -> None:
         raise InvalidInputError(f"there is no folder or archive {str(images)!r}; check --images.")
 
 
-def _print(verified: "VerifiedRun") -> None:
+def _print(found: "Verification") -> None:
     from equipoise.paper.faces.verification import FALSE_ACCEPTS
 
-    found, console = verified.found, Console()
+    console = Console()
     different = found.pairs - found.same
     console.print(f"{found.pairs:,} pairs, {found.same:,} of one person and {different:,} of two", highlight=False)
     table = Table()

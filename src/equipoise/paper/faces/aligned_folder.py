@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -13,28 +13,35 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import torch
 
 from equipoise.cores_and_memory import begin_worker, in_parts
-from equipoise.data.images.scan import SUFFIXES, scan
+from equipoise.data.images.scan import scan_images
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.paper.faces import alignment_log as log_file
 from equipoise.paper.faces.alignment import SIDE, Choice
-from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentLog, LoggedImage, Outcome
-from equipoise.paper.faces.alignment_worker import AlignmentOptions, Job, align_files, target_name
+from equipoise.paper.faces.alignment_log import (
+    ALIGNED,
+    NONE,
+    SEVERAL,
+    UNREADABLE,
+    AlignmentLog,
+    AlignmentOutcome,
+    LoggedImage,
+)
+from equipoise.paper.faces.alignment_worker import AlignmentOptions, align_files, target_name
 from equipoise.paper.faces.detection import MIN_FACE
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
-from equipoise.storage.archives import is_archive, unpack
 
 FILES_AT_ONCE = 32
 FEW_FILES = 256  # not worth the start of processes
-FORMAT = 1
 
 
 @dataclass
 class Alignment:
-    """What :func:`align_folder` did.
+    """Result of :func:`align_folder`.
 
     Args:
         folder: of the aligned faces.
@@ -92,41 +99,34 @@ def align_folder(
         progress: called with the images done so far and all of them.
     """
     started = time.monotonic()
-    options = AlignmentOptions(min_face, choose, side)
+    options = AlignmentOptions(min_face=min_face, choose=choose, side=side)
     if workers < 1:
         raise InvalidInputError(f"workers must be 1 or more; got {workers}.")
     place = weights_folder(weights)
     networks = load_mtcnn(place)  # here as well when workers use them: bad files are told of before anything is written
-    root, out = unpack(source) if is_archive(source) and Path(source).is_file() else Path(source), Path(target)
+    found, out = scan_images(source), Path(target)
+    root = found.root
     _check_folders(root, out, source)
-    found = scan(root)
-    if not found.images:
-        raise InvalidInputError(
-            f"there is no image in {str(source)!r}; expected files that end in one of {', '.join(sorted(SUFFIXES))}."
-        )
     _check_names(found.folders, "folder")
     _check_names(found.images, "file")
     log_file.check_empty_or_ours(out)
     with log_file.held(out):
-        log_file.claim(out, {"format": FORMAT, **vars(options), "weights": _checksum(place)})
+        log_file.claim(out, msgspec.structs.replace(options, weights=_checksum(place)))
         remove_parts(out)
         log = AlignmentLog(out)
-        jobs = [
-            Job(name, os.path.join(root, name), os.path.join(out, target_name(name)))
-            for name in found.images
-            if not _is_done(log.known.get(name), root / name, out / target_name(name))
+        left = [
+            name for name in found.images if not _is_done(log.known.get(name), root / name, out / target_name(name))
         ]
-        parts = _outcomes(jobs, networks, options, place, workers if len(jobs) >= FEW_FILES else 1)
+        work = partial(align_files, root=root, out=out, options=options)
+        parts = _outcomes(left, work, networks, place, workers if len(left) >= FEW_FILES else 1)
         with closing(parts):  # ends the workers, whatever happens
-            _record(parts, log, len(found.images) - len(jobs), len(found.images), progress)
+            _record(parts, log, len(found.images) - len(left), len(found.images), progress)
         to_check = log.finish()
-    return _summary(found.images, log, found.notes(), to_check, len(jobs), time.monotonic() - started)
+    return _summary(found.images, log, found.notes(), to_check, len(left), time.monotonic() - started)
 
 
 def _check_folders(root: Path, out: Path, source: str | os.PathLike[str]) -> None:
     """Neither folder may lie in the other: faces would be aligned again, or originals overwritten."""
-    if not root.is_dir():
-        raise InvalidInputError(f"{str(source)!r} is no folder or archive; give the folder that holds the images.")
     one, other = root.resolve(), out.resolve()
     if one == other:
         raise InvalidInputError(f"{str(out)!r} holds the images themselves; give another folder for the aligned faces.")
@@ -163,7 +163,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def _is_done(known: LoggedImage | None, source: Path, target: Path) -> bool:
-    """Whether an earlier run has done with the image as it is now; an unreadable one may have been mended."""
+    """Tell whether an earlier run has aligned the image as it is now; an unreadable one may have been repaired."""
     if known is None or known.status == UNREADABLE:
         return False
     try:
@@ -175,7 +175,7 @@ def _is_done(known: LoggedImage | None, source: Path, target: Path) -> bool:
 
 
 def _record(
-    parts: Iterator[list[Outcome]], log: AlignmentLog, done: int, total: int, progress: Progress | None
+    parts: Iterator[list[AlignmentOutcome]], log: AlignmentLog, done: int, total: int, progress: Progress | None
 ) -> None:
     tell = progress or (lambda *_: None)
     tell(done, total)
@@ -189,17 +189,17 @@ def _record(
 
 
 def _outcomes(
-    jobs: list[Job], networks: MTCNN, options: AlignmentOptions, weights: Path, workers: int
-) -> Generator[list[Outcome], None, None]:
-    """Outcomes in the order of the jobs."""
-    parts = (jobs[start : start + FILES_AT_ONCE] for start in range(0, len(jobs), FILES_AT_ONCE))
+    images: list[str], work: Callable[..., list[AlignmentOutcome]], networks: MTCNN, weights: Path, workers: int
+) -> Generator[list[AlignmentOutcome], None, None]:
+    """Outcomes in the order of the images."""
+    parts = (images[start : start + FILES_AT_ONCE] for start in range(0, len(images), FILES_AT_ONCE))
     if workers == 1:
-        yield from (align_files(part, networks, options) for part in parts)
+        yield from (work(part, networks=networks) for part in parts)
         return
     fresh = multiprocessing.get_context("spawn")  # a fork beside torch's threads may hang
     executor = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_start_worker, initargs=(str(weights),))
     try:
-        yield from in_parts(executor, partial(_work, options=options), parts, ahead=4 * workers)
+        yield from in_parts(executor, partial(_in_worker, work), parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
             'a worker ended early, perhaps for lack of memory or of `if __name__ == "__main__":` in the script; run '
@@ -217,8 +217,8 @@ def _start_worker(weights: str) -> None:
     _networks.append(load_mtcnn(weights))
 
 
-def _work(jobs: list[Job], options: AlignmentOptions) -> list[Outcome]:
-    return align_files(jobs, _networks[0], options)
+def _in_worker(work: Callable[..., list[AlignmentOutcome]], images: list[str]) -> list[AlignmentOutcome]:
+    return work(images, networks=_networks[0])
 
 
 def _summary(

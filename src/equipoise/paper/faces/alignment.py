@@ -108,11 +108,8 @@ def _needed(pixels: Pixels, back: Floats, side: int) -> tuple[Pixels, Floats]:
 
 
 def chosen(faces: Faces, height: int, width: int, *, by: Choice = "centre") -> int:
-    """Choose the face that an image is about.
-
-    Args:
-        by: ``"largest"`` box; or ``"centre"``, the largest area less twice the squared distance from the image's
-            centre, so that a smaller face in the middle wins over a larger one at the side.
+    """Choose the face that an image is about: the ``"largest"`` box; or by ``"centre"`` the largest area less twice the
+    squared distance from the image's centre, so that a smaller face in the middle wins over a larger one at the side.
     """
     worth = (faces.boxes[:, 2:] - faces.boxes[:, :2]).prod(axis=1)
     if by == "centre":

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import re
 import sys
@@ -11,9 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from equipoise.app.output_files import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically, written_beside
+from equipoise.storage.records import read_json
 
 SETTINGS, LOG, TO_CHECK, LOCK = "alignment.json", "alignment.csv", "to_check.csv", ".alignment.lock"
 ALIGNED, SEVERAL, NONE, UNREADABLE = STATUSES = ("aligned", "several", "no face", "unreadable")
@@ -27,8 +29,8 @@ WHOLE = re.compile(r"-?\d{1,20}")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One image: how it ended, and the place of the face that was taken.
+class AlignmentOutcome:
+    """AlignmentOutcome for one image: its status, and where the chosen face is.
 
     size, modified: of the image's file, by which a changed one is known.
     written: size of the face's file, by which one is known that a failing machine did not save.
@@ -59,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class LoggedImage:
-    """What is recorded of an image, and in which row; a log may have millions."""
+    """The log's entry for an image, and its row; kept small, as a log may have millions."""
 
     status: str
     faces: str
@@ -86,7 +88,7 @@ class AlignmentLog:
         remove_abandoned(folder)
         self._read()
 
-    def add(self, outcomes: Iterable[Outcome]) -> None:
+    def add(self, outcomes: Iterable[AlignmentOutcome]) -> None:
         """Add rows, which are on disk when this returns."""
         rows = {outcome.image: outcome.row() for outcome in outcomes}
         content = _table(rows.values())
@@ -177,22 +179,19 @@ def check_empty_or_ours(folder: Path) -> None:
         )
 
 
-def claim(folder: Path, settings: dict[str, object]) -> None:
+def claim(folder: Path, settings: msgspec.Struct) -> None:
     """Note how the faces in the folder are aligned, or see that those already there are aligned in this way."""
     path = folder / SETTINGS
-    try:
-        earlier = json.loads(path.read_bytes()) if path.exists() else None
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path} is damaged; give another folder, or delete this one.") from error
-    if earlier is None:
-        write_atomically(path, (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
-    elif earlier != settings:
-        other = earlier if isinstance(earlier, dict) else {}
-        name = next((name for name in settings if other.get(name) != settings[name]), "settings")
-        raise InvalidInputError(
-            f"{str(folder)!r} holds faces aligned with another {name} ({other.get(name)!r}, now "
-            f"{settings.get(name)!r}); give a new folder, or the same options."
-        )
+    if not path.exists():
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
+        return
+    earlier = read_json(path, type(settings), remedy="give another folder, or delete this one")
+    for name in settings.__struct_fields__:
+        if getattr(earlier, name) != getattr(settings, name):
+            raise InvalidInputError(
+                f"{str(folder)!r} holds faces aligned with another {name} ({getattr(earlier, name)!r}, now "
+                f"{getattr(settings, name)!r}); give a new folder, or the same options."
+            )
 
 
 @contextmanager

@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 from PIL import Image
 
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, decode_image, header, read_bytes
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.paper.faces.alignment import SIDE, Choice, aligned, chosen, residual
-from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, Outcome
+from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentOutcome
 from equipoise.paper.faces.detection import MIN_FACE, Faces, Pixels, find_faces
 from equipoise.paper.faces.mtcnn import MTCNN
 from equipoise.storage.files import raise_if_full
@@ -33,13 +33,14 @@ FORMATS: dict[str, tuple[str, dict[str, int | bool]]] = {
 }
 
 
-@dataclass(frozen=True)
-class AlignmentOptions:
-    """How faces are found and aligned."""
+class AlignmentOptions(Struct, frozen=True, kw_only=True):
+    """``alignment.json``: how faces are found and aligned, and a checksum of the networks' weights."""
 
+    format: Literal[1] = 1
     min_face: float = MIN_FACE
     choose: Choice = "centre"
     side: int = SIDE
+    weights: str = ""
 
     def __post_init__(self) -> None:
         """Refuse options that make no sense."""
@@ -53,58 +54,61 @@ class AlignmentOptions:
             raise InvalidInputError(f"aligned faces have a side of 16 to 1,024 pixels; got {self.side}.")
 
 
-@dataclass(frozen=True)
-class Job:
-    """An image by its name, where it is, and where its face goes."""
-
-    image: str
-    source: str
-    target: str
-
-
 def target_name(image: str) -> str:
     """Return the name of the aligned face: the image's, but for formats in which nothing is written."""
     stem, suffix = os.path.splitext(image)
     return image if suffix.lower() in FORMATS else f"{stem}.png"
 
 
-def align_files(jobs: list[Job], networks: MTCNN, options: AlignmentOptions) -> list[Outcome]:
-    """Find the face of each image, align it and write it; the outcomes are in the order of the jobs."""
-    found: dict[str, Outcome] = {}
-    for group in _in_memory(jobs, found):
+def align_files(
+    images: list[str], root: Path, out: Path, networks: MTCNN, options: AlignmentOptions
+) -> list[AlignmentOutcome]:
+    """Find the face of each image below ``root``, align it and write it below ``out``; one outcome an image."""
+    found: dict[str, AlignmentOutcome] = {}
+    for group in _in_memory(images, root, found):
         searched = find_faces([pixels for _, pixels, _ in group], networks, min_face=options.min_face)
-        for (job, pixels, stamp), (faces, attempt) in zip(group, searched, strict=True):
-            found[job.image] = _outcome(job, pixels, stamp, faces, attempt, options)
-    return [found[job.image] for job in jobs]
+        for (image, pixels, stamp), (faces, attempt) in zip(group, searched, strict=True):
+            found[image] = _outcome(image, out / target_name(image), pixels, stamp, faces, attempt, options)
+    return [found[image] for image in images]
 
 
-def _in_memory(jobs: list[Job], found: dict[str, Outcome]) -> Iterator[list[tuple[Job, Pixels, Stamp]]]:
+def _in_memory(
+    images: list[str], root: Path, found: dict[str, AlignmentOutcome]
+) -> Iterator[list[tuple[str, Pixels, Stamp]]]:
     """Images read, a few large or many small ones at a time; unreadable ones end here."""
-    group: list[tuple[Job, Pixels, Stamp]] = []
-    for job in jobs:
+    group: list[tuple[str, Pixels, Stamp]] = []
+    for image in images:
         stamp = 0, 0
         try:
-            status = os.stat(job.source)
+            status = os.stat(root / image)
             stamp = status.st_size, status.st_mtime_ns
-            content = read_bytes(job.source)
+            content = read_bytes(root / image)
             height, width, mode = header(content)
             pixels = decode_image(content, size=(height, width), channels=1 if mode in GREY_MODES else 3)
         except (UnreadableImageError, OSError) as error:
-            reason = error.reason if isinstance(error, UnreadableImageError) else error.strerror or str(error)
-            found[job.image] = Outcome(job.image, UNREADABLE, *stamp, note=reason)
+            why = error.reason if isinstance(error, UnreadableImageError) else reason(error)
+            found[image] = AlignmentOutcome(image, UNREADABLE, *stamp, note=why)
             continue
-        group.append((job, pixels, stamp))
-        if sum(image.size for _, image, _ in group) >= PIXELS_AT_ONCE:
+        group.append((image, pixels, stamp))
+        if sum(pixels.size for _, pixels, _ in group) >= PIXELS_AT_ONCE:
             yield group
             group = []
     yield group
 
 
-def _outcome(job: Job, pixels: Pixels, stamp: Stamp, faces: Faces, attempt: int, options: AlignmentOptions) -> Outcome:
+def _outcome(
+    image: str,
+    target: Path,
+    pixels: Pixels,
+    stamp: Stamp,
+    faces: Faces,
+    attempt: int,
+    options: AlignmentOptions,
+) -> AlignmentOutcome:
     height, width = pixels.shape[1:]
     if not len(faces):
-        Path(job.target).unlink(missing_ok=True)  # of an earlier state of the image
-        return Outcome(job.image, NONE, *stamp, note=f"no face was found in {width} × {height} pixels")
+        target.unlink(missing_ok=True)  # of an earlier state of the image
+        return AlignmentOutcome(image, NONE, *stamp, note=f"no face was found in {width} × {height} pixels")
     place = chosen(faces, height, width, by=options.choose)
     box, landmarks = faces.boxes[place], faces.landmarks[place]
     note = ""
@@ -112,11 +116,11 @@ def _outcome(job: Job, pixels: Pixels, stamp: Stamp, faces: Faces, attempt: int,
         why = "the largest" if options.choose == "largest" else "the largest near the centre"
         x, y = ((box[:2] + box[2:]) / 2).round().astype(int)
         note = f"of {len(faces)} faces {why} was taken, at {x}, {y}"
-    return Outcome(
-        job.image,
+    return AlignmentOutcome(
+        image,
         ALIGNED if len(faces) == 1 else SEVERAL,
         *stamp,
-        written=_write(Path(job.target), aligned(pixels, landmarks, side=options.side)),
+        written=_write(target, aligned(pixels, landmarks, side=options.side)),
         faces=len(faces),
         attempt=attempt,
         probability=float(faces.probabilities[place]),

@@ -132,9 +132,7 @@ def overlaps_removed(
 ) -> NDArray[np.intp]:
     """Return the places of the boxes that stay, the highest score first (non-maximum suppression).
 
-    Args:
-        most: the share that two boxes may have in common.
-        against: what it is a share of: the area of both together, or that of the smaller one.
+    Two may have the share ``most`` in common, of the area of both together or of that of the smaller one.
     """
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     waiting = np.argsort(-scores, kind="stable")  # of equal scores the first, so that results repeat
@@ -156,9 +154,6 @@ class AreaTable:
 
     What lies outside the image is black. Between pixels the sums are interpolated, which is exact for pixels that are
     squares of one colour.
-
-    Args:
-        pixels: (channels, height, width).
     """
 
     def __init__(self, pixels: Pixels) -> None:
@@ -222,12 +217,8 @@ def scales(height: int, width: int, *, min_face: float) -> list[float]:
 
 
 def detect(images: Sequence[Pixels], networks: MTCNN, *, min_face: Sequence[float]) -> list[Faces]:
-    """Detect the faces of every image; those of equal size share each pass of a network.
-
-    Args:
-        images: (channels, height, width) each, grey or colour.
-        min_face: the width in pixels below which no face is looked for, one an image.
-    """
+    """Detect the faces of every image, of ``min_face`` pixels at least; those of equal size share each pass of a
+    network."""
     if not images:
         return []
     tables = [AreaTable(image) for image in images]
@@ -258,11 +249,8 @@ def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[floa
 
 
 def _cells(probability: Floats, corrections: Floats, pixel: tuple[float, float], threshold: float) -> Floats:
-    """Windows (n, 9) that P-Net takes for faces: box in pixels of the image, probability, corrections.
-
-    Args:
-        pixel: height and width of a pixel of this scale, in pixels of the image.
-    """
+    """Windows (n, 9) that P-Net takes for faces: box in pixels of the image, probability, corrections; ``pixel`` is the
+    height and width of a pixel of this scale."""
     rows, columns = np.nonzero(probability >= threshold)
     corner = np.stack([columns, rows], axis=1) * STEP
     boxes = np.concatenate([corner, corner + CELL], axis=1) * np.tile(pixel[::-1], 2)
@@ -290,7 +278,7 @@ def _with_landmarks(tables: list[AreaTable], network: ONet, boxes: list[Floats],
 
 
 def _through(network: RNet | ONet, tables: list[AreaTable], boxes: list[Floats]) -> list[list[Floats]]:
-    """What the network gives for the boxes of each image; windows of all images go through together."""
+    """Run the network on the boxes of each image; windows of all images go through together."""
     windows = [
         np.broadcast_to(window := table.windows(own, network.side), (len(own), 3, *window.shape[2:]))
         for table, own in zip(tables, boxes, strict=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.images.scan import Scan
+from equipoise.data.images.scan import Scan, scan_images
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces.pairs import EncodedImages, NamedPair, Pairs, dealt_folds, gather_pairs, image_folder
+from equipoise.paper.faces.pairs import NamedPair, Pairs, dealt_folds, gather_pairs
 from equipoise.paper.sets.plain_pickle import (
     RecordedCall,
     RefusedPickleError,
@@ -54,7 +54,7 @@ def read_lfw_pairs(
         _lfw_pair(fields, number, source, None if folds == 1 else 1 + place // (2 * each))
         for place, (number, fields) in enumerate(rest)
     ]
-    found = image_folder(images)
+    found = scan_images(images)
     people = {face: face.rsplit("_", 1)[0] for pair in named for face in (pair.first, pair.second)}
     files = _by_stem(found, set(people))
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
@@ -69,10 +69,8 @@ def read_ytf_pairs(
 ) -> Pairs:
     """Read ``splits.txt`` of YouTube Faces: lines of split, number, two videos (``Name/2``) and 1 for one person.
 
-    The frames of a video are the images in its folder, ``Name/2/*.jpg``.
-
-    Args:
-        frames: of a video at most, spread evenly over it; None takes all.
+    The frames of a video are the images in its folder, ``Name/2/*.jpg``, of which ``frames`` are taken at most, spread
+    evenly over it.
     """
     source, lines = _list(path, comma=True)
     if not any(field.isdecimal() for field in lines[0][1]):
@@ -82,7 +80,7 @@ def read_ytf_pairs(
     named = [_ytf_pair(fields, number, source) for number, fields in lines]
     if frames is not None and frames < 1:
         raise InvalidInputError(f"frames of a video must be at least 1, got {frames}.")
-    found = image_folder(images)
+    found = scan_images(images)
     files = _by_video(found, {face for pair in named for face in (pair.first, pair.second)}, frames)
     people = {face: face.split("/", 1)[0] for face in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
@@ -99,7 +97,7 @@ def read_pair_list(
     named = [_list_pair(fields, number, source) for number, fields in lines]
     if len({pair.fold is None for pair in named}) > 1:
         raise InvalidInputError(f"{source} tells the fold of some pairs only; give it in every line, or in none.")
-    found = image_folder(images)
+    found = scan_images(images)
     files = {name: (name,) for name in found.images}
     people = {name: PurePosixPath(name).parent.name for name in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
@@ -116,7 +114,7 @@ def read_bin_pairs(path: str | os.PathLike[str]) -> Pairs:
     truth = np.array(same)
     fold, notes = dealt_folds(truth, file.name)
     faces = np.arange(len(images))
-    return Pairs(EncodedImages(tuple(images)), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
+    return Pairs(tuple(images), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
 
 
 def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:

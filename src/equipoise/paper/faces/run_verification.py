@@ -3,8 +3,6 @@
 import copy
 import io
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,14 +17,16 @@ from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed
 from equipoise.models import ImageBackbone
 from equipoise.models.evaluation_copy import eval_replica
+from equipoise.paper.faces.drawn_pairs import PAIRS, check_new, pairs_of_people, write_pairs
 from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
-from equipoise.paper.faces.pairs import PAIRS, Pairs, pairs_of_people, write_pairs
-from equipoise.paper.faces.verification import Roc, Verification, cosines, verification
+from equipoise.paper.faces.pairs import Pairs
+from equipoise.paper.faces.verification import Roc, cosines
 from equipoise.storage.files import write_atomically
 from equipoise.training.settings import rows_at_once
 
 Protocol = Literal["lfw", "ytf", "list", "bin", "folder"]
 Layer = Literal["pooled", "last"]
+Source = str | os.PathLike[str]
 
 HELD_NUMBERS = 64
 """Numbers that a network holds of an image, for each of its pixels, roughly."""
@@ -35,9 +35,17 @@ DRAWN_POINTS = 2000
 """Of a ROC on a picture; more are not seen."""
 
 
-@dataclass(frozen=True)
-class PairOptions:
-    """Where pairs come from.
+def read_pairs(
+    pairs: Source,
+    images: Source | None = None,
+    *,
+    protocol: Protocol | None = None,
+    skip_missing: bool = False,
+    frames: int | None = None,
+    count: int = PAIRS,
+    seed: int = 0,
+) -> tuple[Protocol, Pairs]:
+    """Return the protocol by which pairs are read, and the pairs.
 
     Args:
         pairs: the list, or for ``"folder"`` the file to write it into.
@@ -47,87 +55,29 @@ class PairOptions:
         frames: of a video at most; None takes all.
         count, seed: of the pairs that are drawn from a folder of people.
     """
-
-    pairs: str | os.PathLike[str]
-    images: str | os.PathLike[str] | None = None
-    protocol: Protocol | None = None
-    skip_missing: bool = False
-    frames: int | None = None
-    count: int = PAIRS
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class VerifiedRun:
-    """Pairs with the similarity that a run gives each.
-
-    Args:
-        notes: what was left out, and who was trained on, a sentence each.
-    """
-
-    protocol: Protocol
-    pairs: Pairs
-    similarity: NDArray[np.float64]
-    found: Verification
-    notes: tuple[str, ...] = ()
-
-
-def verify_run(
-    model: RunModel,
-    options: PairOptions,
-    *,
-    layer: Layer = "pooled",
-    flip: bool = True,
-    tell: Callable[[str], None] = lambda _: None,
-    progress: Progress | None = None,
-) -> VerifiedRun:
-    """Score the cosines of a run's features of each pair by the protocol.
-
-    Args:
-        layer, flip: which features, see :func:`embedding`.
-        tell: told, in a sentence each, what was left out.
-        progress: called with the images done and all of them.
-    """
-    embedding(model, layer=layer, flip=flip)  # what is wrong with the run is said before pairs are drawn
-    protocol, pairs = read_pairs(options)
-    notes = (*pairs.notes, *_known_people(model, pairs))
-    for sentence in notes:
-        tell(sentence)
-    features = face_features(model, pairs, layer=layer, flip=flip, progress=progress)
-    similarity = cosines(features[pairs.first], features[pairs.second])
-    found = verification(similarity, pairs.same, pairs.fold)
-    return VerifiedRun(protocol, pairs, similarity, found, notes)
-
-
-def read_pairs(options: PairOptions) -> tuple[Protocol, Pairs]:
-    """Return the pairs that the options name, and the protocol by which they were read."""
-    protocol = options.protocol or guessed_protocol(options.pairs)
+    protocol = protocol or guessed_protocol(pairs)
     if protocol not in get_args(Protocol):
         raise InvalidInputError(f"--protocol must be one of {', '.join(get_args(Protocol))}, got {protocol!r}.")
-    if options.frames is not None and protocol != "ytf":
+    if frames is not None and protocol != "ytf":
         raise InvalidInputError(f"--frames is for videos, and the protocol is {protocol}; leave it out.")
     if protocol == "bin":
-        if options.images is not None:
+        if images is not None:
             raise InvalidInputError("a .bin file holds its own images; leave --images out.")
-        return protocol, read_bin_pairs(options.pairs)
-    if options.images is None:
+        return protocol, read_bin_pairs(pairs)
+    if images is None:
         raise InvalidInputError(f"--protocol {protocol} needs --images, the folder of the faces.")
     if protocol == "folder":
-        if Path(options.pairs).expanduser().exists():
-            raise InvalidInputError(
-                f"{options.pairs} exists; name a new file for the pairs, or use its pairs by --protocol list."
-            )
-        drawn = pairs_of_people(options.images, pairs=options.count, seed=options.seed)
-        write_pairs(drawn, options.pairs)
+        check_new(pairs)
+        drawn = pairs_of_people(images, pairs=count, seed=seed)
+        write_pairs(drawn, pairs)
         return protocol, drawn
     if protocol == "ytf":
-        skip, frames = options.skip_missing, options.frames
-        return protocol, read_ytf_pairs(options.pairs, options.images, skip_missing=skip, frames=frames)
+        return protocol, read_ytf_pairs(pairs, images, skip_missing=skip_missing, frames=frames)
     read = read_lfw_pairs if protocol == "lfw" else read_pair_list
-    return protocol, read(options.pairs, options.images, skip_missing=options.skip_missing)
+    return protocol, read(pairs, images, skip_missing=skip_missing)
 
 
-def guessed_protocol(pairs: str | os.PathLike[str]) -> Protocol:
+def guessed_protocol(pairs: Source) -> Protocol:
     """Guess the protocol from the file's ending and its first line."""
     path = Path(pairs).expanduser()
     if path.suffix.lower() == ".bin":
@@ -147,7 +97,7 @@ def guessed_protocol(pairs: str | os.PathLike[str]) -> Protocol:
     return "list"
 
 
-def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
+def roc_file(path: Source, *, force: bool = False) -> Path:
     """Return the path, if a ROC can be written there; to be asked before anything costs time."""
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".csv", ".png", ".svg"):
@@ -159,7 +109,7 @@ def roc_file(path: str | os.PathLike[str], *, force: bool = False) -> Path:
     return file
 
 
-def write_roc(curve: Roc, path: str | os.PathLike[str], *, force: bool = False) -> None:
+def write_roc(curve: Roc, path: Source, *, force: bool = False) -> None:
     """Write the curve as a table (``.csv``) or a picture (``.png``, ``.svg``)."""
     file = roc_file(path, force=force)
     if file.suffix.lower() == ".csv":
@@ -188,8 +138,8 @@ def _picture(curve: Roc, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _known_people(model: RunModel, pairs: Pairs) -> list[str]:
-    """Verification is of people whom the network has not seen; where it has, the figures flatter."""
+def known_people(model: RunModel, pairs: Pairs) -> list[str]:
+    """Return a sentence where a run was trained on people of the pairs: the figures then flatter it."""
     known = sorted(set(pairs.people) & set(model.classes))
     if not known:
         return []
@@ -215,10 +165,8 @@ class Embedding(nn.Module):
 def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) -> Embedding:
     """Return the layers of a run's network up to its features.
 
-    Args:
-        layer: ``"pooled"``, the paper's, is what comes out of the backbone's global pooling; ``"last"`` what meets
-            the class vectors, behind the full layers that follow the pooling.
-        flip: average the features of each image with those of its mirror image.
+    ``"pooled"``, the paper's, is what comes out of the backbone's global pooling; ``"last"`` what meets the class
+    vectors, behind the full layers that follow the pooling.
     """
     if layer not in get_args(Layer):
         raise InvalidInputError(f"layer must be 'pooled' or 'last', got {layer!r}.")
@@ -235,12 +183,7 @@ def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) ->
 
 @torch.inference_mode()
 def face_features(
-    model: RunModel,
-    pairs: Pairs,
-    *,
-    layer: Layer = "pooled",
-    flip: bool = True,
-    progress: Progress | None = None,
+    model: RunModel, pairs: Pairs, *, layer: Layer = "pooled", flip: bool = True, progress: Progress | None = None
 ) -> NDArray[np.float64]:
     """Return one feature for each face of the pairs, (faces, D): a video's is the mean over its frames.
 
@@ -248,21 +191,29 @@ def face_features(
     """
     layers = embedding(model, layer=layer, flip=flip)
     channels, height, width = model.input.image_shape
-    images = pairs.images.read((height, width), channels)
+    images = pairs.images((height, width), channels)
     step = min(MOST_AT_ONCE, rows_at_once(HELD_NUMBERS * channels * height * width))
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     device = accelerator or torch.device("cpu")
     if accelerator is not None:
         layers = copy.deepcopy(layers).to(device)  # the run's own weights stay where they are
     sums: NDArray[np.float64] | None = None
-    for start in range(0, len(pairs.images), step):
-        rows = slice(start, min(start + step, len(pairs.images)))
+    for start in range(0, len(pairs.files), step):
+        rows = slice(start, min(start + step, len(pairs.files)))
         found = layers(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)).double().cpu().numpy()
         sums = np.zeros((pairs.faces, found.shape[1])) if sums is None else sums
         np.add.at(sums, pairs.face[rows], found)
         if progress is not None:
-            progress(rows.stop, len(pairs.images))
+            progress(rows.stop, len(pairs.files))
     if sums is None or not np.isfinite(sums).all():
         raise InvalidInputError("the run's network gave features that are not finite; train again.")
     features: NDArray[np.float64] = sums / np.bincount(pairs.face, minlength=pairs.faces)[:, None]
     return features
+
+
+def similarities(
+    model: RunModel, pairs: Pairs, *, layer: Layer = "pooled", flip: bool = True, progress: Progress | None = None
+) -> NDArray[np.float64]:
+    """Return the cosine of the :func:`face_features` of each pair, (pairs,)."""
+    features = face_features(model, pairs, layer=layer, flip=flip, progress=progress)
+    return cosines(features[pairs.first], features[pairs.second])

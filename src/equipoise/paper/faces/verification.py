@@ -57,7 +57,7 @@ class VerifiedFold:
 
 @dataclass(frozen=True)
 class Verification:
-    """What similarities of pairs are worth.
+    """How well similarities separate pairs of one person from pairs of two.
 
     Args:
         pairs: how many there are.

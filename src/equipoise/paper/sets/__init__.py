@@ -57,12 +57,7 @@ def find_set(
 
 
 def load_set(
-    name: str,
-    folder: Path,
-    *,
-    size: Size | None = None,
-    check: bool = False,
-    progress: Progress | None = None,
+    name: str, folder: Path, *, size: Size | None = None, check: bool = False, progress: Progress | None = None
 ) -> Samples:
     """Load a data set from the folder of its official files; a note tells each number that is not the official one.
 

@@ -12,13 +12,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class Reading:
-    """How image files are read.
-
-    Args:
-        size: height and width; None takes the set's own.
-        check: decode every file once and leave out what is broken, instead of only the empty ones.
-        progress: called with the files checked so far and all of them.
-    """
+    """Options for reading image files, as given to :func:`~equipoise.paper.sets.load_set`."""
 
     size: Size | None = None
     check: bool = False

@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,16 +48,6 @@ SIZE = (224, 224)
 """The images have sizes of their own, from 177×189 to 2,176×2,549."""
 
 
-def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Read all ten classes (Experiment 2), the lesion as group."""
-    return _read(folder, tuple(CLASSES), reading)
-
-
-def read_dermofit_5(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
-    """Read five classes (Experiment 1), the lesion as group."""
-    return _read(folder, FIVE, reading)
-
-
 def class_of(folder: str) -> str | None:
     """Return the abbreviation of the class which a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
     inner = re.search(r"\(([^()]*)\)\s*$", folder)
@@ -69,7 +61,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-def _read(folder: Path, classes: tuple[str, ...], reading: Reading) -> Samples:
+def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE, *, classes: Sequence[str] = tuple(CLASSES)) -> Samples:
+    """Read all ten classes (Experiment 2), or ``FIVE`` (Experiment 1), the lesion as group."""
     places = in_folder_or_archives(folder, _find, "a folder a class, such as AK or Actinic Keratosis")
     missing = [short for short in classes if short not in places]
     if missing:
@@ -118,4 +111,5 @@ DERMOFIT = DataSet(
     classes=10,
     marks=("AK", "AK.zip", "Actinic*"),
 )
-DERMOFIT_5 = replace(DERMOFIT, title="Dermofit, five classes", read=read_dermofit_5, images={"all": 960}, classes=5)
+FIVE_READ = partial(read_dermofit, classes=FIVE)
+DERMOFIT_5 = replace(DERMOFIT, title="Dermofit, five classes", read=FIVE_READ, images={"all": 960}, classes=5)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.errors import EquipoiseError, InvalidInputError, reason
 from equipoise.paper.sets import DATASETS
 from equipoise.paper.sets.dataset import PublishedFile
 
@@ -71,11 +71,7 @@ def fetch(
 
     Args:
         name: one of :data:`~equipoise.paper.sets.DATASETS` that is published.
-        folder: where the files go; made when it is not there.
         mirror: the address of a folder with the same files, instead of the published places.
-        progress: called as bytes arrive.
-        limits: when to give up.
-        clock: seconds, for the rate and the total time.
     """
     limits = limits or Limits()
     published = {key: known.published for key, known in DATASETS.items() if known.published}
@@ -179,7 +175,7 @@ class _Download:
             )
 
     def _connect(self, url: str, offset: int) -> None:
-        """One connection: append what it gives, or start again where the server cannot continue."""
+        """Open one connection: append what it sends, or start again where the server cannot continue."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "equipoise"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -194,7 +190,8 @@ class _Download:
                 raise _UnreachableError(f"could not fetch {url} (it answered {error.code} {error.reason})") from error
             raise _DroppedError(f"it answered {error.code} {error.reason}") from error
         except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-            raise _DroppedError(_reason(error)) from error
+            inner = getattr(error, "reason", None)
+            raise _DroppedError(reason(inner if isinstance(inner, Exception) else error)) from error
 
     def _start(self, url: str, reply: http.client.HTTPResponse, offset: int) -> int:
         """The place in the file where an answer begins; a file of another size, or another place, is refused."""
@@ -261,8 +258,3 @@ def _sha256(path: Path) -> str:
         while content := file.read(2**20):
             digest.update(content)
     return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    inner = getattr(error, "reason", error)
-    return str(getattr(inner, "strerror", None) or inner or type(error).__name__).rstrip(".")

@@ -50,7 +50,7 @@ def read_ham10000(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
 
 
 def _find(roots: list[Path]) -> dict[str, str]:
-    """Where each image lies, by its name without the ending."""
+    """Find the file of each image, by its name without the ending."""
     files = {}
     for root in roots:
         for place in (root / name for name in SUBFOLDERS):

@@ -15,7 +15,7 @@ from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, heade
 from equipoise.data.images.lazy import FileTable
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.paper.sets.dataset import Reading, Size
 from equipoise.storage.archives import is_archive, unpack
 
@@ -70,7 +70,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
                     raise InvalidInputError(f"{path} has no {' or no '.join(columns)} in line {reader.line_num}.")
                 yield row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise InvalidInputError(f"{path} cannot be read: {reason(error)}.") from error
 
 
 def left_out(count: int, listing: str) -> list[str]:
@@ -81,15 +81,8 @@ def left_out(count: int, listing: str) -> list[str]:
 def image_samples(
     root: Path, rows: Labelled, reading: Reading, *, size: Size | None = None, channels: int | None = None
 ) -> Samples:
-    """Make samples of image files.
-
-    Args:
-        root: the folder which the names start from.
-        rows: the names, and what is known of each.
-        reading: the caller's wishes.
-        size: height and width where the reading has none; None takes those of the first file.
-        channels: 1 or 3; None takes those of the first file.
-    """
+    """Make samples of image files, named from ``root``; ``size`` and ``channels`` are those of the first file where
+    neither they nor the reading say otherwise."""
     if not rows.names:
         raise InvalidInputError(f"{root} has the folders of the set, but no image is in them.")
     table = FileTable.of(root, rows.names)

@@ -77,13 +77,7 @@ def _find(places: tuple[Path, ...], stem: str, dimensions: int) -> Path:
 
 
 def read_idx(path: Path, *, dimensions: int, limit_bytes: int = LIMIT_BYTES) -> NDArray[np.uint8]:
-    """Read the array of an idx file, gzipped or not, never unpacking more than its header says.
-
-    Args:
-        path: the file; its first two bytes tell whether it is gzipped.
-        dimensions: how many the array must have, 3 for images and 1 for labels.
-        limit_bytes: refuse a larger array.
-    """
+    """Read the array of an idx file, gzipped or not, never unpacking more than its header says."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"

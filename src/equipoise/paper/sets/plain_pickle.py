@@ -70,7 +70,7 @@ class _Global:
 
 
 class _Steps(dict[int, Callable[[Any], None]]):
-    """What each opcode does; counts them, and refuses those that plain data do not need."""
+    """The action of each opcode; counts them, and refuses those that plain data do not need."""
 
     count = 0
 
@@ -111,11 +111,7 @@ def _load_bytearray8(unpickler: Any) -> None:
 def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str, most_bytes: int) -> Decoded:
     """Read a pickle and decode what it would build, with calls recorded in place of their results.
 
-    Args:
-        path: the file.
-        decode: makes something of it; whatever it raises means that the file is something else.
-        what: the kind of file, for messages.
-        most_bytes: refuse a larger file.
+    Whatever ``decode`` raises means that the file is something else than ``what``.
     """
     content = read_bounded(path, most_bytes=most_bytes)
     try:

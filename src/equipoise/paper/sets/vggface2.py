@@ -40,7 +40,7 @@ def _find(roots: list[Path]) -> Path | None:
 
 
 def _notes(folder: Path, identities: set[str]) -> list[str]:
-    """How many identities of the official list are not there, when the list is."""
+    """Note how many identities of the official list are missing, where the list is at hand."""
     places = [place for place in (folder / "identity_meta.csv", folder / "meta/identity_meta.csv") if place.is_file()]
     if not places:
         return []

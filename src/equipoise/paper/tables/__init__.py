@@ -3,15 +3,6 @@
 from equipoise.paper.tables.experiments import TABLES
 from equipoise.paper.tables.markdown import table_page
 from equipoise.paper.tables.table_runner import TableResult, run_table
-from equipoise.paper.tables.theorem_figures import Illustration, draw_pictures, illustrate, illustration_page
+from equipoise.paper.tables.theorem_figures import illustrate, illustration_page
 
-__all__ = [
-    "TABLES",
-    "Illustration",
-    "TableResult",
-    "draw_pictures",
-    "illustrate",
-    "illustration_page",
-    "run_table",
-    "table_page",
-]
+__all__ = ["TABLES", "TableResult", "illustrate", "illustration_page", "run_table", "table_page"]

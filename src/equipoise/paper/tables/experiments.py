@@ -54,17 +54,11 @@ class Material:
 
 @dataclass(frozen=True)
 class Case:
-    """One column of a table: some data under one protocol.
+    """One column of a table: some data under one protocol, and the paper's figures for the methods.
 
-    Args:
-        title: for a reader.
-        material: features or images as an array, with labels.
-        protocol: ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
-            it as it is; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group.
-        methods: by name.
-        options: of the network.
-        paper: the paper's figures for the methods.
-        paper_bca: the paper's figure for each attribute, where there are several labels.
+    The protocol ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
+    it as it is; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
+    figure for each attribute, where there are several labels.
     """
 
     title: str
@@ -74,11 +68,6 @@ class Case:
     options: FitOptions = field(default_factory=FitOptions)
     paper: Figures = field(default_factory=dict)
     paper_bca: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def samples(self) -> Samples:
-        """The material's."""
-        return self.material.samples
 
     @property
     def folds(self) -> int:
@@ -95,7 +84,7 @@ class Case:
 
     def split(self, seed: int, fold: int) -> tuple[Rows, Rows]:
         """Return rows to train on and rows to test on; the same for every method."""
-        samples = self.samples
+        samples = self.material.samples
         if self.protocol == "grouped":
             groups = np.arange(len(samples)) if samples.groups is None else samples.groups
             return stratified_folds(samples.y, FOLDS, groups=groups, seed=seed, allow_missing=True)[fold]
@@ -108,13 +97,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table's samples come from.
-
-    Args:
-        data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
-        smoke: take a few samples and epochs, to see that it runs.
-        progress: told of so many images of so many, while features are extracted.
-    """
+    """Where a table's samples come from: ``data``, or ``$EQUIPOISE_DATA``; a few of them where ``smoke``."""
 
     data: Path | None = None
     smoke: bool = False
@@ -246,10 +229,8 @@ def attributes(source: Source) -> dict[str, Case]:
     y = np.stack([np.isin(digits.y, members) for members in named.values()], axis=1).astype(np.int64)
     x = digits.x.reshape(len(digits), -1).astype(np.float32)
     samples = Samples(x, y, attributes=tuple(named), partition=digits.partition)
-    title, material = (
-        "attributes of MNIST's digits (stand-in for CelebA)",
-        Material(samples, samples.checksum(), "pixels"),
-    )
+    title = "attributes of MNIST's digits (stand-in for CelebA)"
+    material = Material(samples, samples.checksum(), "pixels")
     return {"digits": Case(title, material, "official", methods, source.options(ON_DIGITS))}
 
 

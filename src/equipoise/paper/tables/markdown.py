@@ -111,7 +111,7 @@ def _of(result: TableResult, key: str) -> Records:
 
 
 def _section(case: Case, records: Records) -> list[str]:
-    several = case.samples.multilabel
+    several = case.material.samples.multilabel
     lines = [_network(case), "", *_scores_table(case, records)]
     if not completed(records):
         return lines
@@ -137,7 +137,7 @@ def _section(case: Case, records: Records) -> list[str]:
 
 
 def _network(case: Case) -> str:
-    """What every method of a case is trained on."""
+    """Describe the network that every method of a case trains."""
     train, test = case.split(0, 0)
     options = case.options
     sized, length = options.sized(len(train)), options.length(len(train))
@@ -155,7 +155,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _scores_table(case: Case, records: Records) -> list[str]:
-    shown = ATTRIBUTE_SCORES if case.samples.multilabel else SCORES
+    shown = ATTRIBUTE_SCORES if case.material.samples.multilabel else SCORES
     rows = []
     for method in case.methods:
         own = [record for record in records if record["method"] == method]
@@ -216,7 +216,7 @@ def _beside_the_paper(case: Case, records: Records) -> list[str]:
 
 
 def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str]:
-    """Who is first, or not significantly different from the first, by the scores that count every class alike."""
+    """Say who is first, or not significantly different from the first, by scores that count every class alike."""
     lines = []
     there = completed(records)
     whole = [record for record in records if record["method"] in there]
@@ -245,10 +245,10 @@ def _each_attribute(case: Case, records: Records) -> list[str]:
         for method in case.methods
         if method in there
     }
-    share = case.samples.y[case.split(0, 0)[0]].mean(0)
+    share = case.material.samples.y[case.split(0, 0)[0]].mean(0)
     rows = []
     for place in np.argsort(np.minimum(share, 1 - share), kind="stable"):
-        attribute = case.samples.attributes[place]
+        attribute = case.material.samples.attributes[place]
         known = [values[~np.isnan(values)] for values in (found[:, place] for found in each.values())]
         row = [attribute, f"{100 * share[place]:.1f} %"]
         row += [f"{100 * values.mean():.1f}" if len(values) else "–" for values in known]
@@ -295,10 +295,7 @@ def against_resampling(records: Records) -> list[str]:
         theirs = f"{each[best]:.1f} ({METHODS[best].label})"
         ours, apart = f"{percent(records, OURS, metric):.1f}", _difference(records, OURS, best, metric, 0.0)
         rows.append([title, ours, theirs, apart])
-    return _table(
-        ["score", METHODS[OURS].label, f"the best of {len(names)}, picked afterwards", "difference"],
-        rows,
-    )
+    return _table(["score", METHODS[OURS].label, f"the best of {len(names)}, picked afterwards", "difference"], rows)
 
 
 def _difference(records: Records, one: str, other: str, metric: str, test_to_train: float) -> str:

@@ -26,8 +26,7 @@ class TableRun:
         """Return the record of one fit: last epoch, test part untouched by any choice."""
         case = self.cases[fit.case]
         train, test = case.split(fit.seed, fit.fold)
-        x, y = case.samples.x, case.samples.y
-        groups = None if case.samples.groups is None else case.samples.groups[train]
+        x, y, groups = case.material.samples.x, case.material.samples.y, case.material.samples.groups
         said = fit_tuned(
             fit.method,
             _rows(x, train),
@@ -36,7 +35,7 @@ class TableRun:
             seed=fit.seed,
             options=case.options,
             tune=self.tune,
-            groups=groups,
+            groups=None if groups is None else groups[train],
         )
         return said.record(y[train], y[test], np.unique(y))
 
@@ -76,14 +75,11 @@ def run_table(
     """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every fit, and the result has all of them.
 
     Args:
-        data: the folder with the data sets; None takes ``$EQUIPOISE_DATA``.
+        data, smoke: see :class:`~equipoise.paper.tables.experiments.Source`.
         seeds: each draws its own imbalance, split and first weights.
-        jobs: processes.
         tune: choose hyperparameters on a fifth of the training rows, at most 4 settings each.
-        smoke: a few samples and epochs, to see that it runs.
         methods: run only these rows; None is all of them.
         reading: told how many images of how many have been through the backbone.
-        progress: called with each finished fit.
     """
     if name not in TABLES:
         raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")

@@ -10,9 +10,9 @@ is least at t = ½ log(τ_A/τ_B): the rarer B, the smaller its region x > t, wh
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,6 +29,7 @@ from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.wording import EQUIPOISE
 
 Array = NDArray[np.float64]
+Drawn = TypeVar("Drawn")
 RATIOS = (1, 2, 5, 10, 50, 100)
 COMMON, RARE, OURS, INK = "#4477aa", "#cc6677", "#117733", "#333333"
 
@@ -64,174 +65,28 @@ def draw(ratio: float, samples: int, rng: np.random.Generator) -> tuple[Array, N
     return x, rare
 
 
-@dataclass(frozen=True)
-class Shrinking:
-    """Theorem 1 at one ratio.
+def theorem(*, draws: int, samples: int, seed: int) -> list[dict[str, float]]:
+    """Measure the rare class's region under the empirical minimiser, a row a ratio.
 
-    Args:
-        expected: boundary that minimises eq. 3; the one that is best for the true distributions is 0.
-        median: of the boundaries that minimise eq. 2 over the draws.
-        smaller: share of the draws whose rare region is smaller than the best one.
-        recall: of the rare class at the median boundary; at the best one it is 84 %.
+    ``expected`` minimises eq. 3, where 0 is best for the true distributions; ``median`` is that of the boundaries which
+    minimise eq. 2 over the draws; ``smaller`` is the share of the draws whose rare region is smaller than the best
+    one; ``recall`` is that of the rare class at the median boundary, 84 % at the best one.
     """
-
-    ratio: int
-    expected: float
-    median: float
-    smaller: float
-    recall: float
-
-
-def theorem(*, draws: int, samples: int, seed: int) -> list[Shrinking]:
-    """Measure the rare class's region under the empirical minimiser, ratio by ratio."""
     rng, found = np.random.default_rng(seed), []
     for ratio in RATIOS:
         drawn = (draw(ratio, samples, rng) for _ in range(draws))
         each = np.array([empirical_boundary(x[:, 0], rare) for x, rare in drawn])
         middle, smaller = float(np.median(each)), float((each > 0).mean())
-        found.append(Shrinking(ratio, expected_boundary(ratio), middle, smaller, float(ndtr(1 - middle))))
+        row = {"ratio": ratio, "expected": expected_boundary(ratio), "median": middle, "smaller": smaller}
+        found.append(row | {"recall": float(ndtr(1 - middle))})
     return found
 
 
-@dataclass(frozen=True)
-class Boundaries:
-    """Two Gaussians at 1:50, and what each classifier says over a grid.
-
-    Args:
-        biased, balanced: probability of the rare class, less ½, on the grid; 0 is the boundary.
-    """
-
-    x: Array
-    rare: NDArray[np.bool_]
-    grid: tuple[Array, Array]
-    biased: Array
-    balanced: Array
-
-    def along_axis(self) -> dict[str, float]:
-        """Return where each boundary crosses the first axis."""
-        row, said = len(self.grid[1]) // 2, {"biased": self.biased, "balanced": self.balanced}
-        return {name: float(np.interp(0.0, values[row], self.grid[0])) for name, values in said.items()}
-
-
-def boundaries(*, samples: int, seed: int, ratio: float = 50) -> Boundaries:
-    """Train cross-entropy and the default on the same samples."""
-    x, rare = draw(ratio, samples, np.random.default_rng(seed))
-    axes = np.linspace(-4, 4, 81), np.linspace(-3, 3, 61)
-    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-    said = {}
-    for method in ("cross_entropy", "uncertainty_margin"):
-        model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x, rare)
-        logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # whose sign is the decision
-        said[method] = logits.softmax(-1)[:, 1].numpy().astype(np.float64).reshape(61, 81) - 0.5
-    return Boundaries(x, rare, axes, said["cross_entropy"], said["uncertainty_margin"])
-
-
-@dataclass(frozen=True)
-class Regression:
-    """One-dimensional Gaussian-process regression with many observations on the left and few on the right."""
-
-    x: Array
-    y: Array
-    grid: Array
-    mean: Array
-    deviation: Array
-
-    def widths(self) -> dict[str, float]:
-        """Return the mean deviation where observations are many, and where they are few."""
-        many = self.grid < 4
-        return {"many": float(self.deviation[many].mean()), "few": float(self.deviation[~many].mean())}
-
-
-def regression(*, seed: int) -> Regression:
-    """Fit a sine, seen 40 times below 4 and 4 times above; the kernel is chosen by maximum likelihood."""
-    rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.uniform(0, 4, 40), rng.uniform(4, 10, 4)])
-    y = np.sin(x) + 0.15 * rng.normal(size=len(x))
-    process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.05), n_restarts_optimizer=2, random_state=seed)
-    grid = np.linspace(0, 10, 200)
-    mean, deviation = process.fit(x[:, None], y).predict(grid[:, None], return_std=True)
-    return Regression(x, y, grid, mean, deviation)
-
-
-@dataclass(frozen=True)
-class Rarity:
-    """Class uncertainty at the end of the softmax stage over the number of training samples."""
-
-    counts: NDArray[np.int64]
-    uncertainty: Array
-    rank_correlation: float
-
-
-def rarity(*, seed: int, epochs: int | None = None) -> Rarity:
-    """Train on digits made rare by a factor of 20 from class to class, in an order drawn from the seed."""
-    x, y = load_digits(return_X_y=True)
-    kept = exponential(y, 20, rng=seed)
-    model = UncertaintyBalancedClassifier(random_state=seed, epochs=epochs).fit(x[kept], y[kept])
-    counts = np.bincount(y[kept], minlength=10)
-    known = np.asarray(model.class_uncertainty_, dtype=np.float64)
-    return Rarity(counts, known, float(spearmanr(counts, known).statistic))
-
-
-@dataclass(frozen=True)
-class Illustration:
-    """Everything that the page shows."""
-
-    seed: int
-    draws: int
-    samples: int
-    shrinking: list[Shrinking]
-    boundaries: Boundaries
-    regression: Regression
-    rarity: Rarity
-
-    def figures(self) -> dict[str, Any]:
-        """Return the numbers, as plain values."""
-        return {
-            "seed": self.seed,
-            "draws": self.draws,
-            "samples": self.samples,
-            "theorem": [asdict(each) for each in self.shrinking],
-            "boundaries": self.boundaries.along_axis(),
-            "regression": self.regression.widths(),
-            "rarity": {name: np.asarray(value).tolist() for name, value in vars(self.rarity).items()},
-        }
-
-
-def illustrate(*, seed: int = 0, smoke: bool = False) -> Illustration:
-    """Compute everything; ``smoke`` with fewer draws and epochs."""
-    draws, samples = (40, 600) if smoke else (1000, 2000)
-    return Illustration(
-        seed,
-        draws,
-        samples,
-        theorem(draws=draws, samples=samples, seed=seed),
-        boundaries(samples=samples, seed=seed),
-        regression(seed=seed),
-        rarity(seed=seed, epochs=6 if smoke else None),
-    )
-
-
-def boundaries_picture(found: Illustration, axes: Any) -> None:
-    """Draw both classifiers' boundaries on the samples they learnt from, and the closed-form best one."""
-    case = found.boundaries
-    axes.scatter(*case.x[~case.rare].T, s=4, color=COMMON, alpha=0.35, linewidths=0, label="common class")
-    axes.scatter(*case.x[case.rare].T, s=16, color=RARE, linewidths=0, label="rare class, 1:50")
-    axes.axvline(0, color=INK, linestyle=":", label="best for the true distributions")
-    for values, colour, style, label in (
-        (case.biased, RARE, "--", "cross-entropy"),
-        (case.balanced, OURS, "-", EQUIPOISE),
-    ):
-        axes.contour(*case.grid, values, levels=[0.0], colors=colour, linestyles=style, linewidths=2)
-        axes.plot([], [], color=colour, linestyle=style, linewidth=2, label=label)
-    axes.set(xlim=(-4, 4), ylim=(-3, 3), aspect="equal", title="The rare class gets its room back")
-    axes.legend(loc="lower left", fontsize="small", framealpha=0.9, markerscale=2)
-
-
-def theorem_picture(found: Illustration, axes: Any) -> None:
+def draw_theorem(axes: Any, rows: list[dict[str, float]]) -> None:
     """Draw the boundary over the imbalance: expected, and of the empirical minimiser."""
-    ratios = [each.ratio for each in found.shrinking]
-    axes.plot(ratios, [each.expected for each in found.shrinking], color=INK, label="½ log(τ_A/τ_B)")
-    axes.plot(ratios, [each.median for each in found.shrinking], "o", color=RARE, label="fewest mistakes on samples")
+    ratios = [row["ratio"] for row in rows]
+    axes.plot(ratios, [row["expected"] for row in rows], color=INK, label="½ log(τ_A/τ_B)")
+    axes.plot(ratios, [row["median"] for row in rows], "o", color=RARE, label="fewest mistakes on samples")
     axes.axhline(0, color=INK, linestyle=":", label="best for the true distributions")
     axes.set(xscale="log", xlabel="samples of the common class for one of the rare", ylabel="boundary")
     axes.set_xticks(ratios, [str(ratio) for ratio in ratios])
@@ -240,51 +95,95 @@ def theorem_picture(found: Illustration, axes: Any) -> None:
     axes.legend(fontsize="small")
 
 
-def regression_picture(found: Illustration, axes: Any) -> None:
-    """Draw the mean and its 95 % interval."""
-    case = found.regression
-    low, high = case.mean - 1.96 * case.deviation, case.mean + 1.96 * case.deviation
-    axes.fill_between(case.grid, low, high, color=COMMON, alpha=0.2, linewidth=0, label="95 % interval")
-    axes.plot(case.grid, np.sin(case.grid), color=INK, linestyle=":", label="truth")
-    axes.plot(case.grid, case.mean, color=COMMON, label="mean")
-    axes.plot(case.x, case.y, ".", color=RARE, label="observations")
+def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
+    """Train cross-entropy and the default on the same samples, draw the boundary of each and the closed-form best one,
+    and return where each crosses the first axis."""
+    x, rare = draw(50, samples, np.random.default_rng(seed))
+    axes.scatter(*x[~rare].T, s=4, color=COMMON, alpha=0.35, linewidths=0, label="common class")
+    axes.scatter(*x[rare].T, s=16, color=RARE, linewidths=0, label="rare class, 1:50")
+    axes.axvline(0, color=INK, linestyle=":", label="best for the true distributions")
+    grid = np.linspace(-4, 4, 81), np.linspace(-3, 3, 61)
+    points = np.stack(np.meshgrid(*grid), axis=-1).reshape(-1, 2)
+    crossings = {}
+    for name, method, colour, style, label in (
+        ("biased", "cross_entropy", RARE, "--", "cross-entropy"),
+        ("balanced", "uncertainty_margin", OURS, "-", EQUIPOISE),
+    ):
+        model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x, rare)
+        logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # whose sign is the decision
+        above = logits.softmax(-1)[:, 1].numpy().astype(np.float64).reshape(61, 81) - 0.5  # 0 at the boundary
+        axes.contour(*grid, above, levels=[0.0], colors=colour, linestyles=style, linewidths=2)
+        axes.plot([], [], color=colour, linestyle=style, linewidth=2, label=label)
+        crossings[name] = float(np.interp(0.0, above[len(grid[1]) // 2], grid[0]))
+    axes.set(xlim=(-4, 4), ylim=(-3, 3), aspect="equal", title="The rare class gets its room back")
+    axes.legend(loc="lower left", fontsize="small", framealpha=0.9, markerscale=2)
+    return crossings
+
+
+def draw_regression(axes: Any, *, seed: int) -> dict[str, float]:
+    """Fit a sine, seen 40 times below 4 and 4 times above, by a Gaussian process whose kernel is chosen by maximum
+    likelihood; draw its 95 % interval, and return its mean deviation where observations are many and where few."""
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.uniform(0, 4, 40), rng.uniform(4, 10, 4)])
+    y = np.sin(x) + 0.15 * rng.normal(size=len(x))
+    process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.05), n_restarts_optimizer=2, random_state=seed)
+    grid = np.linspace(0, 10, 200)
+    mean, deviation = process.fit(x[:, None], y).predict(grid[:, None], return_std=True)
+    low, high = mean - 1.96 * deviation, mean + 1.96 * deviation
+    axes.fill_between(grid, low, high, color=COMMON, alpha=0.2, linewidth=0, label="95 % interval")
+    axes.plot(grid, np.sin(grid), color=INK, linestyle=":", label="truth")
+    axes.plot(grid, mean, color=COMMON, label="mean")
+    axes.plot(x, y, ".", color=RARE, label="observations")
     axes.set(xlabel="x", title="Few observations, a wide interval")
     axes.legend(loc="lower left", fontsize="small")
+    return {"many": float(deviation[grid < 4].mean()), "few": float(deviation[grid >= 4].mean())}
 
 
-def rarity_picture(found: Illustration, axes: Any) -> None:
-    """Draw one point a class."""
-    case = found.rarity
-    axes.plot(case.counts, case.uncertainty, "o", color=OURS)
-    for digit, (count, value) in enumerate(zip(case.counts, case.uncertainty, strict=True)):
-        axes.annotate(str(digit), (count, value), xytext=(5, 3), textcoords="offset points", fontsize="small")
+def draw_rarity(axes: Any, *, seed: int, epochs: int | None = None) -> dict[str, Any]:
+    """Train on digits made rare by a factor of 20 from class to class, in an order drawn from the seed; draw class
+    uncertainty at the end of the softmax stage over the number of samples, and return both with their correlation."""
+    x, y = load_digits(return_X_y=True)
+    kept = exponential(y, 20, rng=seed)
+    model = UncertaintyBalancedClassifier(random_state=seed, epochs=epochs).fit(x[kept], y[kept])
+    counts = np.bincount(y[kept], minlength=10)
+    known = np.asarray(model.class_uncertainty_, dtype=np.float64)
+    axes.plot(counts, known, "o", color=OURS)
+    for digit, place in enumerate(zip(counts, known, strict=True)):
+        axes.annotate(str(digit), place, xytext=(5, 3), textcoords="offset points", fontsize="small")
     axes.set(xscale="log", yscale="log", xlabel="training samples of the class", ylabel="class uncertainty")
     axes.set_title("Rare classes are uncertain (digits)")
+    correlation = float(spearmanr(counts, known).statistic)
+    return {"counts": counts.tolist(), "uncertainty": known.tolist(), "rank_correlation": correlation}
 
 
-PICTURES: dict[str, Callable[[Illustration, Any], None]] = {
-    "boundaries": boundaries_picture,
-    "theorem": theorem_picture,
-    "regression": regression_picture,
-    "rarity": rarity_picture,
-}
+def picture(paint: Callable[[Any], Drawn]) -> tuple[Drawn, bytes]:
+    """Return what ``paint`` gives for new axes, and what it has drawn on them as PNG."""
+    figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    try:
+        found = paint(axes)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        buffer = BytesIO()
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+        return found, buffer.getvalue()
+    finally:
+        plt.close(figure)
 
 
-def draw_pictures(found: Illustration) -> dict[str, bytes]:
-    """Return each picture as PNG."""
-    drawn = {}
-    for name, paint in PICTURES.items():
-        figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-        try:
-            paint(found, axes)
-            for side in ("top", "right"):
-                axes.spines[side].set_visible(False)
-            buffer = BytesIO()
-            figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-            drawn[name] = buffer.getvalue()
-        finally:
-            plt.close(figure)
-    return drawn
+def illustrate(*, seed: int = 0, smoke: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the numbers of the page, as plain values, and its pictures; ``smoke`` with fewer draws and epochs."""
+    draws, samples = (40, 600) if smoke else (1000, 2000)
+    rows = theorem(draws=draws, samples=samples, seed=seed)
+    figures: dict[str, Any] = {"seed": seed, "draws": draws, "samples": samples, "theorem": rows}
+    parts: dict[str, Callable[[Any], Any]] = {
+        "boundaries": partial(draw_boundaries, samples=samples, seed=seed),
+        "regression": partial(draw_regression, seed=seed),
+        "rarity": partial(draw_rarity, seed=seed, epochs=6 if smoke else None),
+    }
+    pictures = {"theorem": picture(partial(draw_theorem, rows=rows))[1]}
+    for name, paint in parts.items():
+        figures[name], pictures[name] = picture(paint)
+    return figures, pictures
 
 
 PAGE = """\
