@@ -1,6 +1,7 @@
 """The whole comparison on small tables."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,15 +16,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from equipoise.app.compare import METHODS, Fit, FitOptions, FitOutcome, Method, OutOfTimeError, compare
-from equipoise.app.compare.comparison import default_methods
+from equipoise.app.compare.comparison import _suited, default_methods
+from equipoise.app.compare.cost_scores import cost_scores
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.samples import Samples
+from equipoise.decisions import Costs, Natural
 from equipoise.errors import InvalidInputError
 from tests.app.compare.clocks import StepClock
 
 QUICK = FitOptions(epochs=4, width=16, batch_size=32)
+NETWORKS = tuple(name for name in default_methods() if METHODS[name].family != "table")
+"""Those of the default that need no other package, and support vectors."""
 
 
 def wine(rows=None):
@@ -62,6 +67,45 @@ def test_a_comparison_ranks_by_score_and_recommends():
     by_method = {record["method"]: record for record in found.records}
     assert "calibration" not in by_method["svm_linear"]["scores"]
     assert by_method["smote"]["scores"]["calibration"]["ece"] >= 0
+
+
+def test_costs_decide_and_rank():
+    rule = Costs(miss={"0": 20})
+    methods = ("logistic_regression", "svm_linear")
+    found = compare(cancer(), methods=methods, seeds=1, folds=3, options=QUICK, costs=rule)
+    assert found.ranking.metric == "cost_saved"
+    for record in found.records:
+        scored = record["scores"]
+        assert scored["cost_saved"] <= 1
+        assert scored["expected_cost"] >= 0
+    means = found.means("logistic_regression")
+    plain = compare(cancer(), methods=methods, seeds=1, folds=3, options=QUICK).means("logistic_regression")
+    assert "expected_cost" not in plain
+    assert means["cost_saved"] > 0.5
+    with pytest.raises(InvalidInputError, match="methods are ranked by what mistakes cost"):
+        compare(cancer(), methods=methods, costs=Natural())
+    with pytest.raises(InvalidInputError, match="there is no class 'bad'"):
+        compare(cancer(), methods=methods, costs=Costs(miss={"bad": 2}))
+
+
+def test_cost_scores_are_those_of_a_slow_loop():
+    rng = np.random.default_rng(0)
+    y_train, y_test, p = rng.integers(0, 3, 60), rng.integers(0, 3, 40), rng.dirichlet(np.ones(3), 40)
+    matrix = [[0, 1, 4], [3, 0, 2], [9, 6, 0]]
+    found = cost_scores(Costs(matrix), y_train, y_test, p.argmax(1), p, np.arange(3))
+    cost = 0.0
+    for true, row in zip(y_test.tolist(), p.tolist(), strict=True):
+        each = [sum(row[k] * matrix[k][named] for k in range(3)) for named in range(3)]
+        cost += matrix[true][each.index(min(each))]
+    constant = min(sum(matrix[true][named] for true in y_test.tolist()) for named in range(3))
+    assert found["expected_cost"] == pytest.approx(1000 * cost / 40)
+    assert found["cost_saved"] == pytest.approx(1 - cost / constant)
+    several = cost_scores(
+        Costs(miss={0: 9}), y_train[:, None] % 2, y_test[:, None] % 2, y_test[:, None], p[:, :1], np.arange(2)
+    )
+    named, truth = p[:, 0] >= 0.1, y_test % 2
+    cost = 9 * ((truth == 1) & ~named).mean() + ((truth == 0) & named).mean()
+    assert several["expected_cost"] == pytest.approx(1000 * cost)
 
 
 def test_folds_are_the_same_for_every_method_and_the_intervals_know_of_them():
@@ -183,11 +227,12 @@ def test_several_labels_are_compared():
 @pytest.mark.slow
 def test_a_budget_is_a_limit_and_what_did_not_fit_is_named():
     clock, told = StepClock(), []
-    found = compare(wine(), seeds=5, folds=3, budget_seconds=1_000, options=QUICK, clock=clock, note=told.append)
+    some = {"methods": NETWORKS, "seeds": 5, "folds": 3, "options": QUICK}
+    found = compare(wine(), **some, budget_seconds=1_000, clock=clock, note=told.append)
     assert clock.now <= 1_000
     compared = {place.method for place in found.ranking.places} | set(found.ranking.cannot_run)
     assert {"cross_entropy", "uncertainty_margin", "svm_linear", "svm_rbf", "random_under"} <= compared
-    assert compared | set(found.left_out) == set(default_methods())
+    assert compared | set(found.left_out) == set(NETWORKS)
     assert not compared & set(found.left_out)
     assert all(place.runs == found.rounds == 3 for place in found.ranking.places)  # what an interval needs
     assert re.fullmatch(r"One fit takes .* to .*: the budget leaves time for \d+ of 24 methods, 3 fits each\.", told[0])
@@ -223,8 +268,9 @@ def test_a_budget_for_all_gives_what_no_budget_gives():
 
 def test_a_budget_that_allows_no_network_compares_what_it_can():
     long = FitOptions(epochs=40, width=16, batch_size=32)
-    found = compare(wine(), seeds=1, folds=3, budget_seconds=300, options=long, clock=StepClock())
-    assert {"svm_linear", "svm_rbf"} <= {place.method for place in found.ranking.places}
+    methods = ("cross_entropy", "uncertainty_margin", "smote", "svm_linear", "svm_rbf", "extra_trees")
+    found = compare(wine(), methods=methods, seeds=1, folds=3, budget_seconds=300, options=long, clock=StepClock())
+    assert {"svm_linear", "svm_rbf", "extra_trees"} <= {place.method for place in found.ranking.places}
     assert "cross_entropy" in found.left_out
     assert re.fullmatch(r"a fit takes about .* (s|min)", found.left_out["cross_entropy"])
 
@@ -243,7 +289,7 @@ def test_time_spent_before_counts():
 
 def test_a_second_call_goes_on_where_the_budget_ended(tmp_path):
     out = tmp_path / "fits.jsonl"
-    some = {"methods": default_methods()[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
+    some = {"methods": NETWORKS[:5], "seeds": 2, "folds": 3, "options": QUICK, "out": out}
     first = compare(wine(), **some, budget_seconds=350, clock=StepClock())
     kept = out.read_text()
     told = []
@@ -275,7 +321,7 @@ def test_a_round_that_was_not_finished_does_not_count(tmp_path):
     out.write_text("".join(out.read_text().splitlines(keepends=True)[:4]))  # a header, a round and a half
     found = compare(wine(), **some, budget_seconds=1e-6, clock=StepClock())
     assert (found.rounds, len(found.records)) == (1, 2)
-    assert "1 fit of each method is too few to recommend anything" in found.recommendation
+    assert "1 fit of each method is too few to tell whether a remedy is needed" in found.recommendation
     assert "Give more minutes" in found.recommendation
 
 
@@ -327,13 +373,63 @@ def test_a_method_may_be_added_to_the_table(monkeypatch):
 def test_the_default_methods_are_no_variants_and_begin_with_the_baseline():
     assert default_methods()[:2] == ("cross_entropy", "uncertainty_margin")
     assert "paper_as_printed" not in default_methods()
-    assert {"smote", "vs", "ldam_drw", "svm_rbf", "arcface"} <= set(default_methods()) < set(METHODS)
+    assert {"smote", "vs", "svm_rbf", "arcface", "boosting_prior_shift"} <= set(default_methods()) < set(METHODS)
+
+
+def test_a_package_that_is_not_installed_is_not_offered(monkeypatch):
+    monkeypatch.setitem(METHODS, "lightgbm", replace(METHODS["lightgbm"], package="not_to_be_found"))
+    assert "lightgbm" not in default_methods()
+    with pytest.raises(InvalidInputError, match="'lightgbm' needs not_to_be_found, which is not installed"):
+        compare(wine(), methods=["lightgbm", "boosting"])
+
+
+def test_what_the_data_do_not_suit_is_not_offered_and_named_once():
+    rng = np.random.default_rng(0)
+    several = rng.integers(0, 2, (30, 2))
+    tables = Samples(rng.normal(size=(30, 3)), several, attributes=("a", "b"))
+    chosen, (note,) = _suited(METHODS, tables)
+    assert {"cross_entropy", "random_forest_prior_shift"} <= set(chosen)
+    assert not {"smote", "boosting", "svm_linear"} & set(chosen)
+    assert note.startswith("Not compared (it takes one label a sample, not several): gradient boosting, ")
+    images = Samples(np.zeros((4, 3, 64, 64), dtype=np.uint8), np.arange(4) % 2)
+    chosen, (note,) = _suited(METHODS, images)
+    assert {"cross_entropy", "svm_linear", "smote"} <= set(chosen)
+    assert not any(method.family == "table" for method in chosen.values())
+    assert "too large to be columns" in note
+    assert _suited(METHODS, wine()) == (METHODS, ())
+
+
+def test_doing_nothing_is_a_rival(tmp_path):
+    """Classes that any method tells apart: plain boosting is as good as the best."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["common", "rare"], [90, 30])
+    samples = Samples(rng.normal(size=(120, 2)) + 20.0 * (y == "rare")[:, None], y)
+    methods = ("logistic_regression", "logistic_regression_balanced", "extra_trees_prior_shift", "svm_linear")
+    found = compare(samples, methods=methods, seeds=1, folds=3, out=tmp_path / "fits.jsonl")
+    assert found.verdict == "No remedy is needed: plain logistic regression is the best method."
+    assert found.recommendation.startswith(found.verdict)
+    assert found.ranking.baseline == "logistic_regression"
+    means = found.means("extra_trees_prior_shift")
+    assert means["macro_average_precision"] == means["balanced_accuracy"] == means["f1"] == 1.0
+    assert means["log_loss"] < 0.1
+    assert means["seconds"] > 0
+    assert found.means("svm_linear")["log_loss"] is None
+
+
+def test_a_file_of_results_knows_the_version_of_a_package(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    some = {"methods": ("lightgbm", "logistic_regression"), "seeds": 1, "folds": 2, "out": tmp_path / "fits.jsonl"}
+    compare(wine(), **some)
+    monkeypatch.setattr("equipoise.app.compare.methods.version", lambda _: "0.0.1")
+    with pytest.raises(InvalidInputError, match=r"data method lightgbm = .*now it is 'lightgbm 0\.0\.1'"):
+        compare(wine(), **some)
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
         ({"methods": ("magic",)}, "methods must be some of cross_entropy.*got 'magic'"),
+        ({"methods": ("boostin",)}, r"got 'boostin'; did you mean 'boosting'\?"),
         ({"methods": ()}, "got none"),
         ({"methods": {"focal": GaussianNB()}}, "there is a method 'focal' already"),
         ({"methods": {"mine": 3}}, "'mine' must be a scikit-learn estimator, got int"),

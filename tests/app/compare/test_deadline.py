@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from equipoise.app.compare import Fit, FitOptions, OutOfTimeError
-from equipoise.app.compare.comparison import Pace
 from equipoise.app.compare.deadline import Deadline
+from equipoise.app.compare.image_features import Pace
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock, StepClock

@@ -1,4 +1,4 @@
-"""Intervals against scipy's own, rankings and recommendations against cases worked by hand."""
+"""Intervals against scipy's own, rankings against cases worked by hand."""
 
 import math
 
@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from equipoise.app.compare import Interval, paired_interval, rank, recommend
+from equipoise.app.compare import Interval, paired_interval, rank
+from equipoise.app.compare.leaderboard import mean_score
 from equipoise.errors import InvalidInputError
-
-LABELS = {"cross_entropy": "cross-entropy", "smote": "SMOTE"}
 
 
 def records(**scores):
@@ -101,12 +100,11 @@ def test_the_claim_allows_for_having_picked_the_best_of_many():
     top = [0.5 + step for step in lead]
     alone = rank(records(cross_entropy=base, smote=top))
     among = rank(records(cross_entropy=base, smote=top, **rivals))
-    assert not alone.claim.contains_zero
-    assert among.claim.contains_zero
+    assert not alone.claims["cross_entropy"].contains_zero
+    assert among.claims["cross_entropy"].contains_zero
     expected = stats.t.interval(1 - 0.05 / 40, 4, loc=np.mean(lead), scale=stats.sem(lead))
-    assert (among.claim.low, among.claim.high) == pytest.approx(expected)
-    assert recommend(alone, LABELS).startswith("Use SMOTE")
-    assert recommend(among, LABELS).startswith("No difference")
+    claim = among.claims["cross_entropy"]
+    assert (claim.low, claim.high) == pytest.approx(expected)
 
 
 def test_a_method_that_could_not_run_once_has_no_place():
@@ -132,32 +130,26 @@ def test_two_results_of_a_run_and_two_cases_are_refused():
         rank([*records(a=[0.5]), records(b=[0.5])[0] | {"case": "d"}])
 
 
-@pytest.mark.parametrize(
-    ("scores", "begins", "says"),
-    [
-        (
-            {"cross_entropy": [0.5, 0.6, 0.7], "smote": [0.6, 0.71, 0.8]},
-            "Use SMOTE: 70.3 %",
-            "10.3 points (between 8.9",
-        ),
-        ({"cross_entropy": [0.6, 0.71, 0.8], "smote": [0.5, 0.6, 0.7]}, "Use cross-entropy: it wins", "worse"),
-        ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.61, 0.69, 0.79]}, "No difference", "Use cross-entropy"),
-        ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.61, 0.69, 0.83]}, "No difference", "SMOTE came out first"),
-        ({"cross_entropy": [0.6, 0.7, 0.8], "smote": [0.6, 0.7, 0.8]}, "No difference", "Use cross-entropy"),
-        ({"cross_entropy": [0.5], "smote": [0.9]}, "1 fit of each method is too few", "Give more seeds"),
-        ({"cross_entropy": [0.5, 0.6], "smote": [0.9, 0.9]}, "2 fits of each method are too few", "Give more seeds"),
-        ({"smote": [0.9, 0.9]}, "Only SMOTE was run", "nothing to compare"),
-        ({"smote": [0.9, 0.8, 0.9], "vs": [0.6, 0.5, 0.6]}, "Use SMOTE", "balanced accuracy"),
-        ({"smote": [0.9, 0.8, 0.9], "vs": [0.8, 0.85, 0.9]}, "No difference", "no other method lies clearly behind"),
-        ({}, "No method could run", "nothing to recommend"),
-    ],
-)
-def test_recommendations(scores, begins, says):
-    sentence = recommend(rank(records(**scores)), LABELS)
-    assert sentence.startswith(begins)
-    assert says in sentence
+def test_the_baseline_is_the_best_of_several():
+    scores = {"boosting": [0.7, 0.8, 0.9], "cross_entropy": [0.5, 0.6, 0.7], "smote": [0.6, 0.7, 0.8]}
+    found = rank(records(**scores), baseline=("cross_entropy", "boosting", "never_run"))
+    assert found.baseline == "boosting"
+    assert {place.method: place.to_baseline and round(place.to_baseline.mean, 3) for place in found.places} == {
+        "boosting": None,
+        "smote": -0.1,
+        "cross_entropy": -0.2,
+    }
+    assert set(found.claims) == {"smote", "cross_entropy"}
+    assert rank(records(**scores), baseline=()).baseline is None
 
 
-def test_methods_level_with_the_winner_are_named():
-    scores = {"cross_entropy": [0.5, 0.6, 0.7], "smote": [0.6, 0.71, 0.8], "vs": [0.61, 0.70, 0.79]}
-    assert recommend(rank(records(**scores)), LABELS).endswith("Vs is no worse as far as these runs show.")
+@pytest.mark.parametrize("metric", ["log_loss", "calibration.ece"])
+def test_errors_are_not_ranked_by(metric):
+    with pytest.raises(InvalidInputError, match=f"more is better, got '{metric}'"):
+        rank(records(a=[0.5]), metric=metric)
+
+
+def test_a_mean_is_over_the_fits_that_have_the_score():
+    some = [{"scores": {"auc": {"mean": value}}} for value in (0.5, None, 0.7)]
+    assert mean_score(some, "auc") == pytest.approx(0.6)
+    assert mean_score([{"scores": {}}, {"cannot_run": "too few."}], "auc") is None

@@ -5,11 +5,12 @@ from itertools import count
 import numpy as np
 import pytest
 
-from equipoise.app.compare import Fit, FitOptions, ResultStore
+from equipoise.app.compare import Fit, FitOptions, Method, ResultStore
+from equipoise.app.compare.cost_estimates import FirstSteps, Measured, estimate_costs
 from equipoise.app.compare.deadline import Deadline
 from equipoise.app.compare.runner import run_fits
 from equipoise.app.compare.single_fit import FoldRun
-from equipoise.app.compare.time_budget import FirstSteps, Measured, Schedule, choose, estimate_costs
+from equipoise.app.compare.time_budget import Schedule, choose
 from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock
 
@@ -92,6 +93,32 @@ def test_a_method_that_has_begun_is_not_given_up_for_another_as_cheap():
     own, handed, _ = schedule_of(estimates | {"b": 2.1}, estimates, budget=30.0)
     assert set(handed) == set(own.reached().methods) == set("abcd")  # b took a little longer than it was to
     assert own.reached().rounds == 3
+
+
+def test_methods_of_a_model_share_a_measurement_and_grow_as_they_declare():
+    """On a clock that a fit moves by a second for each of its rows."""
+    clock, fits = HandClock(), []
+
+    class Stump:
+        def fit(self, x, y):
+            fits.append(len(x))
+            clock.now += len(x)
+            self.label = y[0]
+
+        def predict(self, x):
+            return np.full(len(x), self.label)
+
+    methods = {
+        "plain": Method("a", "table", lambda *_: Stump(), model="a", growth=1.0),
+        "shifted": Method("b", "table", lambda *_: Stump(), model="a", growth=1.0),
+        "other": Method("c", "own", lambda *_: Stump()),
+    }
+    y = np.array([0] * 4000 + [1] * 2000)
+    run = FoldRun(Samples(np.zeros((6000, 2)), y), 3, FitOptions(), False, lambda x: x, methods=methods)
+    found: dict[str, float] = {}
+    estimate_costs(methods, run, Deadline(0.0, 1e9, clock), found)
+    assert fits == [500, 500]  # an eighth of 4,000 rows, once for each model
+    assert found == pytest.approx({"plain": 4000, "shifted": 4000, "other": 500 * 8**2}, rel=1e-6)
 
 
 def test_first_steps_end_after_enough_of_them():

@@ -1,15 +1,19 @@
-"""Methods side by side on one data set: the same network, splits, epochs and tuning budget for each."""
+"""Methods side by side on one data set: the same splits and tuning budget for each, the same network for losses."""
 
+from equipoise.app.compare.advice import Advice, recommend
+from equipoise.app.compare.classifiers import PriorShift
 from equipoise.app.compare.comparison import Comparison, compare
 from equipoise.app.compare.deadline import OutOfTimeError
-from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_interval, rank, recommend
-from equipoise.app.compare.methods import METHODS, FitOptions, Method
+from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_interval, rank
+from equipoise.app.compare.methods import METHODS, Method
+from equipoise.app.compare.networks import FitOptions
 from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.runner import run_fits
 from equipoise.app.compare.single_fit import FitOutcome, fit_tuned
 
 __all__ = [
     "METHODS",
+    "Advice",
     "CannotRunError",
     "Comparison",
     "Fit",
@@ -19,6 +23,7 @@ __all__ = [
     "Method",
     "OutOfTimeError",
     "Place",
+    "PriorShift",
     "Ranking",
     "ResultStore",
     "compare",

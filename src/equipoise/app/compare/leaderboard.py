@@ -1,7 +1,8 @@
-"""From finished fits to a ranked table with paired intervals, and to a recommendation in plain words."""
+"""From finished fits to a ranked table with paired intervals."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,12 @@ import numpy as np
 from scipy import stats
 
 from equipoise.errors import InvalidInputError
-from equipoise.wording import counted
 
 Pair = tuple[int, int]  # seed, fold
 FEWEST_PAIRS = 3
 """An interval is given from this many on."""
-MOST_NAMES = 4
-"""How many methods tied for first a recommendation names."""
-NO_WORSE = "no worse as far as these runs show"
+SMALLER_IS_BETTER = ("log_loss", "ece", "mean_class_ece", "brier")
+"""Scores that methods are not ranked by."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,19 @@ class Ranking:
     """Methods by their mean score, best first.
 
     Args:
-        metric, baseline, confidence: as in :func:`rank`; the baseline is None where it was not run.
+        metric, confidence: as in :func:`rank`.
+        baseline: what the others were measured against; None where it was not run.
         places: one a method.
         cannot_run: why a method has no place, by its name.
-        claim: the best method's difference to the baseline at a confidence that allows for having picked the best of
-            so many; None without a baseline, or where the baseline is best.
+        claims: the best method's lead over each other one at a confidence that allows for having picked the best of so
+            many; what is said of a lead rests on these.
     """
 
     metric: str
     baseline: str | None
     places: tuple[Place, ...]
     cannot_run: Mapping[str, str]
-    claim: Interval | None
+    claims: Mapping[str, Interval]
     confidence: float
 
 
@@ -133,19 +133,19 @@ def rank(
     records: Iterable[Mapping[str, Any]],
     *,
     metric: str = "balanced_accuracy",
-    baseline: str | None = "cross_entropy",
+    baseline: str | Collection[str] | None = "cross_entropy",
     test_to_train: float = 0.0,
     confidence: float = 0.95,
 ) -> Ranking:
     """Rank methods by their mean score over the seeds and folds of one case, higher first.
 
     A method is tied for first when the interval of its paired difference to the best contains 0. The best of many has
-    luck on its side, so ``claim``, on which a recommendation rests, divides 1 − confidence among all comparisons.
+    luck on its side, so ``claims``, on which a recommendation rests, divide 1 − confidence among all comparisons.
 
     Args:
         records: one a fit: ``case``, ``method``, ``seed``, ``fold``, and ``scores`` or ``cannot_run``.
         metric: a name of the scores, see :func:`score_of`.
-        baseline: what the others are measured against.
+        baseline: what the others are measured against; of several the one with the highest mean.
         test_to_train, confidence: as in :func:`paired_interval`.
 
     >>> means = {"cross_entropy": 0.80, "weighted": 0.84}
@@ -154,13 +154,17 @@ def rank(
     ...     for name, mean in means.items()
     ...     for seed in range(3)
     ... )
-    >>> [(place.method, round(place.mean, 3), place.tied) for place in found.places], found.claim.contains_zero
-    ([('weighted', 0.85, True), ('cross_entropy', 0.81, False)], False)
+    >>> [(place.method, round(place.mean, 3), place.tied) for place in found.places]
+    [('weighted', 0.85, True), ('cross_entropy', 0.81, False)]
+    >>> found.claims["cross_entropy"].contains_zero
+    False
     """
+    if metric.rpartition(".")[2] in SMALLER_IS_BETTER:
+        raise InvalidInputError(f"methods are ranked by a score of which more is better, got {metric!r}.")
     scores, cannot_run = _by_method(records, metric)
-    if baseline not in scores:
-        baseline = None
-    order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name != baseline, name))
+    baselines = (baseline,) if isinstance(baseline, str) else baseline or ()
+    order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name not in baselines, name))
+    reference = next((name for name in order if name in baselines), None)
 
     def difference(one: str, other: str, level: float = confidence) -> Interval | None:
         shared = sorted(scores[one].keys() & scores[other].keys())
@@ -180,13 +184,27 @@ def rank(
                 deviation=float(values.std(ddof=1)) if len(values) > 1 else math.nan,
                 runs=len(values),
                 to_best=to_best,
-                to_baseline=None if baseline is None else difference(name, baseline),
+                to_baseline=None if reference is None else difference(name, reference),
                 tied=name == order[0] or (to_best is not None and to_best.contains_zero),
             )
         )
     strict = 1 - (1 - confidence) / max(len(order) - 1, 1)
-    claim = difference(order[0], baseline, strict) if order and baseline is not None else None
-    return Ranking(metric, baseline, tuple(places), cannot_run, claim, confidence)
+    leads = {name: difference(order[0], name, strict) for name in order[1:]}
+    claims = {name: lead for name, lead in leads.items() if lead is not None}
+    return Ranking(metric, reference, tuple(places), cannot_run, claims, confidence)
+
+
+def mean_score(records: Iterable[Mapping[str, Any]], metric: str) -> float | None:
+    """Return the mean of a score over the fits that have it; None where none has.
+
+    >>> mean_score([{"scores": {"log_loss": 0.25}}, {"scores": {"log_loss": 0.75}}, {"cannot_run": "."}], "log_loss")
+    0.5
+    """
+    values = []
+    for record in records:
+        with suppress(InvalidInputError, KeyError):  # a test part without a class has no ranking of it
+            values.append(score_of(record, metric))
+    return float(np.mean(values)) if values else None
 
 
 def _by_method(
@@ -209,80 +227,3 @@ def _by_method(
     for name in cannot_run:  # a mean over the folds that happened to work would be another test
         scores.pop(name, None)
     return scores, cannot_run
-
-
-def recommend(ranking: Ranking, labels: Mapping[str, str], *, more: str = "give more seeds") -> str:
-    """Say in a few sentences what to use, "no difference" where there is none, never more than the runs can bear.
-
-    Args:
-        ranking: of :func:`rank`.
-        labels: names of the methods for people; a method without one goes by its own.
-        more: what to do where the runs are too few.
-
-    >>> from equipoise.app.compare import Interval, Ranking
-    >>> first = Place("weighted", 0.84, 0.01, 10, None, Interval(0.04, 0.03, 0.05, 10), tied=True)
-    >>> second = Place("cross_entropy", 0.80, 0.01, 10, Interval(0.04, 0.03, 0.05, 10), None, tied=False)
-    >>> ranking = Ranking("balanced_accuracy", "cross_entropy", (first, second), {}, first.to_baseline, 0.95)
-    >>> recommend(ranking, {"weighted": "class weights"})
-    'Use class weights: 84.0 % balanced accuracy, 4.0 points (between 3.0 and 5.0) above cross_entropy.'
-    """
-    places, claim = ranking.places, ranking.claim
-    names = {place.method: labels.get(place.method, place.method) for place in places}
-    if len(places) < 2:
-        only = "".join(f"Only {name} was run, so there is nothing to compare it with." for name in names.values())
-        return only or "No method could run on these data, so there is nothing to recommend."
-    first, best = places[0], names[places[0].method]
-    metric = ranking.metric.replace("_", " ")
-    score = f"{100 * first.mean:.1f} % {metric}"
-    if first.runs < FEWEST_PAIRS:
-        return (
-            f"{counted(first.runs, 'fit')} of each method {'is' if first.runs == 1 else 'are'} too few to recommend "
-            f"anything: {best} came out first this time, with {score}. {more[0].upper()}{more[1:]}."
-        )
-    tied = [names[place.method] for place in places[1:] if place.tied]
-    if ranking.baseline is None:
-        return _without_baseline(best, score, tied, len(places) - 1, more)
-    if first.method == ranking.baseline:
-        return _baseline_first(best, tied, metric)
-    baseline = names[ranking.baseline]
-    if claim is None or claim.contains_zero:
-        return (
-            f"No difference that these runs could show: {best} came out first, but its lead over {baseline} is "
-            f"{_span(claim)}. Use {baseline}, the simplest, or {more}."
-        )
-    ties = [name for name in tied if name != baseline]
-    return f"Use {best}: {score}, {_span(claim)} above {baseline}. {_also(ties, NO_WORSE)}".strip()
-
-
-def _without_baseline(best: str, score: str, tied: list[str], others: int, more: str) -> str:
-    if len(tied) == others:
-        return (
-            f"No difference that these runs could show: {best} came out first, and no other method lies clearly "
-            f"behind it. Use the one that suits you best, or {more}."
-        )
-    return f"Use {best}: {score}. {_also(tied, NO_WORSE)}".strip()
-
-
-def _baseline_first(best: str, tied: list[str], metric: str) -> str:
-    if not tied:
-        return f"Use {best}: it wins, and every remedy for imbalance made {metric} worse on these data."
-    return (
-        f"No difference: no method beats {best} on these data. Use {best}, the simplest. "
-        f"{_also(tied, 'not significantly different')}"
-    )
-
-
-def _also(names: list[str], what: str) -> str:
-    if not names:
-        return ""
-    shown = names[:MOST_NAMES] + ([f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else [])
-    joined = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-    return f"{joined[0].upper()}{joined[1:]} {'is' if len(names) == 1 else 'are'} {what}."
-
-
-def _span(interval: Interval | None) -> str:
-    if interval is None:
-        return "not known"
-    if interval.low is None or interval.high is None:
-        return f"{100 * interval.mean:.1f} points in {counted(interval.pairs, 'run')}"
-    return f"{100 * interval.mean:.1f} points (between {100 * interval.low:.1f} and {100 * interval.high:.1f})"

@@ -1,137 +1,52 @@
-"""Every method by name, as a scikit-learn estimator: losses, the paper's variants, resamplers, support vectors.
+"""Every method by name, as a scikit-learn estimator: losses, the paper's variants, resamplers, trees, support vectors.
 
 A neural method is :class:`~equipoise.UncertaintyBalancedClassifier` under another loss, with the same network, epochs,
 batches and optimiser; a resampler is an imbalanced-learn pipeline in front of it, and changes only the rows which that
-network is trained on. What is scored is ``predict``, which users get. Hyperparameters are those their authors
+network is trained on. Classifiers for tables come with their library's defaults, plain, with balanced class weights, or
+plain with a prior shift. What is scored is ``predict``, which users get. Hyperparameters are those their authors
 published, of margin heads those in the paper's table; ``grid`` holds the settings that
 :func:`~equipoise.app.compare.single_fit.fit_tuned` may choose from, as many for every method that has any, the
 published one first. The paper's method has none: it is compared with its defaults.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, Literal
 
-import numpy as np
-import torch
-from imblearn.pipeline import Pipeline
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.svm import SVC, LinearSVC
-from torch import Tensor, nn
 
-from equipoise.app.compare.resamplers import Resampler
-from equipoise.calibration.scaling import SMALLEST_SHARE
+from equipoise.app.compare.classifiers import (
+    TABLE_MODELS,
+    Form,
+    support_vectors,
+    table_classifier,
+)
+from equipoise.app.compare.networks import (
+    Build,
+    FitOptions,
+    Hyperparameters,
+    class_balanced_network,
+    network,
+    post_hoc_network,
+    resampled_network,
+)
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.network import UncertaintyBalancedClassifier
-from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, LossBuilder, effective_number_weights
-from equipoise.training import Settings
-from equipoise.training.settings import Length, choose_batch_size, choose_length, choose_width
-from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.wording import EQUIPOISE
 
-Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "own"]
-Hyperparameters = Mapping[str, Any]
+Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "table", "own"]
+Remedy = Literal["none", "threshold", "training"]
 GRID = 4
 """Settings that a method with a hyperparameter may be tuned over."""
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """What all methods have in common: arguments of the estimator, by its names and with its defaults, and two more.
-
-    Args:
-        epochs, batch_size, width: None is chosen from the number of training samples.
-        learning_rate, weight_decay, dropout, passes, kind, m_max: as in the estimator.
-        backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
-            None takes the estimator's: standardised columns, two hidden layers.
-        samples: how many the sizes are chosen from; None is those of the fit. A resampler's network gets that of the
-            rows before resampling, so that every method has the same epochs, batches and width.
-
-    >>> options = FitOptions(epochs=5, width=64)
-    >>> options.sized(1000).batch_size, options.length(1000).epochs, options.network("focal", seed=0).width
-    (32, 5, 64)
-    """
-
-    epochs: int | None = None
-    batch_size: int | None = None
-    width: int | None = None
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.5
-    dropout: float = 0.5
-    passes: int = 10
-    kind: UncertaintyKind = "unresolved"
-    m_max: float = 3.0
-    backbone: Callable[[], nn.Module] | None = None
-    samples: int | None = None
-
-    def sized(self, samples: int) -> "FitOptions":
-        """Return the options with sizes for so many training samples, unless they have been chosen."""
-        return replace(
-            self,
-            batch_size=choose_batch_size(samples) if self.batch_size is None else self.batch_size,
-            width=choose_width(samples) if self.width is None else self.width,
-            samples=samples if self.samples is None else self.samples,
-        )
-
-    def length(self, samples: int) -> Length:
-        """Return how many epochs, and batches in each, so many training samples get."""
-        sized = self.sized(samples)
-        return choose_length(sized.samples or samples, sized.batch_size or 1, self.epochs)
-
-    def recorded(self) -> dict[str, Any]:
-        """Return what results depend on, as plain values; the backbone is described by whoever made it.
-
-        >>> FitOptions(epochs=5).recorded()["epochs"]
-        5
-        """
-        plain = asdict(replace(self, backbone=None))
-        return {name: value for name, value in plain.items() if name not in ("backbone", "samples")}
-
-    def network(self, method: str | LossBuilder, seed: int, **own: Any) -> "ComparedNetwork":
-        """Build the estimator under a loss, given by name or as a function, with further arguments of its own."""
-        backbone = None
-        if self.backbone is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                backbone = self.backbone()
-        model = ComparedNetwork(method, backbone=backbone, random_state=seed, **self.recorded() | own)
-        model.samples = self.samples
-        return model
-
-
-@dataclass(eq=False, repr=False)
-class ComparedNetwork(UncertaintyBalancedClassifier):
-    """The estimator, with what only a comparison sets.
-
-    ``samples`` are those that sizes follow from; ``tau`` moves decisions from the training samples' class prior π to
-    π^(1 − τ), as post-hoc logit adjustment does (Menon et al. 2021).
-    """
-
-    samples: int | None = None
-    tau: float | None = None
-
-    def _settings(self, samples: int, seed: int) -> Settings:
-        return super()._settings(self.samples or samples, seed)
-
-    def _decision_prior(self, target_prior: ArrayLike | None) -> ArrayLike | None:
-        if target_prior is not None or self.tau is None:
-            return super()._decision_prior(target_prior)
-        moved = self.prior_.clip(SMALLEST_SHARE) ** (1 - self.tau)
-        found: NDArray[np.float64] = moved / moved.sum(-1, keepdims=True)
-        return found
-
-
-class Build(Protocol):
-    """A function that makes an estimator with ``fit`` and ``predict``; ``predict_proba`` is used where there is one."""
-
-    def __call__(self, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Any:
-        """Return an estimator that has not been fitted."""
-        ...
+FORMS: dict[Form, tuple[str, Remedy]] = {
+    "plain": ("", "none"),
+    "balanced": (", balanced", "training"),
+    "prior_shift": (", prior shift", "threshold"),
+}
+"""Form -> suffix of the model's label, and the kind of remedy."""
 
 
 @dataclass(frozen=True)
@@ -140,18 +55,28 @@ class Method:
 
     Args:
         label: its name in a table.
-        family: what kind of remedy it is; ``"own"`` for an estimator of one's own.
+        family: what kind of method it is; ``"own"`` for an estimator of one's own.
         build: makes the estimator for a seed, a setting of the grid and the options that all methods share.
         grid: hyperparameters for tuning, the published ones, ``{}``, first; only that where there are none.
         variant: of the paper's method or of a margin head, for research; ``compare`` leaves these out unless asked.
         description: what a file of results tells it by from another method of the same name.
+        remedy: ``"none"`` for a model that is trained and used as if classes were balanced, ``"threshold"`` for the
+            same with only its decision moved to balanced classes, ``"training"`` for every other.
+        model: what is trained, without the remedy; methods of the same model take the same time.
+        package: what it needs beside equipoise; None where nothing more.
+        several_labels: whether it takes several labels per sample.
+        growth: exponent with which the time of a fit grows with the rows, for methods without a network.
 
     >>> METHODS["focal"].family, METHODS["focal"].grid
     ('loss', ({}, {'gamma': 0.5}, {'gamma': 1.0}, {'gamma': 5.0}))
     >>> METHODS["smote"].build(0, {"k_neighbors": 3}, FitOptions())["network"].method
     'cross_entropy'
-    >>> METHODS["smote"].one_label, METHODS["smote"].network_only
-    (True, False)
+    >>> METHODS["smote"].several_labels, METHODS["smote"].network_only
+    (False, False)
+    >>> METHODS["boosting_prior_shift"].said, METHODS["boosting_prior_shift"].has_network
+    ('plain gradient boosting with a moved threshold', False)
+    >>> METHODS["boosting"].installed, METHODS["boosting"].identity
+    (True, '')
     """
 
     label: str
@@ -160,26 +85,66 @@ class Method:
     grid: tuple[Hyperparameters, ...] = ({},)
     variant: bool = False
     description: str = ""
+    remedy: Remedy = "training"
+    model: str = ""
+    package: str | None = None
+    several_labels: bool = True
+    growth: float = 2.0
+
+    @property
+    def has_network(self) -> bool:
+        """Whether it trains our network."""
+        return self.family not in ("svm", "table", "own")
 
     @property
     def network_only(self) -> bool:
         """Whether the network alone decides its cost; other methods take additional time."""
-        return self.family not in ("resampling", "svm", "own")
+        return self.has_network and self.family != "resampling"
 
     @property
-    def one_label(self) -> bool:
-        """Whether it handles only one label per sample."""
-        return self.family in ("resampling", "svm")
+    def said(self) -> str:
+        """Its name within a sentence."""
+        moved = " with a moved threshold" if self.remedy == "threshold" else ""
+        return self.label if self.remedy == "training" else f"plain {self.model}{moved}"
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package that it needs is installed."""
+        return self.package is None or find_spec(self.package) is not None
+
+    @property
+    def identity(self) -> str:
+        """Its identity in a file of results: its description, or the version of its package."""
+        return self.description or (f"{self.package} {version(self.package)}" if self.package else "")
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Refuse methods whose package is not installed; names that are not in ``METHODS`` are passed over."""
+    for name in names:
+        if name in METHODS and not METHODS[name].installed:
+            package = METHODS[name].package
+            raise InvalidInputError(f"{name!r} needs {package}, which is not installed; run: pip install {package}")
 
 
 def own_method(name: str, estimator: Any) -> Method:
     """Return a method that fits copies of a scikit-learn estimator, each with the seed of its fit.
+
+    Args:
+        name: of the method.
+        estimator: the estimator, or its class, which is called without arguments.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> mine = own_method("mine", LogisticRegression(C=0.1))
     >>> mine.build(3, {}, FitOptions()), mine.description
     (LogisticRegression(C=0.1, random_state=3), 'LogisticRegression(C=0.1)')
     """
+    if isinstance(estimator, type):
+        try:
+            estimator = estimator()
+        except TypeError as error:
+            raise InvalidInputError(
+                f"{name!r} is a class that cannot be called without arguments ({error}); pass an instance."
+            ) from error
     if not all(hasattr(estimator, needed) for needed in ("fit", "predict", "get_params")):
         raise InvalidInputError(f"{name!r} must be a scikit-learn estimator, got {type(estimator).__name__}.")
     description = re.sub(r" at 0x[0-9a-f]+", "", repr(estimator))
@@ -192,87 +157,33 @@ def _copied(estimator: Any, seed: int, hyperparameters: Hyperparameters, options
     return model.set_params(**seeds, **hyperparameters)
 
 
-def network(name: str, loss: Mapping[str, Any] | None = None, **own: Any) -> Build:
-    """Return what builds the network under a loss of ``LOSSES``.
-
-    Args:
-        name: of the loss.
-        loss: options of the loss, beside the hyperparameters, which are options of its criterion where it has one.
-        own: arguments of the estimator.
-
-    >>> network("focal", dropout=0.1)(seed=0, hyperparameters={}, options=FitOptions(epochs=3))
-    ComparedNetwork(dropout=0.1, epochs=3, method='focal', random_state=0)
-    """
-    return partial(_network, name, dict(loss or {}), own)
-
-
-def _network(
-    name: str,
-    loss: dict[str, Any],
-    own: dict[str, Any],
-    seed: int,
-    hyperparameters: Hyperparameters,
-    options: FitOptions,
-) -> ComparedNetwork:
-    builder, changed = LOSSES[name], loss | dict(hyperparameters)
-    criterion = getattr(builder, "keywords", {}).get("criterion")
-    if criterion and changed:
-        changed = {"criterion": partial(criterion, **changed)}
-    return options.network(partial(builder, **changed) if changed else name, seed, **own)
-
-
-def _class_balanced(seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> ComparedNetwork:
-    """Build the network under cross-entropy weighed by the effective number of samples, at another β."""
-    return options.network(partial(_effective, **hyperparameters) if hyperparameters else "class_balanced", seed)
-
-
-def _effective(in_features: int, classes: int, *, beta: float, class_counts: Tensor, **others: Any) -> ClassVectorLoss:
-    weight = effective_number_weights(class_counts.float(), beta)
-    return LogitLoss(in_features, classes, class_weight=weight, **others)
-
-
-def _post_hoc(seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> ComparedNetwork:
-    """Build the network under cross-entropy, decided at other class priors; τ = 1 is ``probabilities="balanced"``."""
-    model = options.network("cross_entropy", seed, probabilities="balanced")
-    model.tau = hyperparameters.get("tau")
-    return model
-
-
-def _resampled(name: str, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Pipeline:
-    """Build a resampler in front of the network under cross-entropy."""
-    sampler = Resampler(name, random_state=seed, hyperparameters=dict(hyperparameters))
-    return Pipeline([("resample", sampler), ("network", options.network("cross_entropy", seed))])
-
-
-def _support_vectors(
-    kernel: Literal["linear", "rbf"],
-    seed: int,
-    hyperparameters: Hyperparameters,
-    options: FitOptions,  # noqa: ARG001
-) -> Any:
-    """Build a support vector machine whose errors cost inversely to the class's share, on standardised columns.
-
-    The linear one is liblinear's in the primal, which is scikit-learn's own choice for more rows than columns: 20,000
-    rows of 512 columns take 2 s with two and 19 s with ten classes, and the dual 42 s without settling.
-    """
-    if kernel == "linear":
-        machine: Any = LinearSVC(class_weight="balanced", dual="auto", random_state=seed, **hyperparameters)
-    else:
-        machine = SVC(class_weight="balanced", cache_size=500, random_state=seed, **hyperparameters)
-    return make_pipeline(FunctionTransformer(flat_columns), StandardScaler(), machine)
-
-
-def flat_columns(x: Any) -> NDArray[Any]:
-    """Return samples of any shape, also images on disk, as one row of columns each."""
-    return np.asarray(x).reshape(len(x), -1)
-
-
 def _grid(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
     return ({}, *({name: value} for value in values))
 
 
 def _resampling(label: str, name: str, grid: tuple[Hyperparameters, ...] = ({},)) -> Method:
-    return Method(label, "resampling", partial(_resampled, name), grid)
+    return Method(label, "resampling", partial(resampled_network, name), grid, several_labels=False)
+
+
+def _table(name: str, form: Form = "plain") -> Method:
+    """Return a classifier of ``TABLE_MODELS`` in one of its forms."""
+    model = TABLE_MODELS[name]
+    added, remedy = FORMS[form]
+    return Method(
+        f"{model.label}{added}",
+        "table",
+        partial(table_classifier, name, form),
+        ({}, *model.grid),
+        remedy="training" if model.remedy else remedy,
+        model=model.label,
+        package=model.package,
+        several_labels=model.several_labels,
+        growth=model.growth,
+    )
+
+
+def _machine(label: str, kernel: Literal["linear", "rbf"], *costs: float) -> Method:
+    return Method(label, "svm", partial(support_vectors, kernel), _grid("C", *costs), several_labels=False)
 
 
 def _margin(label: str, name: str, *others: float) -> Method:
@@ -300,8 +211,33 @@ MARGINS: dict[str, dict[str, float]] = {
 PRINTED = {"form": "angular", "placement": "target", "normalize": False, "sample_level": "printed"}
 """The paper to the letter: the true angle, free norms, and the true logit times the probability of a mistake."""
 METHODS: dict[str, Method] = {
-    "cross_entropy": Method("cross-entropy", "baseline", network("cross_entropy")),
+    "cross_entropy": Method(
+        "cross-entropy", "baseline", network("cross_entropy"), remedy="none", model="cross-entropy"
+    ),
     "uncertainty_margin": Method(EQUIPOISE, "uncertainty", network("uncertainty_margin")),
+    "blend": _table("blend"),
+    "boosting": _table("boosting"),
+    "boosting_prior_shift": _table("boosting", "prior_shift"),
+    "boosting_balanced": _table("boosting", "balanced"),
+    "random_forest": _table("random_forest"),
+    "random_forest_prior_shift": _table("random_forest", "prior_shift"),
+    "random_forest_balanced": _table("random_forest", "balanced"),
+    "extra_trees": _table("extra_trees"),
+    "extra_trees_prior_shift": _table("extra_trees", "prior_shift"),
+    "extra_trees_balanced": _table("extra_trees", "balanced"),
+    "balanced_random_forest": _table("balanced_random_forest"),
+    "lightgbm": _table("lightgbm"),
+    "lightgbm_prior_shift": _table("lightgbm", "prior_shift"),
+    "lightgbm_balanced": _table("lightgbm", "balanced"),
+    "xgboost": _table("xgboost"),
+    "xgboost_prior_shift": _table("xgboost", "prior_shift"),
+    "xgboost_balanced": _table("xgboost", "balanced"),
+    "catboost": _table("catboost"),
+    "catboost_prior_shift": _table("catboost", "prior_shift"),
+    "catboost_balanced": _table("catboost", "balanced"),
+    "easy_ensemble": _table("easy_ensemble"),
+    "logistic_regression": _table("logistic_regression"),
+    "logistic_regression_balanced": _table("logistic_regression", "balanced"),
     "logit_adjustment": Method("logit adjustment", "loss", network("logit_adjustment"), _grid("tau", 0.5, 1.3, 1.6)),
     "balanced_softmax": Method("balanced softmax", "loss", network("balanced_softmax")),
     "vs": Method(
@@ -310,22 +246,27 @@ METHODS: dict[str, Method] = {
         network("vs"),
         ({}, {"gamma": 0.05, "tau": 1.0}, {"gamma": 0.15, "tau": 1.5}, {"gamma": 0.3, "tau": 1.0}),
     ),
-    "logit_adjustment_post_hoc": Method("logit adjustment, post hoc", "loss", _post_hoc, _grid("tau", 0.5, 1.3, 1.6)),
+    "logit_adjustment_post_hoc": Method(
+        "logit adjustment, post hoc",
+        "loss",
+        post_hoc_network,
+        _grid("tau", 0.5, 1.3, 1.6),
+        remedy="threshold",
+        model="cross-entropy",
+    ),
     "ldam_drw": Method("LDAM-DRW", "loss", network("ldam_drw"), _grid("margin", 0.2, 0.35, 0.8)),
     "weighted": Method("class weights", "loss", network("weighted")),
-    "class_balanced": Method("class-balanced", "loss", _class_balanced, _grid("beta", 0.9, 0.99, 0.999)),
+    "class_balanced": Method("class-balanced", "loss", class_balanced_network, _grid("beta", 0.9, 0.99, 0.999)),
     "focal": Method("focal", "loss", network("focal"), _grid("gamma", 0.5, 1.0, 5.0)),
     "random_over": _resampling("random over-sampling", "random_over", _grid("shrinkage", 0.1, 0.5, 1.0)),
     "smote": _resampling("SMOTE", "smote", _grid("k_neighbors", 3, 10, 20)),
-    "svm_linear": Method(
-        "cost-sensitive SVM, linear", "svm", partial(_support_vectors, "linear"), _grid("C", 0.001, 0.01, 0.1)
-    ),
+    "svm_linear": _machine("cost-sensitive SVM, linear", "linear", 0.001, 0.01, 0.1),
     "random_under": _resampling("random under-sampling", "random_under"),
     "adasyn": _resampling("ADASYN", "adasyn", _grid("n_neighbors", 3, 10, 20)),
     "neighbourhood_cleaning": _resampling(
         "neighbourhood cleaning", "neighbourhood_cleaning", _grid("n_neighbors", 5, 7, 9)
     ),
-    "svm_rbf": Method("cost-sensitive SVM, RBF", "svm", partial(_support_vectors, "rbf"), _grid("C", 0.1, 10.0, 100.0)),
+    "svm_rbf": _machine("cost-sensitive SVM, RBF", "rbf", 0.1, 10.0, 100.0),
     "cluster_centroids": _resampling("cluster centroids", "cluster_centroids"),
     "near_miss": _resampling("NearMiss", "near_miss", ({}, {"version": 2}, {"version": 3}, {"n_neighbors": 10})),
     "instance_hardness": _resampling("instance hardness", "instance_hardness"),
@@ -344,5 +285,5 @@ METHODS: dict[str, Method] = {
     "uncertainty_angular_class_level": _variant("angular form, class level only", form="angular", sample_level="none"),
     "paper_as_printed": _variant("paper as printed", PRINTED, kind="own", rule="paper", strength=1.0, held_back=0.0),
 }
-"""Every method, in the order in which ``compare`` tries them: the baseline, the paper's method, then what has most
-often come near it, then the rest, what is slow last. A new one is one line here."""
+"""Every method, in the order in which ``compare`` runs them without a budget: the baseline, the paper's method,
+classifiers for tables, losses and resamplers, those that are slow last. A new one is one line here."""

@@ -20,6 +20,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomForestClassifier
 
 from equipoise.app.compare.results import CannotRunError
+from equipoise.data.labels import class_indices
 from equipoise.models.layers import column_moments
 
 Array = NDArray[Any]
@@ -56,7 +57,7 @@ class Resampler(BaseEstimator):  # type: ignore[misc]
         Raises:
             CannotRunError: if the data do not allow it.
         """
-        classes, codes = np.unique(y, return_inverse=True)  # not every resampler takes text
+        classes, codes = class_indices(y)  # not every resampler takes text
         sampler, self.notes_ = RESAMPLERS[self.name](np.bincount(codes), self.random_state, self.hyperparameters or {})
         rows = np.asarray(X)
         flat = rows.reshape(len(rows), -1)

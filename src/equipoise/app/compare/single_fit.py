@@ -1,7 +1,8 @@
 """One fit: an estimator trained on some rows, tuned where asked, and its predictions of others scored."""
 
+import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,20 +12,27 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from equipoise.app.compare.deadline import Deadline
-from equipoise.app.compare.methods import METHODS, FitOptions, Hyperparameters, Method
+from equipoise.app.compare.cost_scores import cost_scores
+from equipoise.app.compare.deadline import Deadline, OutOfTimeError
+from equipoise.app.compare.methods import METHODS, Method, check_installed
+from equipoise.app.compare.networks import FitOptions, Hyperparameters
 from equipoise.app.compare.results import CannotRunError, Fit
 from equipoise.app.runs.inputs import RunInput
+from equipoise.data.labels import label_places
 from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
+from equipoise.decisions import DecisionRule
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
-Prepare = Callable[[Any], RunInput]
+Prepare = Callable[..., RunInput]
+"""(rows, labels, groups) -> what turns rows into the network's input; labels and groups may be left out."""
 VALIDATED = 0.2
 """Share of the training rows that hyperparameters are tried on."""
+MOST_PIXELS = 4096
+"""Values of an image that a method without a network takes as columns: 3 × 32 × 32 and 1 × 64 × 64, but no more."""
 EACH = ("recall", "bca")
 """Scores of which a record keeps every class's own."""
 
@@ -50,12 +58,15 @@ class FitOutcome:
     hyperparameters: Hyperparameters = field(default_factory=dict)
     tried: tuple[float | None, ...] = ()
 
-    def record(self, y_train: Array, y_test: Array, classes: Array) -> dict[str, Any]:
+    def record(
+        self, y_train: Array, y_test: Array, classes: Array, costs: DecisionRule | None = None
+    ) -> dict[str, Any]:
         """Score the predictions, and return the result as plain values.
 
         Args:
             y_train, y_test: labels of both parts, (rows,) or 0/1 of shape (rows, attributes).
             classes: all labels, also one that no training row has.
+            costs: what mistakes cost; probabilities, where there are any, are decided by them.
         """
         probabilities, known = self.probabilities, dict[str, Any]()
         if y_train.ndim == 2:
@@ -64,11 +75,14 @@ class FitOutcome:
             known |= {"classes": classes, "train_counts": [int((y_train == name).sum()) for name in classes]}
             if probabilities is not None:  # a class without a training row has no column yet
                 columns = np.zeros((len(self.labels), len(classes)))
-                columns[:, np.searchsorted(classes, self.classes)] = probabilities
+                columns[:, label_places(self.classes, classes)] = probabilities
                 probabilities = columns
         found = scores(y_test, self.labels, probabilities=probabilities, **known).as_dict()
+        kept_scores = {name: kept for name, value in found.items() if (kept := _summary(name, value)) is not None}
+        if costs is not None:
+            kept_scores |= cost_scores(costs, y_train, y_test, self.labels, probabilities, classes)
         return {
-            "scores": {name: kept for name, value in found.items() if (kept := _summary(name, value)) is not None},
+            "scores": kept_scores,
             "hyperparameters": dict(self.hyperparameters),
             "tried": list(self.tried),
             "notes": list(self.notes),
@@ -79,7 +93,8 @@ class FitOutcome:
 def _summary(name: str, value: Any) -> Any:
     """Return what a record keeps of a score: numbers, and of scores by class their mean and deviation."""
     if isinstance(value, Mapping):
-        return {part: each for part, each in value.items() if not isinstance(each, list) or name in EACH}
+        kept = {part: each for part, each in value.items() if not isinstance(each, list) or name in EACH}
+        return {part: _summary(name, each) if isinstance(each, Mapping) else each for part, each in kept.items()}
     return None if isinstance(value, list | bool) or name == "samples" else value
 
 
@@ -107,6 +122,8 @@ def fit_tuned(
     """
     if isinstance(method, str) and method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if isinstance(method, str):
+        check_installed([method])
     chosen = METHODS[method] if isinstance(method, str) else method
     # all rows decide the sizes, so that a setting is tried with the batches it is later used with, for as many steps
     fit = partial(fit_method, chosen, seed=seed, options=options.sized(len(y_train)))
@@ -139,15 +156,18 @@ def fit_method(
     Raises:
         CannotRunError: if the data do not allow the method.
     """
-    if y_train.ndim > 1 and method.one_label:
-        raise CannotRunError(f"{method.label} cannot run on these data: it takes one label a sample, not several.")
+    why = unsuited(method, x_train.shape, several_labels=y_train.ndim > 1)
+    if why is not None:
+        raise CannotRunError(f"{method.label} cannot run on these data: {why}.")
     model = method.build(seed, hyperparameters, options)
     try:
         notes = _fit(model, x_train, y_train, method.label)
         labels = np.asarray(model.predict(x_test))
         probabilities = model.predict_proba(x_test) if hasattr(model, "predict_proba") else None
-    except (ValueError, TypeError, RuntimeError) as error:
-        if method.family != "own":
+    except OutOfTimeError:
+        raise
+    except Exception as error:  # other packages raise what they like
+        if method.has_network:
             raise
         reason = (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")
         raise CannotRunError(f"{method.label} failed ({type(error).__name__}: {reason}).") from error
@@ -159,6 +179,16 @@ def fit_method(
         unknown = labels[~np.isin(labels, classes)].tolist()[0]
         raise CannotRunError(f"{method.label} failed (it predicts {unknown!r}, which is none of the training labels).")
     return FitOutcome(labels, probabilities, classes, notes, hyperparameters)
+
+
+def unsuited(method: Method, shape: Sequence[int], *, several_labels: bool) -> str | None:
+    """Say why a method takes no samples of this shape; None if it does."""
+    if several_labels and not method.several_labels:
+        return "it takes one label a sample, not several"
+    values = math.prod(shape[1:])
+    if len(shape) > 2 and method.family == "table" and values > MOST_PIXELS:
+        return f"images of {values:,} values are too large to be columns ({MOST_PIXELS:,} at the most)"
+    return None
 
 
 def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
@@ -185,6 +215,7 @@ class FoldRun:
         prepare: makes, from training rows, what turns rows into the network's input.
         deadline: ends a fit that is still running; None lets each take its time.
         methods: by name; others are those of ``METHODS``.
+        costs: what mistakes cost; None scores without costs.
     """
 
     samples: Samples
@@ -194,6 +225,7 @@ class FoldRun:
     prepare: Prepare
     deadline: Deadline | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
+    costs: DecisionRule | None = None
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
         """Return the record of one fit."""
@@ -201,7 +233,7 @@ class FoldRun:
         train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
         said = train() if self.deadline is None else self.deadline.call(train)
         y = self.samples.y
-        return said.record(y[train_rows], y[test_rows], np.unique(y))
+        return said.record(y[train_rows], y[test_rows], np.unique(y), self.costs)
 
     def method(self, name: str) -> Method:
         """Return a method by its name."""
@@ -210,7 +242,7 @@ class FoldRun:
     def fit(self, name: str, train_rows: Rows, test_rows: Rows, *, seed: int) -> FitOutcome:
         """Train a method on some rows and predict others."""
         train = self.samples.take(train_rows)
-        x_train, x_test, options = self._inputs(train.x, self.samples.take(test_rows).x)
+        x_train, x_test, options = self._inputs(train, self.samples.take(test_rows).x)
         return fit_tuned(
             self.method(name),
             x_train,
@@ -232,14 +264,15 @@ class FoldRun:
             return [(np.sort(learnt), parts["test"])]
         return stratified_folds(samples.y, self.folds, groups=samples.groups, seed=seed, allow_missing=True)
 
-    def _inputs(self, x_train: Any, x_test: Any) -> tuple[Any, Any, FitOptions]:
+    def _inputs(self, train: Samples, x_test: Any) -> tuple[Any, Any, FitOptions]:
+        x_train = train.x
         if isinstance(x_train, np.ndarray) and x_train.ndim == 2 and x_train.dtype.kind == "f":
             return x_train, x_test, self.options  # numbers already
-        made = self.prepare(x_train)
+        made = self.prepare(x_train, train.y, train.groups)
         options = self.options
         if made.backbone is not None and options.backbone is None:
             options = replace(options, backbone=lambda: self._new_backbone(x_train))
-        return made.rows(x_train), made.rows(x_test), options
+        return made.training_rows(x_train), made.rows(x_test), options
 
     def _new_backbone(self, x_train: Any) -> nn.Module:
         """Make it anew, so that its first weights come from the fit's seed."""

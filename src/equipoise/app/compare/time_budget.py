@@ -1,20 +1,16 @@
-"""A time budget for fits: estimate how long each takes, choose those that fit, and start them in order."""
+"""A time budget for fits: choose those for which there is time, and start them in order."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from equipoise.app.compare.cost_estimates import estimate_costs
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
-from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
+from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.single_fit import FoldRun
-from equipoise.data.splits import hold_out
-from equipoise.training.callbacks import Silence, watched_by
 from equipoise.wording import counted, duration
 
 TINY = 1e-9  # seconds
@@ -22,12 +18,6 @@ FEWEST_METHODS = 4
 """With fewer methods than this every method gets one round, rather than a few of them three."""
 SAFETY = 1.2
 """A fit is started where this many times its estimate is left; it is aborted at the limit all the same."""
-STEPS, FEWEST_STEPS = 10, 3
-"""Training steps that are timed, and how many suffice where each takes long."""
-SHARE = 0.01
-"""Share of the time left that a measurement may take before it is accepted as it is."""
-SMALL, ENOUGH = 500, 1 / 8
-"""Rows of the first sample, and share of all rows beyond which no larger one is tried."""
 
 
 Turn = tuple[str, int]  # method, round
@@ -91,91 +81,6 @@ def choose(
     while number < rounds and methods and sum(needed(name, number + 1) for name in methods) <= max(left, 0.0):
         number += 1
     return Plan(tuple(methods), number if methods else 0)
-
-
-class Measured(Exception):  # noqa: N818
-    """Ends a training of which enough is known."""
-
-
-class FirstSteps(Silence):
-    """A watcher that times the first steps of a training and then ends it.
-
-    Args:
-        deadline: whose clock is read, and of whose time not too much is taken.
-        steps: how many intervals between steps; 0 ends at the first step.
-    """
-
-    def __init__(self, deadline: Deadline, steps: int) -> None:
-        self.deadline, self.steps = deadline, steps
-        self.times: list[float] = []
-        self.in_an_epoch = 0
-        self.patience = SHARE * deadline.left
-
-    def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
-        """Note the time; raise once there is enough."""
-        self.times.append(self.deadline.clock())
-        self.in_an_epoch = steps
-        done = len(self.times) - 1
-        if done >= self.steps or (done >= FEWEST_STEPS and self.times[-1] - self.times[0] > self.patience):
-            raise Measured
-
-    @property
-    def seconds_a_step(self) -> float:
-        """The median interval; 0 where the training had one step."""
-        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else 0.0
-
-
-def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found: dict[str, float]) -> None:
-    """Put the seconds of one fit of each method into ``found``, one by one.
-
-    All networks have the same size, rows and steps, so the first steps of one tell of all; a resampler changes the
-    number of steps where epochs are asked for, and takes time itself, as a method without a network does. That time is
-    measured on samples of the rows, and taken to grow with the square of their number.
-    """
-    train = run.split(0)[0][0]
-    watcher = FirstSteps(deadline, STEPS)
-    setup = _small_fit(run, "cross_entropy", train, deadline, watcher)
-    network = setup + watcher.in_an_epoch * run.options.length(len(train)).epochs * watcher.seconds_a_step
-    for name in names:
-        method = run.method(name)
-        found[name] = network
-        if not method.network_only:
-            before, steps = _growing(run, name, train, deadline, setup)
-            found[name] = before + steps * watcher.seconds_a_step
-        if run.tune and len(method.grid) > 1:
-            found[name] *= 1 + len(method.grid)
-
-
-def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, setup: float) -> tuple[float, float]:
-    """Estimate the seconds before the first step, and the steps, of a fit on all rows; (0, 0) where it cannot run."""
-    number, resampled = min(SMALL, len(rows)), run.method(name).family == "resampling"
-    while True:
-        watcher = FirstSteps(deadline, 0) if resampled else None
-        patience = SHARE * deadline.left
-        some = rows if number == len(rows) else rows[hold_out(run.samples.y[rows], number / len(rows), seed=0)[1]]
-        try:
-            taken = _small_fit(run, name, some, deadline, watcher)
-        except CannotRunError:
-            return 0.0, 0.0
-        if number >= ENOUGH * len(rows) or taken > patience:
-            ratio = len(rows) / number
-            if watcher is None:
-                return taken * ratio**2, 0.0
-            length = run.options.length(len(rows))
-            steps = watcher.in_an_epoch * length.epochs * (ratio if length.epoch_batches is None else 1)
-            return setup + max(0.0, taken - setup) * ratio**2, steps
-        number = min(2 * number, len(rows))
-
-
-def _small_fit(
-    run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, watcher: FirstSteps | None
-) -> float:
-    """Time a fit on some rows until its first step, or until its end without a watcher."""
-    options = run.options.sized(len(run.split(0)[0][0]))
-    started = deadline.clock()
-    with suppress(Measured), watched_by(watcher or Silence()):
-        replace(run, options=options, tune=False).fit(name, rows, rows[:1], seed=0)
-    return (watcher.times[0] if watcher is not None and watcher.times else deadline.clock()) - started
 
 
 class Schedule:
