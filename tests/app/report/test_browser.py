@@ -26,7 +26,7 @@ def page(browser, seven):
 
 
 def test_nothing_is_logged_and_nothing_requested(page, seven):
-    assert page.run("return document.querySelectorAll('section').length") == 11
+    assert page.run("return document.querySelectorAll('section').length") == 13
     assert wrong_entries(page) == []
     assert [url for url in page.requests() if not url.startswith("data:")] == [(seven / "report.html").as_uri()]
 
@@ -155,7 +155,7 @@ def test_the_matrix_says_what_is_pointed_at(page):
 def test_every_control_is_reached_by_tab_with_a_visible_focus(page):
     page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
     seen = []
-    for _ in range(40):
+    for _ in range(64):
         page.protocol("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
         page.protocol("Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9)
         seen.append(
@@ -166,6 +166,8 @@ def test_every_control_is_reached_by_tab_with_a_visible_focus(page):
         )
     controls = {(where, tag) for where, tag, _ in seen}
     assert {("theme", "BUTTON"), ("classes", "BUTTON"), ("confusion", "TD"), ("share", "INPUT")} <= controls
+    sliders = {(f"decide-{name}", "INPUT") for name in ("miss", "prevalence", "budget")}
+    assert sliders | {("decide-class", "SELECT")} <= controls
     assert {outline for _, tag, outline in seen if tag != "BODY"} == {"solid"}
 
 

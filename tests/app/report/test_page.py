@@ -26,7 +26,9 @@ from tests.app.report.runs import HOSTILE, dump, jpeg, made_up, write_run
 VOID = {"meta", "link", "br", "img", "input"}
 SECTIONS = [
     "Verdict",
+    "Decide where the threshold lies",
     "Class by class",
+    "Scores",
     "Uncertainty against frequency",
     "Before and after",
     "Confusion",
@@ -142,7 +144,7 @@ def test_names_are_not_read_as_formulae(page):
 
 def test_every_picture_has_a_name_and_follows_the_theme(page):
     pictures = [a for tag, a in page.elements if tag == "svg" and "figure" in a.get("class", "")]
-    assert len(pictures) == 9
+    assert len(pictures) == 11
     assert all(attributes["aria-label"] and attributes["role"] == "img" for attributes in pictures)
     colours = {a[key] for _, a in page.elements for key in ("fill", "stroke") if key in a}
     assert {colour for colour in colours if not colour.startswith("var(--")} == {"none"}
@@ -192,7 +194,7 @@ def test_a_run_without_any_extra(tmp_path):
     folder = made_up(tmp_path / "run", 4, epochs=[{"epoch": 0, "stage": "train", "loss": 0.5}], **options)
     (folder / "held_out.npz").unlink()
     page = parsed(write_report(folder))
-    assert page.texts["h2"] == SECTIONS
+    assert page.texts["h2"] == [title for title in SECTIONS if not title.startswith("Decide")]
     text = " ".join(page.texts["p"])
     assert "There is no softmax stage's model to compare with." in text
     assert text.count("The held-out answers were not kept with this run.") == 2
@@ -223,7 +225,7 @@ def test_classes_never_tested_or_never_trained(tmp_path):
 
 def test_attributes_have_counts_in_place_of_a_matrix(attributes):
     page = parsed(attributes / "report.html")
-    assert page.texts["h2"][1] == "Attribute by attribute"
+    assert page.texts["h2"][2] == "Attribute by attribute"
     assert "false alarms" in page.texts["button"]
     assert not any(a.get("id") == "confusion" for _, a in page.elements)
     found = json.loads((attributes / "scores.json").read_text(encoding="utf-8"))["confusion"][0][1][1]

@@ -1,11 +1,20 @@
 """The verdict says first whether the model is any good, then what changed and what it cost."""
 
+import json
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from markupsafe import escape
+from msgspec import structs
 
-from equipoise.app.report.sections.verdict import run_skill, verdict
+from equipoise.app.report import write_report
+from equipoise.app.report.sections.verdict import _went, run_skill, verdict
 from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import read_run
+from equipoise.decisions import Evidence, RecallAtLeast, ReviewBudget, Situation
+from equipoise.evaluation import scores
 from tests.app.report.runs import made_up, made_up_attributes, softmax, write_run
 from tests.app.report.test_numbers import one_hot
 
@@ -52,6 +61,59 @@ def ranked(tmp_path):
     return make
 
 
+# --- what was asked for ----------------------------------------------------------------------------------------------
+
+
+def asked(folder, rule, option, *, samples=3000):
+    """A run of two classes, the rare one "yes", that answers by a rule chosen on samples such as these."""
+    made_up(folder, 2, samples=samples, names=["no", "yes"])
+    held, record = read_run(folder).held_out, json.loads((folder / "run.json").read_text())
+    prior = held.trust.prior
+    evidence = Evidence.of(held.probabilities.astype(float), held.labels)
+    record["decision"] = rule.choose(Situation(("no", "yes"), prior, prior, evidence)).to_json()
+    record["options"] |= option
+    (folder / "run.json").write_text(json.dumps(record))
+    return read_run(folder)
+
+
+def test_the_verdict_says_what_was_asked_for_and_promised(tmp_path):
+    run = asked(tmp_path / "run", RecallAtLeast({"yes": 0.5}), {"recall": "yes=0.5"})
+    first, expected, promise = verdict(run).asked
+    assert first == "You asked for `--recall yes=0.5`."
+    assert expected.startswith("The decision finds ")
+    assert promise.startswith("With 95 % confidence it finds at least 50 % of class 'yes'")
+    page = write_report(run.folder).read_text()
+    assert "<h3>What you asked for</h3>\n<p>You asked for `--recall yes=0.5`.</p>" in page
+    assert str(escape(promise)) in page
+
+
+def test_the_verdict_says_what_cannot_be_promised(tmp_path):
+    run = asked(tmp_path / "run", RecallAtLeast({"yes": 0.99}), {"recall": "yes=0.99"}, samples=900)
+    assert any("cannot be promised for class 'yes'" in sentence for sentence in verdict(run).asked)
+
+
+def test_nothing_was_asked_for_by_default(tmp_path):
+    folder = made_up(tmp_path / "run", 2, names=["no", "yes"])
+    assert verdict(read_run(folder)).asked == []
+    assert "What you asked for" not in write_report(folder).read_text()
+
+
+@pytest.mark.parametrize(("cases", "blame"), [(4, "but 66.7% of the answers"), (2, "but it misses ")])
+def test_a_rule_is_not_blamed_for_what_was_asked(tmp_path, cases, blame):
+    run = asked(tmp_path / "run", ReviewBudget(cases, per=1000), {"review": f"{cases}/1000"})
+    held = run.held_out
+    named = held.probabilities[:, 1] >= run.record.decision["claims"][0]["threshold"]
+    if cases == 2:
+        named &= held.labels == 1
+    run = replace(run, held_out=replace(held, predicted=named.astype(np.int64)))
+    found = verdict(run)
+    assert ". The rule you asked for finds " in found.headline
+    assert not re.search("misses|wrong|but", found.headline)
+    assert found.next == ["Decide shows what another threshold than that of your rule would find and cost."]
+    plain = verdict(replace(run, record=structs.replace(run.record, decision=None)))
+    assert blame in plain.headline
+
+
 # --- is it any good? -------------------------------------------------------------------------------------------------
 
 
@@ -68,10 +130,26 @@ def test_a_weak_ranking_is_called_weak_however_much_recall_rose(ranked):
     assert found.change[0].startswith("The rare class True is found more often: recall 0.0% before, ")
     assert found.change[1].startswith("False alarms, wrong answers that name it, went from 0 to 1,")
     assert any("accuracy, the share of right answers, went from 96.8% to" in text for text in found.change)
-    assert any(
-        "Average precision of the rare class, how well the samples are ranked, stayed at 0.0" in text
-        for text in found.change
-    )
+    assert not any("Average precision" in text for text in found.change)  # the order is the same
+
+
+@pytest.mark.parametrize("counts", [[2000, 20], [2000, 1900]])  # one rare class; none
+def test_the_interval_of_the_auc_is_that_of_the_scores(tmp_path, counts):
+    folder = made_up(tmp_path / "run", 2, samples=3000)
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {"train_counts": counts}))
+    held = read_run(folder).held_out
+    p = held.probabilities.astype(float)
+    found = scores(held.labels, held.predicted, probabilities=p, classes=[0, 1], train_counts=counts, intervals=True)
+    (folder / "scores.json").write_text(json.dumps(found.as_dict()))
+    run = read_run(folder)
+    ends = run.scores["intervals"]["auc"]
+    low, high = ends["each"][1] if counts[1] == 20 else ends["mean"]
+    assert f"(95% interval {low:.2f} to {high:.2f})" in verdict(run).worth[1]
+
+
+def test_a_score_that_reads_the_same_has_not_changed():
+    assert _went(0.6026, 0.6034, "{:.3f}".format) == "stayed at 0.603"
 
 
 def test_a_useless_model_is_no_better_than_guessing(ranked):
@@ -91,9 +169,9 @@ def test_the_rare_class_as_the_answer_to_everything_is_no_better_than_guessing(t
     assert "(95% interval −" in found.worth[2]
     assert found.worth[2].endswith("One answer for all has 0 points; answers given at random do as well every time.")
     assert found.change[0].startswith("The rare class True is found more often: recall 0.0% before, 100.0% after")
-    (gap,) = [text for text in found.change if text.startswith("Recall less the share")]
+    (gap,) = [text for text in found.change if text.startswith("Recall minus false-alarm rate")]
     assert "changed by 0.0 points" in gap
-    assert gap.endswith("which may be chance.")
+    assert gap.endswith("which may be chance; always giving one answer scores 0.")
 
 
 def test_a_good_ranking_with_many_false_alarms(ranked):
@@ -143,8 +221,8 @@ def test_a_wide_interval_is_not_called_good(ranked):
 def test_several_classes_are_judged_by_the_rare_ones(tmp_path):
     found = verdict(read_run(made_up(tmp_path, 7)))
     assert found.headline == (
-        "The model separates the rare classes well from the rest (mean AUC 0.97, where guessing has 0.50), but 63.5% "
-        "of the answers that name them are wrong."
+        "The model separates the rare classes well from the rest (mean AUC 0.97, where guessing has 0.50) and finds "
+        "6 of 10 of their samples at 1 false alarm in 105 others, but 63.5% of the answers that name them are wrong."
     )
     assert found.worth[0].startswith("On average each rare class makes up 0.9% of the held-out samples; 36.5% of the ")
     assert found.worth[2] == (
@@ -212,8 +290,8 @@ def test_rare_classes_gain_and_common_ones_lose(told):
         "loses 5.0 points, which may be chance.",
         "False alarms, wrong answers that name it, went from 5 to 10.",
         "Precision of the rare class, how often an answer that names one is right, stayed at 88.9%.",
-        "Recall less the share of the other samples with a false alarm, which is 0 for one answer to all, changed by "
-        "+35.0 points (95% interval +23.6 to +45.1), a gain.",
+        "Recall minus false-alarm rate rose by 35.0 points (95% interval +23.6 to +45.1), a gain; always giving one "
+        "answer scores 0.",
         "Balanced accuracy, the mean over the classes, went from 67.5% to 85.0%; accuracy, the share of right answers, "
         "went from 67.5% to 85.0%.",
         "Average precision of the rare class, how well the samples are ranked, went from 0.656 to 0.811.",
@@ -222,7 +300,7 @@ def test_rare_classes_gain_and_common_ones_lose(told):
     ]
     assert found.basis == ["This rests on 200 held-out samples, 100 of them of the rare class."]
     assert [change.name for change in found.changes] == ["many", "rare", "all"]
-    assert found.sentences == [*found.worth, *found.change, *found.basis]
+    assert found.sentences == [*found.worth, *found.change, *found.next, *found.basis]
 
 
 def test_a_loss_is_called_one(told):
@@ -231,7 +309,8 @@ def test_a_loss_is_called_one(told):
         "The rare class rare is found less often: recall 80.0% before, 40.0% after (−40.0 points); the common one "
         "stays as it was."
     )
-    assert found[3].endswith("a loss.")
+    assert found[3].startswith("Recall minus false-alarm rate fell by 40.0 points (95% interval −")
+    assert ", a loss; " in found[3]
 
 
 def test_a_clear_loss_of_the_common_is_not_excused(told):
@@ -243,7 +322,7 @@ def test_a_gain_that_false_alarms_eat_up_is_not_one(told):
     found = told((90, 50), (40, 80)).change
     assert found[0].startswith("The rare class rare is found more often")
     assert "changed by 0.0 points" in found[3]
-    assert found[3].endswith(", which may be chance.")
+    assert ", which may be chance; " in found[3]
 
 
 def test_no_gain_at_the_cost_of_the_common_is_no_small_thing(told):
@@ -260,15 +339,15 @@ def test_no_difference(told):
     )
     assert found[1] == "False alarms, wrong answers that name it, stayed at 10."
     assert "Not one held-out sample changed between found and missed." in found
-    assert not any("changed by" in sentence or "longer training" in sentence for sentence in found)
+    assert not any("false-alarm rate" in sentence or "longer training" in sentence for sentence in found)
 
 
 def test_too_few_samples_to_tell(told):
     found = told((9, 9), (4, 7), size=10)
     assert found.change[0].startswith(
-        "The rare class rare shows no clear difference: recall 40.0% before, 70.0% after, which may be chance"
+        "The rare class rare went from a recall of 40.0% to 70.0%, but so few samples changed that this may be chance"
     )
-    assert found.change[3].endswith(", which may be chance.")
+    assert ", which may be chance; " in found.change[3]
     assert any("One rare sample more or less moves this recall by about 10.0 points." in text for text in found.basis)
 
 
@@ -310,3 +389,39 @@ def test_the_words_are_the_same_without_a_record(tmp_path):
     found = worth(run_skill(record), record.classes, record.in_group("rare"), multilabel=False)
     assert found.headline == verdict(record).headline
     assert found.as_dict() == {"headline": found.headline, "sentences": verdict(record).worth}
+
+
+# --- what to do next -------------------------------------------------------------------------------------------------
+
+
+def test_the_headline_says_how_many_are_found_at_how_many_false_alarms(ranked):
+    good = ranked(4.5)
+    assert re.search(r"finds 9\d\.\d% of its samples at 1 false alarm in \d+ others, and ", good.headline)
+    alarms = ranked(2.5)
+    assert re.search(r" and finds 92.7% of its samples at 1 false alarm in 10 others, but 7", alarms.headline)
+
+
+@pytest.mark.parametrize(
+    ("distance", "options", "first"),
+    [
+        (0.0, {}, "Check the labels first (`equipoise inspect "),
+        (0.5, {}, "Better columns or more samples will help more than a threshold; "),
+        (2.0, {"balanced": False}, "If misses cost more than false alarms, lower the threshold, see Decide; "),
+        (1.3, {"balanced": False, "share": 0.02}, "Lower the threshold, see Decide; `equipoise predict "),
+        (2.5, {}, "If a false alarm costs nearly as much as a miss, raise the threshold"),
+        (4.5, {"share": 0.1}, "Choose the threshold by what a miss costs, see Decide; the model can be used as it is."),
+        (3.0, {"samples": 150}, "Label more samples of the rare class True: 5 are held out, and 100 would show"),
+    ],
+)
+def test_what_to_do_next_follows_from_what_the_model_is_worth(ranked, distance, options, first):
+    found = ranked(distance, **options)
+    assert found.next[0].startswith(first), found.headline
+    assert found.sentences.index(found.next[0]) == len(found.worth) + len(found.change)
+    if "--recall" in found.next[0]:
+        assert "new.csv --recall True=0.9` finds nine of ten." in found.next[0]
+
+
+def test_a_remedy_that_made_answers_worse_is_advised_against(told):
+    worse = told((100, 40), (90, 90))
+    assert worse.next[-1] == "The remedy made the answers worse here: `--prior natural` answers without it."
+    assert not any("--prior natural" in text for text in told((100, 95), (20, 90)).next)

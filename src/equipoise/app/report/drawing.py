@@ -128,10 +128,8 @@ def group_scatter(
     sizes: Floats | None = None,
     hollow: Any = None,
 ) -> dict[str, list[str]]:
-    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``.
-
-    Returns:
-        The tool tips of each collection, by its gid.
+    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``; return the tool
+    tips of each collection, by its gid.
     """
     across = np.maximum(run.counts, 1).astype(np.float64) if x is None else x
     unfilled = np.zeros(len(y), dtype=bool) if hollow is None else hollow

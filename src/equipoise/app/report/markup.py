@@ -19,14 +19,7 @@ SAME = 0.0005
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a run's page.
-
-    Args:
-        menu: its name in the list of sections.
-        title: its heading.
-        body: what stands below.
-        data: what the page's script reads of it.
-    """
+    """A section of a page: its name in the menu, its heading, what stands below, and what the page's script reads."""
 
     menu: str
     title: str
@@ -36,7 +29,7 @@ class Section:
 
 def render(template: str, **content: Any) -> str:
     """Fill a page's template; the page's policy allows its own script and style alone."""
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _asset("report.css"), _asset("report.js") + _asset("decide.js")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"

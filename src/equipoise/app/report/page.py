@@ -5,10 +5,11 @@ from pathlib import Path
 from equipoise.app.report.markup import render
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.report.sections.provenance import origin
-from equipoise.app.run_folder import REMEDY, REPORT
+from equipoise.app.run_folder import REMEDY
 from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DiskFullError, foreign_files, write_atomically
+from equipoise.storage.run_files import REPORT
 
 
 def write_report(run: str | Path, out: str | Path | None = None) -> Path:
@@ -45,6 +46,6 @@ def write_page(page: str, path: Path) -> Path:
 
 
 def _page(run: StoredRun) -> str:
-    sections = [section(run) for section in SECTIONS]
+    sections = [found for section in SECTIONS if (found := section(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
     return render("report.html.j2", run=run, origin=origin(run), sections=sections, data=data)

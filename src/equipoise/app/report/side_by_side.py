@@ -17,6 +17,7 @@ from equipoise.app.run_folder import REMEDY
 from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.data.summary import GROUPS, Group
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.intervals import known_mean
 from equipoise.storage.files import foreign_files
 
 DRAWS = 2000
@@ -225,6 +226,4 @@ def groups_figure(runs: Sequence[StoredRun], names: Sequence[str]) -> Markup:
 
 
 def _group_recall(run: StoredRun, group: Group) -> float:
-    recall = run.each("recall")
-    known = recall[run.in_group(group) & ~np.isnan(recall)]
-    return float(known.mean()) if len(known) else float("nan")
+    return known_mean(run.each("recall")[run.in_group(group)])

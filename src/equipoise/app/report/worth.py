@@ -1,14 +1,15 @@
 """Whether the model is any good, in words: its ranking, its answers, and how far both are above guessing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.report.markup import percent
-from equipoise.evaluation.intervals import combined, wilson
+from equipoise.errors import listed
+from equipoise.evaluation.intervals import combined, known_mean, wilson
 from equipoise.evaluation.skill import Skill
 from equipoise.wording import plural
 
@@ -18,15 +19,23 @@ FAIR, GOOD = 0.7, 0.8
 MOST, HALF = 0.7, 0.5
 """Recall and precision of a good model, and those of one whose answers are called wrong."""
 CHANCE, FEW, NAMED = 0.05, 10, 5
+ALL, OFTEN = 0.995, 0.3
+"""Shares from which all are said to be found, and above which false alarms are said in percent."""
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What a model is worth on its own: one sentence that says it, and the figures behind it."""
+    """What a model is worth on its own: one sentence that says it, and the figures behind it.
+
+    ``subject`` is what it was judged by, ``name`` its class where that is one, and ``samples`` its held-out samples.
+    """
 
     grade: Grade
     headline: str
     sentences: list[str]
+    subject: str = ""
+    name: str | None = None
+    samples: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values, for JSON."""
@@ -37,15 +46,9 @@ class Worth:
 class Focus:
     """The classes that a model is judged by: the rare ones that were tested, or all that were.
 
-    Args:
-        place: of the class where it is one.
-        subject: the classes, for a sentence.
-        samples: held-out samples of these classes.
-        ranked: whether there were probabilities.
-        area, low, high: mean AUC with its 95 % interval; without probabilities that of the answers alone, ½ (1 + gap).
-        chance: how often guessing does as well for the best of them, corrected for their number.
-        prevalence, precision, recall, average_precision: means over those that have a value; NaN where none has.
-        named: whether any answer names one of them.
+    ``area`` is their mean AUC with its 95 % interval, without probabilities that of the answers alone, ½ (1 + gap);
+    ``chance`` how often guessing does as well for the best of them, corrected for their number. Means are over those
+    that have a value, NaN where none has. ``place`` is that of the class where it is one.
     """
 
     place: int | None
@@ -60,23 +63,46 @@ class Focus:
     prevalence: float
     precision: float
     recall: float
+    false_alarms: float
     average_precision: float
     named: bool
 
 
-def worth(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], *, multilabel: bool) -> Worth:
+def worth(
+    found: Skill,
+    names: Sequence[str],
+    rare: NDArray[np.bool_],
+    *,
+    multilabel: bool,
+    mean_auc: tuple[float, float] | None = None,
+    asked: bool = False,
+) -> Worth:
     """Judge a model by its rare classes, or by all where none is rare or none of the rare was tested.
 
     Args:
-        names, rare: of each class or attribute, its name and whether it is rare.
+        found: its answers and its ranking against guessing.
+        names: of the classes, or of the attributes.
+        rare: which of them are.
+        multilabel: whether they are attributes.
+        mean_auc: the 95 % interval of the mean AUC of all classes; None is the one made of their own intervals.
+        asked: whether the user chose the rule of the answers, which then is not blamed for misses or false alarms.
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():
         return Worth("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
     focus = _focus(found, names, rare, noun)
+    if mean_auc is not None and focus.ranked and focus.place is None and not focus.rare:
+        focus = replace(focus, low=mean_auc[0], high=mean_auc[1])
     grade, place = _grade(focus), focus.place
     answers = _all_answers(found, multilabel) if place is None else _answers(found, place, names[place], multilabel)
-    return Worth(grade, _headline(focus, grade), [*_order(focus, noun), answers, *_unproven(found, names, noun)])
+    return Worth(
+        grade,
+        _headline(focus, grade, asked=asked),
+        [*_order(focus, noun), answers, *_unproven(found, names, noun)],
+        subject=focus.subject,
+        name=None if place is None else names[place],
+        samples=focus.samples,
+    )
 
 
 def _focus(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], noun: str) -> Focus:
@@ -101,10 +127,11 @@ def _focus(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], noun: st
         low=bottom,
         high=top,
         chance=min(1.0, float(chance[places].min()) * len(places)),
-        prevalence=_known_mean(found.prevalence[places]),
-        precision=_known_mean(found.precision[places]),
-        recall=_known_mean(found.recall[places]),
-        average_precision=_known_mean(found.average_precision[places]),
+        prevalence=known_mean(found.prevalence[places]),
+        precision=known_mean(found.precision[places]),
+        recall=known_mean(found.recall[places]),
+        false_alarms=known_mean(found.false_alarms[places]),
+        average_precision=known_mean(found.average_precision[places]),
         named=bool(found.named[places].any()),
     )
 
@@ -122,7 +149,7 @@ def _grade(focus: Focus) -> Grade:
     return "silent" if not focus.named else "false alarms" if focus.precision < HALF else "misses"
 
 
-def _headline(focus: Focus, grade: Grade) -> str:
+def _headline(focus: Focus, grade: Grade, *, asked: bool) -> str:
     one, subject = focus.place is not None, focus.subject
     few = f"{focus.samples:,} held-out {plural(focus.samples, 'sample')} of {subject}"
     if grade == "unknown":
@@ -138,18 +165,48 @@ def _headline(focus: Focus, grade: Grade) -> str:
     them, their = ("it", "its") if one else ("them", "their")
     wrong = f"{percent(1 - focus.precision)} of the answers that name {them} are wrong"
     if grade == "weak":
-        alarms = f", and {wrong}" if focus.precision < HALF else ""
+        alarms = f", and {wrong}" if focus.precision < HALF and not asked else ""
         return f"Weak: the model separates {subject}{rest} only a little better than guessing {area}{alarms}."
     separates = f"he model separates {subject} {'well' if focus.area >= GOOD else 'fairly well'}{rest} {area}"
+    finds = f"finds {frequency(focus.recall)} of {their} samples at {alarm_rate(focus.false_alarms)}"
+    right = f"{percent(focus.precision)} of the answers that name {them} are right"
+    if grade == "false alarms" and focus.recall >= HALF and not asked:
+        separates += f" and {finds}"
     but = {
         "silent": f"its answers never name {them}",
         "false alarms": wrong,
         "misses": f"it misses {percent(1 - focus.recall)} of {their} samples",
     }
     if grade in but:
-        return f"T{separates}, but {but[grade]}."
-    right = f"{percent(focus.precision)} of the answers that name {them} are right"
-    return f"{grade.capitalize()}: t{separates}, finds {percent(focus.recall)} of {their} samples, and {right}."
+        given = f"{finds}, and {right}" if focus.named else f"never names {them}"
+        end = f". The rule you asked for {given}" if asked else f", but {but[grade]}"
+        return f"T{separates}{end}."
+    return f"{grade.capitalize()}: t{separates}, {finds}, and {right}."
+
+
+def frequency(share: float) -> str:
+    """Say a share as a number of 10 where that is close, else in percent.
+
+    >>> frequency(0.81), frequency(0.97), frequency(1.0)
+    ('8 of 10', '97.0%', 'all')
+    """
+    tenths = round(10 * share)
+    if share >= ALL:
+        return "all"
+    return f"{tenths} of 10" if 0 < tenths < 10 and abs(10 * share - tenths) < 0.25 else percent(share)
+
+
+def alarm_rate(share: float) -> str:
+    """Say how many of the other samples raise a false alarm.
+
+    >>> alarm_rate(0.05), alarm_rate(0.0), alarm_rate(0.4)
+    ('1 false alarm in 20 others', 'no false alarm', 'a false alarm for 40.0% of the others')
+    """
+    if share == 0:
+        return "no false alarm"
+    if share > OFTEN:
+        return f"a false alarm for {percent(share)} of the others"
+    return f"1 false alarm in {round(1 / share):,} others"
 
 
 def _order(focus: Focus, noun: str) -> list[str]:
@@ -204,11 +261,5 @@ def _unproven(found: Skill, names: Sequence[str], noun: str) -> list[str]:
     places = [place for place in np.flatnonzero(found.tested).tolist() if found.gap_chance[place] >= CHANCE]
     if not places or int(found.tested.sum()) < 2 or (noun == "class" and len(names) == 2):
         return []
-    more = f" and {len(places) - NAMED:,} more" if len(places) > NAMED else ""
-    listed = ", ".join(names[place] for place in places[:NAMED])
-    return [f"Not shown to be better than guessing, {noun} by {noun}: {listed}{more}."]
-
-
-def _known_mean(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    named = listed([names[place] for place in places], most=NAMED, quoted=False)
+    return [f"Not shown to be better than guessing, {noun} by {noun}: {named}."]

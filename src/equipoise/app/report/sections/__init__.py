@@ -1,12 +1,18 @@
-"""The sections of a run's page: a new one is a module with a function from run to ``Section``, and a line here."""
+"""The sections of a run's page: a new one is a module with a function from run to ``Section``, and a line here.
+
+The function returns None where a run has nothing to show there.
+"""
 
 from collections.abc import Callable
 
 from equipoise.app.report.markup import Section
 from equipoise.app.report.sections import (
+    all_scores,
     before_after,
+    blend,
     class_table,
     confusion,
+    decide,
     gallery,
     hardness,
     human_review,
@@ -18,14 +24,17 @@ from equipoise.app.report.sections import (
 )
 from equipoise.app.stored_run import StoredRun
 
-SECTIONS: list[Callable[[StoredRun], Section]] = [
+SECTIONS: list[Callable[[StoredRun], Section | None]] = [
     verdict.section,
+    decide.section,
     class_table.section,
+    all_scores.section,
     uncertainty_frequency.section,
     before_after.section,
     confusion.section,
     reliability_diagrams.section,
     human_review.section,
+    blend.section,
     training_curves.section,
     gallery.section,
     hardness.section,

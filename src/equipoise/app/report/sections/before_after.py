@@ -1,4 +1,4 @@
-"""Before and after: what changed between the softmax stage's model and the final one, class by class and in groups."""
+"""Before and after: what changed between the model before balancing and the final one, class by class and in groups."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ from equipoise.app.report.markup import Section, fill, percent
 from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.stored_run import Floats, HeldOut, StoredRun
 from equipoise.data.summary import GROUPS, Group
-from equipoise.evaluation.intervals import Z, combined
+from equipoise.evaluation.intervals import Z, combined, known_mean
 
 CHANCE = 0.05
 MOST_LINES = 40
 """Classes with a line of their own; more are a scatter."""
 TEMPLATE = """\
 {% if figure %}
-{% call beside(figure) %}Recall of each {{ run.noun }} with the softmax stage's model and with the final \
+{% call beside(figure) %}Recall of each {{ run.noun }} with {{ earlier }} and with the final \
 one{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
 above the dashed line it is found more often than before{% endif %}.{% endcall %}
 {% else %}<p class="none">There is no softmax stage's model to compare with.</p>{% endif %}
@@ -39,16 +39,11 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a group of classes between the softmax stage's model and the final one, and what it cost.
+    """What became of a group of classes between the model before balancing and the final one, and what it cost.
 
-    Args:
-        classes: their names.
-        samples: held-out samples of them.
-        before, after: mean recall of those classes that were tested; NaN where unknown.
-        precision: mean precision before and after, likewise.
-        gained, lost: held-out samples that are newly right and newly wrong; None where unknown.
-        alarms: wrong answers that name one of the classes, before and after; None where unknown.
-        gap: what is left of the change in recall when false alarms count against it; None where unknown.
+    ``before`` and ``after`` are mean recalls of the classes that were tested, ``gained`` and ``lost`` held-out samples
+    that are newly right and newly wrong, ``alarms`` wrong answers that name one of the classes, before and after;
+    ``gap`` is what is left of the change when false alarms count against it. What is not known is NaN or None.
     """
 
     name: str
@@ -84,7 +79,13 @@ class Change:
 
 def section(run: StoredRun) -> Section:
     """Return the picture and how to read it."""
-    return Section("Before and after", "Before and after", fill(TEMPLATE, run=run, figure=recall_figure(run)))
+    body = fill(TEMPLATE, run=run, figure=recall_figure(run), earlier=earlier_model(run))
+    return Section("Before and after", "Before and after", body)
+
+
+def earlier_model(run: StoredRun) -> str:
+    """Name the model that the final one is compared with, in a sentence."""
+    return f"the {run.earlier}" if run.is_blend else f"the {run.earlier}'s model"
 
 
 def recall_figure(run: StoredRun) -> Markup | None:
@@ -109,7 +110,7 @@ def _lines(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> Ma
     for chosen, colour in ((now >= was, "accent"), (now < was, "warn")):
         axes.hlines(rows[chosen], was[chosen], now[chosen], color=COLOURS[colour], lw=2.5)
     hollow = {"facecolor": "none", "edgecolor": COLOURS["muted"], "lw": 1.6}
-    axes.scatter(was, rows, s=48, zorder=3, label="softmax stage", **hollow).set_gid("before")
+    axes.scatter(was, rows, s=48, zorder=3, label=run.earlier, **hollow).set_gid("before")
     axes.scatter(now, rows, s=52, color=COLOURS["accent"], zorder=4, label="final model").set_gid("after")
     axes.set_yticks(rows, [f"{drawing.short(run.classes[which])}  ({run.counts[which]:,})" for which in order])
     for text, which in zip(axes.get_yticklabels(), order, strict=True):
@@ -130,7 +131,7 @@ def _scatter(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> 
     drawn = drawing.group_scatter(axes, run, after, tips, x=before)
     drawing.percent_axis(axes, "x")
     drawing.percent_axis(axes, "y")
-    axes.set(xlabel="recall of the softmax stage's model", ylabel="recall of the final model")
+    axes.set(xlabel=f"recall of {earlier_model(run)}", ylabel="recall of the final model")
     drawing.legend_above(axes, handletextpad=0.2)
     return drawing.inline_svg(axes.figure, "change", f"Recall of each {run.noun} after over before", tips=drawn)
 
@@ -154,7 +155,8 @@ def _change(run: StoredRun, name: str, *groups: Group) -> Change:
     mine, held = run.in_group(*groups), run.held_out
     tested = mine & (run.support > 0)
     (was, now), (sure, surer) = (
-        [_mean(run.each(metric, before=early)[tested]) for early in (True, False)] for metric in ("recall", "precision")
+        [known_mean(run.each(metric, before=early)[tested]) for early in (True, False)]
+        for metric in ("recall", "precision")
     )
     names = tuple(run.classes[place] for place in np.flatnonzero(mine))
     found = Change(name, names, int(run.support[mine].sum()), was, now, (sure, surer))
@@ -191,7 +193,3 @@ def _paired(gained: Any, lost: Any, samples: Any) -> tuple[Any, Any, Any]:
     half = Z * np.sqrt((more + less) / total - middle**2) / np.sqrt(total)
     change = (gained - lost) / samples
     return change, np.minimum(middle - half, change), np.maximum(middle + half, change)
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if len(values) else float("nan")

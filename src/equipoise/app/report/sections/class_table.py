@@ -21,7 +21,8 @@ TEMPLATE = """\
 {{ sort("recall", hint="share of its samples that were found") }}\
 {{ sort("precision", hint="share of the answers naming it that were right") }}\
 {{ sort("train", dir="descending", hint="training samples") }}{{ held_out_head(run) }}{{ sort("F1") }}\
-{{ sort("uncertainty", hint="at the end of the softmax stage") }}{{ sort("margin") }}</tr></thead>
+{{ sort("uncertainty", hint="on samples not trained on" if run.is_blend else "at the end of the softmax stage") }}\
+{{ sort("margin") }}</tr></thead>
 <tbody>
 {% for row in rows %}
 <tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}\

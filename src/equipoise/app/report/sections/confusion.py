@@ -13,8 +13,8 @@ MOST_CLASSES, MOST_NUMBERS, MOST_PAIRS = 40, 20, 10
 Integers = NDArray[np.int64]
 TEMPLATE = """\
 {% if matrix %}
-<p>Rows are the true, columns the predicted {{ "blocks of classes" if matrix.blocks else "class" }}, from the largest \
-training class to the smallest{% if matrix.blocks %}; each block joins neighbours in that order{% endif %}. The shade \
+<p>Rows are the true, columns the predicted {{ "blocks of classes" if matrix.blocks else "class" }}, from the \
+largest class to the smallest{% if matrix.blocks %}; each block joins neighbours in that order{% endif %}. The shade \
 is the share of the row. <span class="screen">Point at a cell, or move with the arrow keys.</span></p>
 <p id="cell" class="readout" aria-live="polite">Blue: right answers. Orange: mistakes.</p>
 <div class="side"><div class="scroll"><table id="confusion" role="grid" \
@@ -58,11 +58,8 @@ id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sor
 class Matrix:
     """Rows the true, columns the predicted class, the largest training class first.
 
-    Args:
-        heads: names of the rows and columns; a block's are its first and last class.
-        counts: (rows, columns) samples.
-        levels: 0 to 10, the share of the row in tenths rounded up; 0 is an empty cell.
-        blocks: whether a row stands for several classes.
+    ``levels`` are from 0, an empty cell, to 10, the share of the row in tenths rounded up. With ``blocks`` a row stands
+    for several classes, and its head is the first and the last of them.
     """
 
     heads: list[str]

@@ -26,7 +26,7 @@ TEMPLATE = """\
 <div class="split wide"><div class="prose"><p>A {{ run.noun }} that is often missed with few training samples may only \
 need more of them; one that is often missed in spite of many overlaps with others, and more of the same data will \
 hardly help. Often means more than {{ often_above|percent }}: the mean {{ run.noun }}, and at least a tenth. The \
-larger the mark, the less certain the network is of the {{ run.noun }}: among the rare, a small mark high up may \
+larger the mark, the less certain the model is of the {{ run.noun }}: among the rare, a small mark high up may \
 overlap as well.</p>
 {% for kind in kinds %}
 <h3>{{ kind.text }}</h3>
@@ -48,8 +48,6 @@ class Hardness:
         missed: share of its held-out samples that were not found; NaN without any.
         few_below: classes with fewer training samples are rare, half-way on a logarithmic axis; None where none is.
         often_above: classes missed more often are hard: more than the mean class, and than a tenth.
-        kinds: one a class; it is distinct or learnt where at most a tenth is missed, middling between that and
-            ``often_above``.
         rivals: place of the class that takes most of the missed samples, None where none does.
     """
 

@@ -82,7 +82,8 @@ of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} 
 {% if sets %}
 <h3>Which {{ run.nouns }} remain possible?</h3>
 <p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
-{{ "{:.0%}".format(level) }} or a little more shall have it among them. Here, too, each sample was judged by others. \
+{{ "{:.0%}".format(level) }} or a little more shall have it among them. \
+{% if not run.is_blend %}Here, too, each sample was judged by others. {% endif %}\
 {{ sets_sentence }}</p>
 {% call table("Sets of possible " ~ run.nouns, "sets") %}
 <thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
@@ -110,11 +111,9 @@ to rule it out at this level, so it stays possible everywhere.</p>
 class Abstention(NamedTuple):
     """One share of the samples sent to a human, the most uncertain first, and the answers to the rest.
 
-    Args:
-        balanced_accuracy: over those ``left`` of the ``tested`` classes that still have a sample in the rest; with
-            attributes the mean of ½ (recall + specificity) where both are defined.
-        rare_sent: of the ``rare`` samples of rare classes, those sent.
-        wrong_sent: of the ``wrong`` answers, those sent.
+    ``balanced_accuracy`` is over those ``left`` of the ``tested`` classes that still have a sample in the rest; with
+    attributes the mean of ½ (recall + specificity) where both are defined. ``rare_sent`` of the ``rare`` samples of
+    rare classes and ``wrong_sent`` of the ``wrong`` answers are sent.
     """
 
     share: float
@@ -131,12 +130,8 @@ class Abstention(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What :func:`sending` found.
-
-    Args:
-        steps: for every hundredth from 0 to 99 % sent.
-        curve: errors over the share answered, of all samples and of each class.
-        shares: what is sent of each class, at ``SHOWN_STEP``.
+    """The answers at every hundredth from 0 to 99 % sent, errors over the share answered, and what is sent of each
+    class at ``SHOWN_STEP``.
     """
 
     steps: list[Abstention]

@@ -9,8 +9,10 @@ from equipoise.wording import duration, method_name
 
 OPTIONS = (
     *("data", "target", "labels", "group", "test", "test_labels"),
-    *("method", "backbone", "weights", "freeze", "epochs", "seed"),
+    *("model", "method", "backbone", "weights", "freeze", "epochs", "seed"),
 )
+OF_NETWORK = ("method", "epochs")
+"""Those of them that say nothing of a blend."""
 TEMPLATE = """\
 {% if origin.command %}<pre><code>{{ origin.command }}</code></pre>{% endif %}
 <div class="three">
@@ -32,7 +34,8 @@ def origin(run: StoredRun) -> dict[str, Any]:
     """Return command, versions, options that were set, and what the run noted on the way; all as text."""
     about = run.record
     options, settings = about.options, about.settings
-    told = {name: options[name] for name in OPTIONS if options.get(name) is not None}
+    left_out = OF_NETWORK if run.is_blend else ()
+    told = {name: options[name] for name in OPTIONS if options.get(name) is not None and name not in left_out}
     told |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
     return {
         "command": one_line(about.command, 2000),
@@ -40,6 +43,11 @@ def origin(run: StoredRun) -> dict[str, Any]:
         "versions": {one_line(name): one_line(value) for name, value in about.versions.items()},
         "options": {one_line(name).replace("_", " "): one_line(value) for name, value in told.items()},
         "notes": [one_line(note, 600) for note in about.notes],
-        "method": method_name(one_line(options.get("method", ""))),
+        "method": _blend_name(run) if run.is_blend else method_name(one_line(options.get("method", ""))),
         "data": one_line(options.get("data", "")),
     }
+
+
+def _blend_name(run: StoredRun) -> str:
+    names = [one_line(part.name) for part in run.record.blend or ()]
+    return names[0] if len(names) == 1 else f"blend of {', '.join(names)}"

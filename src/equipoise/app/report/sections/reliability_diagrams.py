@@ -10,12 +10,7 @@ from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.stored_run import Floats, StoredRun
-from equipoise.calibration.reliability import (
-    Calibration,
-    ReliabilityDiagram,
-    calibration_at_prior,
-    reliability_diagram,
-)
+from equipoise.calibration.reliability import Calibration, ReliabilityDiagram, calibration_at_prior, reliability_diagram
 from equipoise.data.summary import Group
 from equipoise.evaluation.intervals import wilson
 from equipoise.wording import plural
@@ -92,17 +87,18 @@ def reliability(run: StoredRun) -> list[Reliability]:
         named = held.predicted
     confidence, named = confidence.ravel().astype(np.float64).clip(0, 1), named.ravel()
     right = (held.predicted == held.labels).ravel()
-    found = [_diagram("All answers", confidence, right)]
+    found = [diagram_of("All answers", confidence, right)]
     groups: dict[str, Group] = {"rare": "rare", "common": "many"}
     for name, group in groups.items():
         rows = run.in_group(group)[named]
         if rows.any() and not rows.all():
             title = f"About {name} attributes" if run.multilabel else f"Answers that name a {name} class"
-            found.append(_diagram(title, confidence[rows], right[rows]))
+            found.append(diagram_of(title, confidence[rows], right[rows]))
     return found
 
 
-def _diagram(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
+def diagram_of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
+    """Bin answers by the probability that was stated, (answers,) each, with intervals of the share right."""
     found = reliability_diagram(confidence, right)
     low, high = wilson(np.round(found.right * found.count), found.count.astype(np.float64))
     return Reliability(title, found, low, high)
@@ -160,6 +156,11 @@ def calibrated_how(run: StoredRun) -> str:
             f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
             f"into {told.folds} parts, and each was answered with a calibration on the others: no sample flatters "
             "itself."
+        )
+    if told is not None and told.source == "out_of_fold":
+        return (
+            f"The model's probabilities are calibrated on {told.samples:,} training samples, each predicted by members "
+            "that were not fitted to it. The held-out samples, which the figures here come from, had no part in it."
         )
     if told is not None and told.source == "held_back":
         return (

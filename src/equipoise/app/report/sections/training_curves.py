@@ -33,8 +33,10 @@ on.{% endcall %}
 """
 
 
-def section(run: StoredRun) -> Section:
-    """Return the curves and how to read them."""
+def section(run: StoredRun) -> Section | None:
+    """Return the curves and how to read them; None for a blend, which has no epochs."""
+    if run.is_blend:
+        return None
     return Section("Training", "Training", fill(TEMPLATE, epochs=run.epochs, figure=training_figure(run.epochs)))
 
 

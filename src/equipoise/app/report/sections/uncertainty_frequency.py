@@ -1,4 +1,4 @@
-"""Uncertainty against frequency: how unsure the network was of each class."""
+"""Uncertainty against frequency: how unsure the model was of each class."""
 
 import numpy as np
 from markupsafe import Markup
@@ -10,8 +10,10 @@ from equipoise.app.stored_run import StoredRun
 
 TEMPLATE = """\
 {% if figure %}
-{% call beside(figure) %}How unsure the network was of each {{ run.noun }} at the end of the softmax stage, measured \
-on training samples with dropout switched on. The more uncertain a {{ run.noun }}, the larger the margin it was given. \
+{% call beside(figure) %}How unsure the {{ run.model_noun }} was of each {{ run.noun }}\
+{% if run.is_blend %}, measured on training samples by members that were not fitted to them\
+{% else %} at the end of the softmax stage, measured on training samples with dropout switched on{% endif %}. \
+The more uncertain a {{ run.noun }}, the larger the margin it was given. \
 Rare {{ run.nouns }} tend to lie high; one that lies high though it has many samples is hard.{% endcall %}
 {% else %}<p class="none">Not measured: this method estimates no {{ run.noun }} uncertainty, or there were too few \
 epochs.</p>{% endif %}

@@ -1,17 +1,22 @@
-"""Verdict: whether the model is any good, then what changed against plain training and what it cost."""
+"""Verdict: whether the model is any good, what changed against plain training and what it cost, what to do next."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from equipoise.app.report.asked import asked_sentences, is_asked
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
+from equipoise.app.report.next_steps import next_steps
+from equipoise.app.report.sections.all_scores import auc_ends
 from equipoise.app.report.sections.before_after import Change, group_changes
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import StoredRun
+from equipoise.errors import listed
+from equipoise.evaluation.intervals import known_mean
 from equipoise.evaluation.skill import Skill, skill, skill_of_counts
 from equipoise.wording import plural
 
@@ -21,7 +26,8 @@ TEMPLATE = """\
 <p class="headline">{{ verdict.headline }}</p>
 <div class="split">
 <div class="prose">
-{{ told("Is it any good?", verdict.worth) }}{{ told("What this rests on", verdict.basis) }}
+{{ told("Is it any good?", verdict.worth) }}{{ told("What you asked for", verdict.asked) }}\
+{{ told("What this rests on", verdict.basis) }}
 <div class="scroll"><table class="small">
 <caption>Mean recall by group of {{ run.nouns }}</caption>
 <thead><tr><th scope="col">group</th>{{ heads(run.nouns, "positives" if run.multilabel else "held out") }}\
@@ -37,7 +43,7 @@ TEMPLATE = """\
 </tbody></table></div>
 </div>
 <div class="prose">
-{{ told("Against plain training", verdict.change) }}
+{{ told("Against plain training", verdict.change) }}{{ told("What to do next", verdict.next) }}
 </div>
 </div>
 """
@@ -45,25 +51,23 @@ TEMPLATE = """\
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence that says it, the sentences behind it, and the figures of each group.
-
-    Args:
-        headline: whether the model is any good.
-        worth: the figures behind that.
-        change: what changed against the softmax stage's model, and what it cost.
-        basis: which samples all of this rests on.
+    """Whether the model is any good in a headline and the figures behind it, what was asked for and can be promised,
+    what changed against the model before balancing and what that cost, what to do next, which samples all of this rests
+    on, and the figures of each group.
     """
 
     headline: str
     worth: list[str]
+    asked: list[str]
     change: list[str]
+    next: list[str]
     basis: list[str]
     changes: list[Change]
 
     @property
     def sentences(self) -> list[str]:
         """All but the headline."""
-        return [*self.worth, *self.change, *self.basis]
+        return [*self.worth, *self.asked, *self.change, *self.next, *self.basis]
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values, for JSON."""
@@ -76,20 +80,31 @@ def section(run: StoredRun) -> Section:
 
 
 def verdict(run: StoredRun) -> Verdict:
-    """Judge the final model, then compare it with the softmax stage's where there is one."""
+    """Judge the final model, then compare it with the one before balancing where there is one."""
     changes = group_changes(run)
     rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
     found = run_skill(run)
     if found is None:
         balanced = percent(run.scores["balanced_accuracy"])
         headline, figures = f"Cannot be judged: the run has kept no answers. Balanced accuracy is {balanced}.", []
+        steps = []
     else:
-        judged = worth(found, run.classes, run.in_group("rare"), multilabel=run.multilabel)
+        judged = worth(
+            found,
+            run.classes,
+            run.in_group("rare"),
+            multilabel=run.multilabel,
+            mean_auc=auc_ends(run)[1],
+            asked=is_asked(run),
+        )
         headline, figures = judged.headline, judged.sentences
+        steps = next_steps(run, judged, rare)
     return Verdict(
         headline,
         figures,
+        asked_sentences(run),
         _changed(run, changes[-1], rare, common),
+        steps,
         _rests_on(run, rare),
         changes if len(changes) > 2 else changes[:1],  # of one group all is the same
     )
@@ -99,7 +114,13 @@ def run_skill(run: StoredRun) -> Skill | None:
     """Compare the held-out answers with guessing; None where a run has kept neither them nor their table."""
     held = run.held_out
     if held is not None:
-        return skill(held.labels, held.predicted, len(run.classes), probabilities=held.probabilities)
+        found = skill(held.labels, held.predicted, len(run.classes), probabilities=held.probabilities)
+        low, high = found.auc_low.copy(), found.auc_high.copy()
+        places = np.flatnonzero(found.tested & run.in_group("rare")).tolist()
+        ends = auc_ends(run)[0][places[0]] if len(places) == 1 else None  # of several no interval of the mean is kept
+        if ends is not None:
+            low[places[0]], high[places[0]] = ends
+        return replace(found, auc_low=low, auc_high=high)
     if run.scores.get("confusion") is None:
         return None
     table = np.asarray(run.scores["confusion"], dtype=np.int64)
@@ -141,7 +162,8 @@ def _moved(change: Change, *, one: bool) -> str:
     if abs(change.difference) < SAME:
         return f"{'is' if one else 'are'} found as often as before ({percent(change.after)}){NOTHING}"
     if not change.clear:
-        return f"{'shows' if one else 'show'} no clear difference: {both}, which may be chance with so few samples"
+        recall = f"{percent(change.before)} to {percent(change.after)}"
+        return f"went from a recall of {recall}, but so few samples changed that this may be chance"
     word = "more" if change.difference > 0 else "less"
     return f"{'is' if one else 'are'} found {word} often: {both} ({points(change.difference)} points)"
 
@@ -170,10 +192,11 @@ def _cost(run: StoredRun, rare: Change) -> list[str]:
         sentences.append(f"Precision of {whose} {_went(*rare.precision)}.")
     if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
         says = "a gain" if rare.gap.low > 0 else "a loss" if rare.gap.high < 0 else "which may be chance"
+        change = rare.gap.after - rare.gap.before
+        verb = "changed" if abs(change) < SAME else "rose" if change > 0 else "fell"
         sentences.append(
-            "Recall less the share of the other samples with a false alarm, which is 0 for one answer to all, changed "
-            f"by {points(rare.gap.after - rare.gap.before)} points (95% interval {points(rare.gap.low)} to "
-            f"{points(rare.gap.high)}), {says}."
+            f"Recall minus false-alarm rate {verb} by {points(abs(change)).lstrip('+')} points (95% interval "
+            f"{points(rare.gap.low)} to {points(rare.gap.high)}), {says}; always giving one answer scores 0."
         )
     return sentences
 
@@ -193,7 +216,7 @@ def _behind(run: StoredRun, total: Change) -> list[str]:
 def _order(run: StoredRun, rare: Change | None) -> list[str]:
     """Say whether samples are ranked better than before, or the rare classes are only named more often."""
     before, after = (_average_precision(run, source, rare) for source in (run.before, run.scores))
-    if math.isnan(before) or math.isnan(after):
+    if math.isnan(before) or math.isnan(after) or f"{before:.3f}" == f"{after:.3f}":
         return []
     whose = f"the rare {plural(len(rare.classes), run.noun)}" if rare is not None else f"the {run.nouns}"
     return [f"Average precision of {whose}, how well the samples are ranked, {_went(before, after, '{:.3f}'.format)}."]
@@ -204,11 +227,15 @@ def _average_precision(run: StoredRun, scores: dict[str, Any] | None, rare: Chan
     each = np.array(((scores or {}).get("average_precision") or {}).get("each", ()), dtype=np.float64)
     if len(each) != len(run.classes):
         return float("nan")
-    known = each[~np.isnan(each) & (run.in_group("rare") | (rare is None))]
-    return float(known.mean()) if len(known) else float("nan")
+    return known_mean(each[run.in_group("rare") | (rare is None)])
 
 
 def _caveats(run: StoredRun, total: Change) -> list[str]:
+    if run.is_blend and total.gained is not None and (total.gained or total.lost):
+        return [
+            f"Before is the same {run.model_noun} with the most probable {run.noun} as its answer: the change comes "
+            "from the decision alone."
+        ]
     stages = [epoch["stage"] for epoch in run.epochs]
     early = stages.count("softmax")
     if not early or early == len(stages) or total.gained == total.lost == 0:
@@ -231,11 +258,12 @@ def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
         sentences[0] += f" One rare sample more or less moves this recall by about {100 / rare.samples:.1f} points."
     untested = [name for name, held in zip(run.classes, run.support.tolist(), strict=True) if not held]
     if untested:
-        more = f" and {len(untested) - NAMED:,} more" if len(untested) > NAMED else ""
-        sentences.append(f"Nothing can be said of {', '.join(untested[:NAMED])}{more}: no held-out sample.")
+        named = listed(untested, most=NAMED, quoted=False)
+        sentences.append(f"Nothing can be said of {named}: no held-out sample.")
     return sentences
 
 
 def _went(before: float | None, after: float | None, form: Callable[[float | None], str] = percent) -> str:
-    same = before is not None and after is not None and abs(after - before) < SAME
-    return f"stayed at {form(after)}" if same else f"went from {form(before)} to {form(after)}"
+    was, now = form(before), form(after)
+    same = was == now or (before is not None and after is not None and abs(after - before) < SAME)
+    return f"stayed at {now}" if same else f"went from {was} to {now}"

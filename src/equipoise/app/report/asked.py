@@ -1,0 +1,80 @@
+"""The rule that a run was asked to decide by: its flags, what it promises, and the threshold it sets for a class."""
+
+import shlex
+
+from equipoise.app.stored_run import StoredRun
+from equipoise.decisions import Balanced, Chosen
+
+FLAGS = {
+    "cost": "--cost",
+    "recall": "--recall",
+    "precision_floor": "--precision",
+    "review": "--review",
+    "f_score": "--f-score",
+    "prior": "--prior",
+}
+"""Option of a run -> the flag that sets it."""
+
+
+def asked_rule(run: StoredRun) -> Chosen | None:
+    """Return the run's own rule with its thresholds; None for the default."""
+    if run.record.decision is None:
+        return None
+    names = (run.record.attributes if run.multilabel else None) or run.record.classes
+    return Chosen.from_json(run.record.decision, tuple(names), several=run.multilabel, where=run.folder)
+
+
+def is_asked(run: StoredRun) -> bool:
+    """Tell whether the run answers by another rule than the default."""
+    chosen = asked_rule(run)
+    return chosen is not None and not isinstance(chosen.rule, Balanced)
+
+
+def asked_flags(run: StoredRun) -> str:
+    """Return the flags that asked for the rule, as they are typed; empty where it was set otherwise."""
+    given = ((flag, run.record.options.get(name)) for name, flag in FLAGS.items())
+    known = [(flag, value) for flag, value in given if isinstance(value, str | int | float)]
+    return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in known)
+
+
+def asked_sentences(run: StoredRun) -> list[str]:
+    """Say what was asked for, what is expected, and what can and cannot be promised; nothing for the default."""
+    chosen = asked_rule(run)
+    if chosen is None:
+        return []
+    flags = asked_flags(run)
+    said = [f"You asked for `{flags or repr(chosen.rule)}`."]
+    for sentence in chosen.sentences():
+        whole = f"The decision {sentence}" if sentence.startswith(("finds", "costs")) else sentence
+        said.append(whole[0].upper() + whole[1:])
+    return said
+
+
+def asked_share(chosen: Chosen, place: int) -> float | None:
+    """Return how common the class is where the rule is used; None is as in training."""
+    if chosen.mix is None:
+        return None
+    own = chosen.mix[place]
+    return float(own[1] / own.sum() if own.ndim else own / chosen.mix.sum())
+
+
+def asked_threshold(chosen: Chosen, place: int, prior: float) -> float | None:
+    """Return the probability from which the rule names a class; None where one number does not tell.
+
+    Args:
+        chosen: the rule; of more than two classes no single one has such a threshold.
+        place: of the class.
+        prior: its share that probabilities are made for; the rule's threshold may be for another.
+    """
+    form = chosen.form
+    if form.thresholds is not None:
+        threshold = float(form.thresholds[place])
+    elif len(chosen.classes) == 2 and form.claims and form.claims[0].places == (place,):
+        threshold = form.claims[0].threshold
+    else:
+        return None
+    share = asked_share(chosen, place)
+    if share is None or not 0 < threshold < 1 or not 0 < share < 1:
+        return threshold
+    odds = threshold / (1 - threshold) * (prior / (1 - prior)) * ((1 - share) / share)
+    return odds / (1 + odds)

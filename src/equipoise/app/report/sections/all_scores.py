@@ -1,0 +1,166 @@
+"""Scores: all of them with their bootstrap intervals, then how well each class is ranked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equipoise.app.report.markup import Section, fill, number, percent
+from equipoise.app.report.sections.class_table import by_count
+from equipoise.app.stored_run import StoredRun
+from equipoise.evaluation.bootstrap import FEW
+from equipoise.wording import counted
+
+Ends = tuple[float, float]
+MOST_ROWS = 200
+OVERALL: dict[str, tuple[tuple[str, ...], str]] = {
+    "accuracy": (("accuracy",), "share"),
+    "balanced accuracy": (("balanced_accuracy",), "share"),
+    "macro F1": (("f1", "mean"), "share"),
+    "G-mean": (("g_mean", "mean"), "share"),
+    "Matthews’ correlation": (("matthews",), "number"),
+    "AUC, macro": (("auc", "mean"), "number"),
+    "AUC, micro": (("micro_auc",), "number"),
+    "average precision": (("macro_average_precision",), "number"),
+    "average precision, micro": (("micro_average_precision",), "number"),
+    "precision at k": (("precision_at_k",), "share"),
+    "recall at k": (("recall_at_k",), "share"),
+    "lift at k": (("lift_at_k",), "number"),
+    "Brier score": (("brier",), "loss"),
+    "log loss": (("log_loss",), "loss"),
+    "expected cost": (("expected_cost",), "loss"),
+}
+"""Name -> where ``scores.json`` has it, among the intervals as well, and how it is written."""
+FORMS: dict[str, Callable[[float], str]] = {
+    "share": percent,
+    "number": lambda value: number(value, 3),
+    "loss": lambda value: number(value, 4),
+}
+TEMPLATE = """\
+<p>{{ about }}</p>
+<div class="scroll"><table class="small" id="scores">
+<thead><tr><th scope="col">score</th>{{ heads("value") }}\
+{% if spans %}{{ heads("95% interval") }}{% endif %}</tr></thead>
+<tbody>
+{% for name, value, span in overall %}
+<tr><th scope="row">{{ name }}</th>{{ n(value) }}{% if spans %}{{ n(span) }}{% endif %}</tr>
+{% endfor %}
+</tbody></table></div>
+{% if rows %}
+<h3>How well each {{ run.noun }} is ranked</h3>
+{% call table("How well each " ~ run.noun ~ " is ranked", "ranks") %}
+<thead><tr>{{ sort(run.noun, "text") }}{{ sort("average precision", hint="a random order has its share") }}\
+{{ sort("share", hint="of the held-out samples") }}{{ held_out_head(run) }}\
+{{ sort("AUC", hint="0.5 for a random order") }}\
+{{ sort("precision at k") }}{{ sort("recall at k") }}{{ sort("lift at k") }}</tr></thead>
+<tbody>
+{% for row in rows %}
+<tr><th scope="row">{{ row.name }}</th>\
+<td class="n" data-v="{{ row.average_precision[0] }}">{{ row.average_precision[1] }}</td>{{ n(row.share|percent) }}\
+{{ n(row.support|whole) }}<td class="n" data-v="{{ row.auc[0] }}">{{ row.auc[1] }}</td>{{ n(row.precision|percent) }}\
+{{ n(row.recall|percent) }}{{ n(row.lift|number) }}</tr>
+{% endfor %}
+</tbody>{% endcall %}
+{% endif %}
+"""
+
+
+def section(run: StoredRun) -> Section | None:
+    """Return the tables; None for a run of a version that did not keep these scores."""
+    if "matthews" not in run.scores:
+        return None
+    spans = has_intervals(run)
+    body = fill(
+        TEMPLATE, run=run, about=about(run), spans=spans, overall=overall_rows(run), rows=class_ranks(run, spans)
+    )
+    return Section("Scores", "Scores", body)
+
+
+def has_intervals(run: StoredRun) -> bool:
+    """Tell whether the run has kept intervals of its scores that rest on enough samples to be shown."""
+    return bool(run.scores.get("intervals")) and fewest(run) >= FEW
+
+
+def auc_ends(run: StoredRun) -> tuple[list[Ends | None], Ends | None]:
+    """Return the stored intervals of the AUC of each class and of their mean; None where there is none to show."""
+    found = _at(run.scores["intervals"], ("auc",)) if has_intervals(run) else None
+    each, mean = ([], None) if found is None else (found.get("each") or [], found.get("mean"))
+    if len(each) != len(run.classes):
+        each = [None] * len(run.classes)
+    return [_known(ends) for ends in each], _known(mean)
+
+
+def _known(ends: Any) -> Ends | None:
+    return None if not ends or None in ends else (float(ends[0]), float(ends[1]))
+
+
+def fewest(run: StoredRun) -> int:
+    """Return the held-out samples of the rarest class that has any."""
+    return int(min(run.support[run.support > 0], default=0))
+
+
+def about(run: StoredRun) -> str:
+    """Say what k is, and what intervals rest on, or why there are none."""
+    top = run.scores.get("top")
+    said = ""
+    if top is not None:
+        said = f"At k: among the {counted(top['k'], 'sample')} ranked first for a {run.noun}, of all those held out. "
+        if len(run.classes) == 2 and not run.multilabel:
+            said += "Average precision and the scores at k are those of the rarer class. "
+    few = fewest(run)
+    if not run.scores.get("intervals"):
+        return said + "No intervals were computed."
+    if few < FEW:
+        return said + (
+            f"There are no intervals: of the rarest {run.noun} {counted(few, 'sample')} were held out, and one more or "
+            f"less moves its recall by {percent(1 / few)}."
+        )
+    kept = "samples are drawn from all" if run.multilabel else "each class keeps its count"
+    return said + f"Intervals come from scoring resamples of the held-out samples, in which {kept}."
+
+
+def overall_rows(run: StoredRun) -> list[tuple[str, str, str]]:
+    """Return name, value and interval of each score that the run has."""
+    rows = []
+    for name, (path, form) in OVERALL.items():
+        value = _at(run.scores, path)
+        if value is not None:
+            write = FORMS[form]
+            ends = _at(run.scores.get("intervals") or {}, path)
+            rows.append((name, write(value), _span(ends, write)))
+    return rows
+
+
+def class_ranks(run: StoredRun, spans: bool) -> list[dict[str, Any]]:
+    """Return a row for each class that has a ranking, the largest first."""
+    top = run.scores.get("top")
+    if top is None or run.scores.get("auc") is None:
+        return []
+    rows = []
+    for place in by_count(run).tolist():
+        auc = run.scores["auc"]["each"][place]
+        if auc is None:
+            continue
+        ranked = {}
+        for name in ("average_precision", "auc"):
+            value = run.scores[name]["each"][place]
+            ends = _at(run.scores.get("intervals") or {}, (name, "each"))
+            wide = _span(ends[place], FORMS["number"]) if spans and ends else ""
+            ranked[name] = (value, FORMS["number"](value) + (f" ({wide})" if wide else ""))
+        share = run.support[place] / run.scores["samples"]
+        at_k = {name: np.nan if top[name]["each"][place] is None else top[name]["each"][place] for name in AT_K}
+        rows.append({"name": run.classes[place], "share": share, "support": int(run.support[place])} | ranked | at_k)
+    return rows[:MOST_ROWS]
+
+
+AT_K = ("precision", "recall", "lift")
+
+
+def _at(found: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        found = None if found is None else found.get(name)
+    return found
+
+
+def _span(ends: Any, write: Callable[[float], str]) -> str:
+    return "" if not ends or None in ends else f"{write(ends[0])} to {write(ends[1])}"

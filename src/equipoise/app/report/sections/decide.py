@@ -1,0 +1,262 @@
+"""Decide: what a threshold means at a cost of misses, a prevalence and a review budget, with sliders for all three.
+
+The page's script, ``decide.js``, moves the point; what stands in the page before it runs comes from here.
+"""
+
+import re
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from equipoise.app.report.asked import asked_flags, asked_rule, asked_share, asked_threshold
+from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.sections.class_table import by_count
+from equipoise.app.report.threshold_choice import (
+    BUDGETS,
+    CASES,
+    Asked,
+    Candidate,
+    Choice,
+    basis,
+    command,
+    cost_at,
+    miss_text,
+    python,
+    rows,
+    sentence,
+    share,
+    situation,
+)
+from equipoise.app.stored_run import HeldOut, StoredRun
+from equipoise.decisions import Chosen
+from equipoise.evaluation.intervals import Estimate
+from equipoise.evaluation.operating_points import against_strongest, operating_points
+
+MOST_CLASSES, LISTED_SHARES = 30, 20
+"""Classes that are offered, and up to how many of which the command line lists a class prior."""
+LEAST = 1e-6
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 330, 56, 400, 12, 280
+"""Of a plot, and the ends of its axes; the script has the same."""
+TEMPLATE = """\
+{% macro plot(id, label, x, y, guide, curve, spread, point) %}
+<svg class="figure plot" id="decide-{{ id }}" viewBox="0 0 {{ width }} {{ height }}" role="img" \
+aria-label="{{ label }}" aria-describedby="decide-said">
+{% for tick in [0, 25, 50, 75, 100] %}
+{% set across = left + (right - left) * tick / 100 %}{% set up = bottom - (bottom - top) * tick / 100 %}
+<path class="grid" d="M{{ across }} {{ bottom }}V{{ top }}M{{ left }} {{ up }}H{{ right }}"/>
+<text x="{{ across }}" y="{{ bottom + 18 }}" text-anchor="middle">{{ tick }}%</text>
+<text x="{{ left - 7 }}" y="{{ up + 4 }}" text-anchor="end">{{ tick }}%</text>
+{% endfor %}
+<text x="{{ (left + right) / 2 }}" y="{{ height - 10 }}" text-anchor="middle">{{ x }}</text>
+<text transform="translate(13 {{ (top + bottom) / 2 }}) rotate(-90)" text-anchor="middle">{{ y }}</text>
+<path class="guide" d="{{ guide }}"/><path class="curve" d="{{ curve }}"/><path class="spread" d="{{ spread }}"/>
+<circle class="point" r="5.5" cx="{{ point[0] }}" cy="{{ point[1] }}"/>
+</svg>
+{% endmacro %}
+{% macro slider(id, label, hint, steps, at, shown) %}
+<p class="slider"><label for="decide-{{ id }}">{{ label }}</label> \
+<output id="decide-{{ id }}-now" for="decide-{{ id }}">{{ shown }}</output>
+<input id="decide-{{ id }}" type="range" min="0" max="{{ steps - 1 }}" step="1" value="{{ at }}" \
+aria-valuetext="{{ shown }}" aria-describedby="decide-{{ id }}-hint" autocomplete="off">
+<span class="hint" id="decide-{{ id }}-hint">{{ hint }}</span></p>
+{% endmacro %}
+<p>The model names {{ a_noun }} when its score reaches a threshold. Where to put it depends on what a miss costs, \
+how common the {{ noun }} is where the model is used, and how many cases somebody can look at.</p>
+<div class="split">
+<div>
+<div class="screen">
+{% if classes|length > 1 %}
+<p class="choice"><label for="decide-class">{{ noun|capitalize }}</label> \
+<select id="decide-class" autocomplete="off">{% for each in classes %}<option value="{{ loop.index0 }}">\
+{{ each.name }}</option>{% endfor %}</select></p>
+{% endif %}
+{{ slider("miss", "Cost of a miss", "where a false alarm costs 1", first.misses|length, \
+chosen.miss_step, settings.miss) }}
+{{ slider("prevalence", "Prevalence where it is used", "share of the cases that are of the " ~ noun, \
+first.prevalences|length, chosen.prevalence_step, settings.prevalence) }}
+{{ slider("budget", "Review budget", "most cases that may be named", budgets|length, budgets|length - 1, \
+settings.budget) }}
+</div>
+<p class="paper" id="decide-settings">{{ situation }}</p>
+<p id="decide-said" class="said" role="status" aria-live="polite">{{ said }}</p>
+<div class="scroll"><table class="small" id="decide-numbers">
+<caption id="decide-basis">{{ basis }}</caption>
+<thead><tr><th scope="col">of {{ "{:,}".format(cases) }} cases</th>{{ heads("expected", "95% interval") }}</tr></thead>
+<tbody>
+{% for id, label, value, span in rows %}
+<tr><th scope="row">{{ label }}</th><td class="n" id="decide-{{ id }}">{{ value }}</td>\
+<td class="n" id="decide-{{ id }}-span">{{ span }}</td></tr>
+{% endfor %}
+</tbody></table></div>
+<h3>Use this point</h3>
+<div class="copy"><span id="decide-command-label">Command line</span>\
+<button type="button" class="screen" data-copy="decide-command" hidden>Copy command</button></div>
+<pre aria-labelledby="decide-command-label"><code id="decide-command">{% for part in command %}\
+<span class="whole">{{ part }}</span>{% endfor %}</code></pre>
+<div class="copy"><span id="decide-python-label">Python</span>\
+<button type="button" class="screen" data-copy="decide-python" hidden>Copy Python</button></div>
+<pre aria-labelledby="decide-python-label"><code id="decide-python">{{ python }}</code></pre>
+</div>
+<div class="pair">
+<figure><figcaption><strong>Precision and recall</strong> at this prevalence; dashed: naming at random</figcaption>
+{{ plot("pr", "Precision over recall", "recall: share of the " ~ noun ~ " found", "precision", *curves.pr) }}</figure>
+<figure><figcaption><strong>ROC</strong>; dashed: naming at random</figcaption>
+{{ plot("roc", "Recall over false-alarm rate", "false-alarm rate: share of the others named", "recall", *curves.roc) }}
+</figure>
+</div>
+</div>
+<p class="aside">{{ notes }}</p>
+"""
+
+
+def section(run: StoredRun) -> Section | None:
+    """Return sliders, curves and the table; None where no class has held-out samples of it and of others."""
+    held = run.held_out
+    found = [] if held is None else candidates(run, held)
+    if not found:
+        return None
+    data = _data(run, found)
+    chosen = found[0].first
+    own = ", as held out" if chosen.prevalence == found[0].points.prevalence else ""
+    body = fill(
+        TEMPLATE,
+        noun=run.noun,
+        a_noun="an attribute" if run.multilabel else "a class",
+        classes=found,
+        first=found[0],
+        chosen=chosen,
+        budgets=BUDGETS,
+        cases=CASES,
+        settings={
+            "miss": miss_text(chosen.miss),
+            "prevalence": f"{share(chosen.prevalence)}{own}",
+            "budget": "no limit",
+        },
+        said=sentence(chosen),
+        basis=basis(found[0]),
+        rows=rows(chosen),
+        curves=curves(chosen),
+        situation=situation(chosen),
+        command=re.split("(?= --)", command(chosen, data)),
+        python=python(chosen),
+        notes=notes(run, found),
+        **{"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM},
+    )
+    return Section("Decide", "Decide where the threshold lies", body, {"decide": data})
+
+
+def _data(run: StoredRun, found: list[Candidate]) -> dict[str, Any]:
+    """Return what the script reads."""
+    shares = [] if len(run.classes) > LISTED_SHARES else _shares(run)
+    return {
+        "classes": [each.as_data() for each in found],
+        "budgets": BUDGETS,
+        "run": shlex.quote(run.folder.as_posix()),
+        "names": list(run.classes) if shares else [],
+        "shares": shares,
+        "multilabel": run.multilabel,
+    }
+
+
+def notes(run: StoredRun, found: list[Candidate]) -> str:
+    """Say what the figures rest on, and what the score is."""
+    many = len(run.classes) > 2 and not run.multilabel
+    score = "probability"
+    if many:
+        score += ", divided by the sum of it and the largest of the others’"
+    said = [
+        "All of this is counted on the held-out samples, whose probabilities were calibrated on others.",
+        f"The score is the {run.noun}’s {score}, where it is as common as in training; a cost’s threshold is the one "
+        "that calibrated probabilities give. The command takes another one where its own out-of-fold predictions show "
+        "that to be clearly cheaper.",
+        f"The point moves in at most {max(len(each.points.thresholds) for each in found) - 1} steps.",
+        "Bars are 95% intervals: Wilson’s for recall and false-alarm rate, from which the others follow.",
+    ]
+    if many:
+        said.append("Each class stands against all others; mistakes among the others are not counted.")
+    if len(found) < len(run.classes):
+        said.append(f"{len(run.classes) - len(found):,} more {run.nouns} are not offered.")
+    return " ".join(said)
+
+
+def candidates(run: StoredRun, held: HeldOut) -> list[Candidate]:
+    """Return the classes that a threshold can be chosen for: those of the run's own rule, then the rarest first."""
+    shares, p, rule = _shares(run), held.probabilities, asked_rule(run)
+    found = []
+    for place in by_count(run)[::-1].tolist():
+        own = held.labels[:, place] == 1 if run.multilabel else held.labels == place
+        if not 0 < own.sum() < len(own):
+            continue
+        score = p[:, place] if run.multilabel else against_strongest(p, place)
+        if not np.isfinite(score).all():
+            continue
+        prior = float(np.clip(shares[place], LEAST, 1 - LEAST))
+        rarer = not run.multilabel and len(run.classes) == 2 and prior < 0.5
+        points = operating_points(own, score)
+        digits = np.array([float(f"{value:.7g}") for value in points.thresholds])  # no more are in float32
+        one = Candidate(run.classes[place], prior, rarer, replace(points, thresholds=digits), noun=run.noun)
+        found.append(one if rule is None else replace(one, asked=_asked(run, rule, place, one)))
+        if len(found) == MOST_CLASSES:
+            break
+    return sorted(found, key=lambda each: each.asked is None)
+
+
+def _asked(run: StoredRun, rule: Chosen, place: int, one: Candidate) -> Asked | None:
+    """Return where the run's own rule puts the sliders; None where no cost leads to its threshold."""
+    threshold = asked_threshold(rule, place, one.prior)
+    if threshold is None:
+        return None
+    share_there = asked_share(rule, place)
+    prevalence = one.points.prevalence if share_there is None else float(np.clip(share_there, LEAST, 1 - LEAST))
+    at = one.points.place(threshold)
+    flags = asked_flags(run) if run.record.options.get("prior") is None else ""  # predict takes the run's own then
+    found = Asked(cost_at(one, at, prevalence), prevalence, flags and f" {flags}", repr(rule.rule))
+    return found if replace(one, asked=found).first.place == at else None
+
+
+def curves(chosen: Choice) -> dict[str, tuple[str, str, str, tuple[str, str]]]:
+    """Return guide, curve, interval and point of both plots, as paths."""
+    points, found, prevalence = chosen.candidate.points, chosen.outcome, chosen.prevalence
+    recall, alarms = points.found / points.positives, points.alarms / points.negatives
+    named = prevalence * recall + (1 - prevalence) * alarms
+    known = named > 0
+    precision = prevalence * recall[known] / named[known]
+    none = Estimate(1.0, 0.0, 1.0)
+    return {
+        "pr": (
+            _line([0, 1], [prevalence] * 2),
+            _line(recall[known], precision),
+            *_cross(found.recall, found.precision or none),
+        ),
+        "roc": (_line([0, 1], [0, 1]), _line(alarms, recall), *_cross(found.alarm_rate, found.recall)),
+    }
+
+
+def _x(value: float) -> str:
+    return f"{LEFT + (RIGHT - LEFT) * value:.1f}"
+
+
+def _y(value: float) -> str:
+    return f"{BOTTOM - (BOTTOM - TOP) * value:.1f}"
+
+
+def _line(across: Any, up: Any) -> str:
+    return "M" + "L".join(f"{_x(x)} {_y(y)}" for x, y in zip(across, up, strict=True))
+
+
+def _cross(across: Estimate, up: Estimate) -> tuple[str, tuple[str, str]]:
+    bars = f"M{_x(across.low)} {_y(up.value)}H{_x(across.high)}M{_x(across.value)} {_y(up.low)}V{_y(up.high)}"
+    return bars, (_x(across.value), _y(up.value))
+
+
+def _shares(run: StoredRun) -> list[float]:
+    """Return the class prior of the probabilities; of attributes the share of their ones."""
+    held = run.held_out
+    if held is not None and held.trust is not None:
+        prior = held.trust.prior
+        return [float(each) for each in (prior[:, 1] / prior.sum(1) if run.multilabel else prior / prior.sum())]
+    if run.multilabel:
+        return [count / run.scores["samples"] for count in run.support.tolist()]
+    return [count / max(int(run.counts.sum()), 1) for count in run.counts.tolist()]

@@ -1,0 +1,279 @@
+"""Where the sliders of a page stand, the operating point that follows, and what is said of it.
+
+``decide.js`` does the same when a slider moves.
+"""
+
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equipoise.evaluation.operating_points import OperatingPoints, Outcome, cost_threshold
+
+CASES = 1000
+MISSES = [0.1, 0.2, 0.5, *(step * power for power in (1, 10, 100) for step in (1, 1.5, 2, 3, 5, 7)), 1000]
+"""Costs of a miss that the slider offers, in false alarms."""
+BUDGETS = [*(step * power for power in (1, 10, 100) for step in (1, 2, 3, 4, 5, 7)), CASES]
+"""Cases to review that the slider offers; all of them is no limit."""
+PREVALENCES = [
+    *(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07),
+    *(0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the run's own rule puts the sliders of a class, and the lines that ask for that rule.
+
+    Args:
+        miss: the cost of a miss that leads to the rule's threshold.
+        prevalence: where the rule is used.
+        flags: of the command line, with a space before them; empty where a run answers by its rule without any.
+        rule: in Python.
+    """
+
+    miss: float
+    prevalence: float
+    flags: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A class that a threshold is chosen for.
+
+    Args:
+        prior: its share that the probabilities are made for.
+        rarer: whether it is the rarer of two classes, for which a review budget is a rule of its own.
+        asked: the run's own rule; None where it has none, or none with a threshold for this class.
+    """
+
+    name: str
+    prior: float
+    rarer: bool
+    points: OperatingPoints
+    asked: Asked | None = None
+    noun: str = "class"
+
+    @property
+    def misses(self) -> list[float]:
+        """Costs that the slider offers: round ones, and that of the run's own rule."""
+        return sorted({*MISSES, *(() if self.asked is None else (self.asked.miss,))})
+
+    @property
+    def prevalences(self) -> list[float]:
+        """What the slider offers: round shares, that of the held-out samples, and that of the run's own rule."""
+        own = () if self.asked is None else (self.asked.prevalence,)
+        return sorted({*PREVALENCES, self.points.prevalence, *own})
+
+    @property
+    def first(self) -> "Choice":
+        """Where the sliders stand at first: at the run's own rule, or near where the model decides by itself."""
+        if self.asked is not None:
+            return Choice(self, self.asked.miss, self.asked.prevalence, CASES)
+        return Choice(self, MISSES[start(self.prior)], self.points.prevalence, CASES)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what the script reads."""
+        points, first = self.points, self.first
+        return {
+            "name": self.name,
+            "noun": self.noun,
+            "prior": self.prior,
+            "rarer": self.rarer,
+            "asked": None if self.asked is None else vars(self.asked),
+            "own": points.prevalence,
+            "start": first.miss_step,
+            "common": first.prevalence_step,
+            "misses": self.misses,
+            "prevalences": self.prevalences,
+            "positives": points.positives,
+            "negatives": points.negatives,
+            "thresholds": points.thresholds.tolist(),
+            "found": points.found.tolist(),
+            "alarms": points.alarms.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where the sliders stand, and the point that follows; ``budget`` is in ``CASES`` cases."""
+
+    candidate: Candidate
+    miss: float
+    prevalence: float
+    budget: float
+
+    @property
+    def place(self) -> int:
+        """The point's."""
+        found = self.candidate
+        threshold = cost_threshold(self.miss, prior=found.prior, prevalence=self.prevalence)
+        return found.points.place(threshold, prevalence=self.prevalence, budget=self.budget / CASES)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the budget allows less than the costs ask for."""
+        return self.place < Choice(self.candidate, self.miss, self.prevalence, CASES).place
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the point means for ``CASES`` cases."""
+        return self.candidate.points.outcome(self.place, prevalence=self.prevalence, miss=self.miss, cases=CASES)
+
+    @property
+    def equivalent_miss(self) -> float:
+        """The cost of a miss whose threshold lies at this point, where the budget sets it."""
+        return cost_at(self.candidate, self.place, self.prevalence) if self.limited else self.miss
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the sliders stand where the run's own rule puts them."""
+        asked = self.candidate.asked
+        return asked is not None and (self.miss, self.prevalence, self.budget) == (asked.miss, asked.prevalence, CASES)
+
+    @property
+    def miss_step(self) -> int:
+        """The slider's."""
+        return self.candidate.misses.index(self.miss)
+
+    @property
+    def prevalence_step(self) -> int:
+        """The slider's."""
+        return self.candidate.prevalences.index(self.prevalence)
+
+
+def start(prior: float) -> int:
+    """Return the step of the cost at which both answers count as equally common, as the model decides by itself."""
+    return int(np.argmin(np.abs(np.log(MISSES) - math.log((1 - prior) / prior))))
+
+
+def cost_at(candidate: Candidate, place: int, prevalence: float) -> float:
+    """Return a cost of a miss, to four digits, whose threshold lies between a point and the next one below."""
+    above, below = np.append(candidate.points.thresholds, 0.0)[place : place + 2].clip(max=1)
+    threshold = (above + below) / 2
+    odds = prevalence / (1 - prevalence) * (1 - candidate.prior) / candidate.prior
+    return max(float(f"{(1 - threshold) / threshold / odds:.4g}"), 0.001)
+
+
+def situation(chosen: Choice) -> str:
+    """Say where the sliders stand, for a printed page."""
+    budget = "no limit" if chosen.budget == CASES else f"{chosen.budget:g} of {CASES:,} cases"
+    own = ", as held out" if chosen.prevalence == chosen.candidate.points.prevalence else ""
+    return (
+        f"For {chosen.candidate.name}. Cost of a miss: {miss_text(chosen.miss)}. Prevalence: "
+        f"{share(chosen.prevalence)}{own}. Review budget: {budget}."
+    )
+
+
+def sentence(chosen: Choice) -> str:
+    """Say what the point gives."""
+    found, name = chosen.outcome, chosen.candidate.name
+    limit = " The review budget sets the limit." if chosen.limited else ""
+    if found.precision is None:
+        return f"No case is named {name}: all are missed.{limit}"
+    threshold = share(float(chosen.candidate.points.thresholds[chosen.place]))
+    return (
+        f"At a threshold of {threshold}, {share(found.recall.value)} of {chosen.candidate.noun} {name} is found "
+        f"({share(found.recall.low)} to {share(found.recall.high)}); {share(found.precision.value)} of the cases named "
+        f"so are right ({share(found.precision.low)} to {share(found.precision.high)}), and "
+        f"{share(found.alarm_rate.value)} of the others are false alarms.{limit}"
+    )
+
+
+def basis(candidate: Candidate) -> str:
+    """Say how many samples the figures rest on."""
+    points = candidate.points
+    return f"From {points.positives:,} held-out of {candidate.name} and {points.negatives:,} others"
+
+
+def rows(chosen: Choice) -> list[tuple[str, str, str, str]]:
+    """Return id, label, value and interval of each line of the table."""
+    found = chosen.outcome
+    named = {
+        "found": ("found", found.found),
+        "missed": ("missed", found.missed),
+        "alarms": ("false alarms", found.alarms),
+        "reviews": ("to review", found.reviews),
+        "cost": ("cost, in false alarms", found.cost),
+    }
+    return [
+        (name, label, amount(value.value), f"{amount(value.low)} to {amount(value.high)}")
+        for name, (label, value) in named.items()
+    ]
+
+
+def command(chosen: Choice, data: dict[str, Any]) -> str:
+    """Return the command line that predicts with the chosen point."""
+    begun = f"equipoise predict {data['run']} new.csv"
+    if chosen.is_asked and chosen.candidate.asked is not None:
+        return begun + chosen.candidate.asked.flags
+    if chosen.limited and chosen.candidate.rarer:
+        rule = f"--review {chosen.budget:g}/{CASES}"
+    else:
+        rule = "--cost " + shlex.quote(f"miss:{chosen.candidate.name}={chosen.equivalent_miss:g}")
+    return f"{begun} {rule}{prior_flag(chosen, data)}"
+
+
+def prior_flag(chosen: Choice, data: dict[str, Any]) -> str:
+    """Return the flag for a prevalence other than the one that probabilities are made for, a space before it."""
+    found, names = chosen.candidate, data["names"]
+    if chosen.prevalence == found.prior:
+        return ""
+    if not names or any("," in name for name in names):
+        return " --prior prior.json"
+    rest = 1 if data["multilabel"] else (1 - chosen.prevalence) / (1 - found.prior)
+    shares = [
+        f"{name}={digits(chosen.prevalence if name == found.name else each * rest)}"
+        for name, each in zip(names, data["shares"], strict=True)
+    ]
+    return " --prior " + shlex.quote(",".join(shares))
+
+
+def python(chosen: Choice) -> str:
+    """Return the lines of Python that do."""
+    name = json.dumps(chosen.candidate.name, ensure_ascii=False)
+    same = chosen.prevalence == chosen.candidate.prior
+    prior = "" if same else f", class_prior={{{name}: {digits(chosen.prevalence)}}}"
+    rule = f"Costs(miss={{{name}: {chosen.equivalent_miss:g}}}{prior})"
+    if chosen.limited and chosen.candidate.rarer:
+        rule = f"ReviewBudget({chosen.budget:g}, per={CASES}{prior})"
+    if chosen.is_asked and chosen.candidate.asked is not None:
+        rule = chosen.candidate.asked.rule
+    return f"from equipoise.decisions import {rule.partition('(')[0]}\nclf.predict(X, decision={rule})"
+
+
+def digits(value: float) -> str:
+    """
+    >>> digits(0.123456789), digits(0.00002)
+    ('0.123457', '0.00002')
+    """
+    return np.format_float_positional(float(f"{value:.6g}"), trim="-")
+
+
+def share(value: float) -> str:
+    """
+    >>> share(0.1234), share(0.00123), share(0.5)
+    ('12.3%', '0.12%', '50.0%')
+    """
+    decimals = 1 if value >= 0.01 or value == 0 else 2
+    return f"{math.floor(100 * 10**decimals * value + 0.5) / 10**decimals:.{decimals}f}%"
+
+
+def amount(value: float) -> str:
+    """
+    >>> amount(3.14), amount(1234.5), amount(0)
+    ('3.1', '1,235', '0.0')
+    """
+    return f"{math.floor(10 * value + 0.5) / 10:.1f}" if value < 9.95 else f"{math.floor(value + 0.5):,}"
+
+
+def miss_text(miss: float) -> str:
+    """
+    >>> miss_text(50), miss_text(1)
+    ('50 false alarms', '1 false alarm')
+    """
+    return f"{miss:g} false alarm{'' if miss == 1 else 's'}"
