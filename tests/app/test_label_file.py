@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from equipoise.app.run_folder import LABELS
 from equipoise.app.runs.inspect import ranking
 from equipoise.app.stored_run import JudgedLabels, read_labels
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
+from equipoise.storage.run_files import LABELS
 
 
 def judged(names=None) -> JudgedLabels:

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.app.cli.printing import print_json
 from equipoise.app.output_files import defused_table, printable_json, write_rows
-from equipoise.paper.faces.alignment_log import ALIGNED, NONE, UNREADABLE, AlignmentLog, Outcome
+from equipoise.paper.faces.alignment_log import ALIGNED, NONE, UNREADABLE, AlignmentLog, AlignmentOutcome
 
 NAMES = ["=1+1", "+cmd", "-x", "@SUM(A1)", "\ttab", "\rreturn", "plain", "-1.5", "+2", "a\x1b[31mred", "[red]"]
 
@@ -55,9 +55,9 @@ def test_json_escapes_what_a_terminal_would_obey_and_keeps_the_values(tmp_path, 
 
 def test_records_of_faces_are_defused_and_still_known(tmp_path):
     made = [
-        Outcome("=cmd()/1.png", NONE, note="=1+1"),
-        Outcome("a\x1b[31m/2.png", UNREADABLE, note="\x9b1m"),
-        Outcome("-3/3.png", ALIGNED),
+        AlignmentOutcome("=cmd()/1.png", NONE, note="=1+1"),
+        AlignmentOutcome("a\x1b[31m/2.png", UNREADABLE, note="\x9b1m"),
+        AlignmentOutcome("-3/3.png", ALIGNED),
     ]
     AlignmentLog(tmp_path).add(made)
     record = AlignmentLog(tmp_path)

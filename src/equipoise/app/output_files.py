@@ -2,18 +2,20 @@
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from equipoise.data.profile import ColumnProfile
     from equipoise.data.summary import ClassSummary
 from pathlib import Path
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import raise_if_full, remove_abandoned, written_beside
+from equipoise.wording import is_number
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FIGURES, DECIMALS = 7, 9  # a float32 has no more
@@ -24,13 +26,16 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class RunWatcher:
-    """Told of what a run does; this one is silent, and the command line has one that prints."""
+    """Receives the progress of a run. This one is silent; the command line has one that prints."""
 
     def note(self, sentence: str) -> None:
         """Take a sentence about the data or about what was chosen."""
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
         """Take the classes, before training starts, and how many samples train and test."""
+
+    def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
+        """Take what the columns of a table hold and are taken for, before training starts."""
 
     def progress(self, done: int, total: int) -> None:
         """Take how many images of how many are through."""
@@ -99,15 +104,7 @@ def is_formula(text: str) -> bool:
     >>> is_formula("=1+1"), is_formula("-1.5"), is_formula("-x")
     (True, False, True)
     """
-    return text.startswith(FORMULA) and not _is_number(text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text == text.strip()
+    return text.startswith(FORMULA) and not (text == text.strip() and is_number(text))
 
 
 def format_of(out: Path | None, asked: str | None) -> str:
@@ -136,13 +133,8 @@ def check_free(out: Path, force: bool) -> None:
 
 @contextmanager
 def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = False) -> "Iterator[Write]":
-    """Give a function that writes a table's rows; the file is whole at the end, or not there.
-
-    Args:
-        out: None is standard output.
-        kind: ``csv``, ``parquet`` or ``jsonl``.
-        force: an existing file may be replaced.
-        raw: CSV has every name as it is, also where a spreadsheet would take it for a formula.
+    """Give a function that writes a table's rows, to standard output without ``out``; the file is whole at the end, or
+    not there. ``raw`` CSV has every name as it is, also where a spreadsheet would take it for a formula.
     """
     with _output(out, force=force) as file, WRITERS[kind](file) as write:
         yield write if raw or kind != "csv" else lambda frame: write(defused_table(frame))

@@ -1,4 +1,4 @@
-"""A run's folder: the table of its files, the record of each, how it is begun, written and read.
+"""A run's folder: the records of its files, how it is begun, written and read.
 
 Anyone may have written a folder that is read: files are data only, nothing in them is executed, and what does not fit
 is refused in one sentence.
@@ -18,35 +18,19 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import (
-    DiskFullError,
-    remove_abandoned,
-    write_atomically,
-)
-from equipoise.storage.records import (
-    AtLeastOne,
-    Count,
-    Counts,
-    MaybeNumbers,
-    Name,
-    Names,
-    Text,
-    read_json,
-)
+from equipoise.storage.files import remove_abandoned, write_atomically, writing_into
+from equipoise.storage.records import AtLeastOne, Count, Counts, MaybeNumbers, Name, Names, Text, read_json
+from equipoise.storage.run_files import FINISHED, MEMBERS, RECORD, REPORT
 
-RECORD, SPLIT, MODEL, SOFTMAX = "run.json", "split.json", "model.safetensors", "softmax.safetensors"
-FINISHED = "model.json"
-"""Written last of all: a folder with it is a finished run."""
-EXTRACTOR = "extractor.safetensors"
-SCORES, BEFORE_SCORES, HELD_OUT, GALLERY = "scores.json", "before_scores.json", "held_out.npz", "gallery.json"
-METRICS, LABELS, REPORT = "metrics.jsonl", "labels.npz", "report.html"
 REMEDY = "train again"
+EARLIER = {"model": "network"}
+"""Options that the records of runs from earlier versions lack, as those runs were trained."""
 LARGEST_RECORD, LARGEST_FILE = 2**26, 2**28
 """Bytes of a ``run.json`` and of any other JSON that are read at most; a foreign file must not fill the memory."""
 
 
 class BackboneRecord(Struct, frozen=True):
-    """Of ``run.json``: the network that images go through."""
+    """The backbone for images, in ``run.json``."""
 
     name: Name
     channels: Literal[1, 3]
@@ -55,7 +39,7 @@ class BackboneRecord(Struct, frozen=True):
 
 
 class InputRecord(Struct, frozen=True, omit_defaults=True):
-    """Of ``run.json``: how samples become what the network takes."""
+    """How samples are preprocessed, in ``run.json``."""
 
     kind: Literal["table", "images", "features"]
     encoder: dict[str, Any] | None = None
@@ -63,13 +47,21 @@ class InputRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class CalibrationRecord(Struct, frozen=True):
-    """Of ``run.json``: what the probabilities were calibrated on."""
+    """The samples that probabilities were calibrated on, in ``run.json``."""
 
-    source: Literal["held_out", "held_back", "nothing"]
+    source: Literal["held_out", "held_back", "out_of_fold", "nothing"]
     samples: AtLeastOne
     folds: Count
     level: Annotated[float, Meta(ge=0.001, le=0.999)] | None = None
     never_ruled_out: Names = []
+
+
+class BlendPart(Struct, frozen=True):
+    """A classifier of a blend and its weight, in ``run.json``."""
+
+    name: Name
+    weight: Annotated[float, Meta(ge=0, le=1)]
+    members: AtLeastOne
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -79,6 +71,9 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         options: what the command was told; :class:`~equipoise.app.runs.TrainOptions` checks them.
         training: what makes two trainings the same, written by the training itself.
         class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+        blend: the classifiers of a blend; None for a network.
+        decision: the rule that answers, with its thresholds, see :class:`~equipoise.decisions.Chosen`; None for the
+            default.
     """
 
     options: dict[str, Any]
@@ -90,14 +85,16 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     train_counts: Counts = []
     class_uncertainty: MaybeNumbers | None = None
     margins: MaybeNumbers | None = None
+    blend: list[BlendPart] | None = None
     notes: list[Text] = []
     seconds: Annotated[float, Meta(ge=0)] | None = None
     calibration: CalibrationRecord | None = None
+    decision: dict[str, Any] | None = None
     input: InputRecord | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the training, as far as it was begun."""
+        """Training settings; empty before training has begun."""
         found = self.training.get("settings") if isinstance(self.training, dict) else None
         return found if isinstance(found, dict) else {}
 
@@ -109,7 +106,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
 
 
 class GalleryItem(Struct, frozen=True, omit_defaults=True):
-    """Of ``gallery.json``: a sample that a person wants to see."""
+    """A sample worth looking at, in ``gallery.json``."""
 
     row: int
     name: Text
@@ -144,15 +141,16 @@ def new_folder(data: str) -> Path:
 
 
 def open_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunRecord:
-    """Return the start of ``run.json``: of a new run, or of the one to go on with."""
+    """Return the record to start with: a new one, or that of the run to resume."""
     if folder.is_dir():
-        remove_abandoned(folder)  # of an attempt that was killed while it wrote
+        for part in (folder, folder / MEMBERS):
+            remove_abandoned(part)  # of an attempt that was killed while it wrote
     known = check_folder(folder, options, resume=resume)
     return RunRecord(options=options, versions=versions()) if known is None else known
 
 
 def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunRecord | None:
-    """Return the record of the run to go on with, None for a new one; refuse a folder that can be neither."""
+    """Return the record of the run to resume, or None for a new run; refuse a folder that can be neither."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
     if not (folder / RECORD).is_file():
@@ -165,7 +163,7 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
     if not resume:
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to go on, or another --out.")
     known = read_run_record(folder)
-    before = known.options
+    before = EARLIER | known.options
     for name, value in options.items():
         if before.get(name) != value:
             raise InvalidStateError(
@@ -173,6 +171,12 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
                 "or choose another folder with --out."
             )
     return known
+
+
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that holds something."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InvalidInputError(f"{folder} exists and is not empty; choose another folder with --out.")
 
 
 def read_run_record(folder: Path) -> RunRecord:
@@ -194,13 +198,8 @@ def finished_record(folder: Path) -> RunRecord:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a record or plain values into the run's folder, which is made where it is missing; whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with writing_into(path.parent, "a run"):
         write_atomically(path, json.dumps(msgspec.to_builtins(content), indent=1, allow_nan=False).encode())
-    except DiskFullError:
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"{path.parent} cannot hold a run ({error}); choose a folder to write in.") from error
 
 
 @functools.cache
@@ -211,10 +210,10 @@ def versions() -> dict[str, str]:
 
 
 def is_main() -> bool:
-    """Whether this process writes the run's folder and speaks for all that train it together; a single one does."""
+    """Tell whether this process writes the run's folder and reports progress; of several, the first one does."""
     return not are_several() or os.environ.get("RANK", "0") == "0"
 
 
 def are_several() -> bool:
-    """Whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
+    """Tell whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
     return "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"

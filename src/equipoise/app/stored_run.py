@@ -12,25 +12,13 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from equipoise.app.output_files import one_line
-from equipoise.app.run_folder import (
-    BEFORE_SCORES,
-    GALLERY,
-    HELD_OUT,
-    LABELS,
-    LARGEST_FILE,
-    METRICS,
-    RECORD,
-    REMEDY,
-    SCORES,
-    Gallery,
-    RunRecord,
-    read_run_record,
-)
+from equipoise.app.run_folder import LARGEST_FILE, REMEDY, Gallery, RunRecord, read_run_record
 from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
 from equipoise.storage.files import foreign_files, load_arrays, read_plain, write_atomically
 from equipoise.storage.records import AtLeastOne, Counts, MaybeNumbers, Name, as_record, read_json
+from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, HELD_OUT, LABELS, METRICS, RECORD, SCORES
 from equipoise.storage.size_limits import parse_json
 
 Floats = NDArray[np.float64]
@@ -70,7 +58,7 @@ class _Epoch(Struct):
 
 @dataclass(frozen=True)
 class Trust:
-    """What tells how far predictions can be believed; each sample's own comes from a calibration without it.
+    """How far predictions can be trusted; each sample's values come from a calibration that has not seen it.
 
     Args:
         uncalibrated: probabilities without a scaling, shaped as those with it, at the same class prior.
@@ -91,11 +79,9 @@ class HeldOut:
         probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
             samples than the one they are of, as are predictions and uncertainty.
         labels, predicted: places in the classes, (samples,), or 0 and 1, (samples, attributes).
-        uncertainty: see :mod:`equipoise.decisions.prediction`.
         rows: of the user's data.
-        before: what the softmax stage's network predicted; None where there was no such stage.
-        trust: None for a run of an earlier version, and where all samples are one group: they cannot be divided into
-            some to calibrate on and others to score.
+        before: what the softmax stage's network predicted, or a blend before balancing; None where there is neither.
+        trust: None for a run of an earlier version, and where all samples are one group, which cannot be divided.
     """
 
     probabilities: NDArray[np.floating[Any]]
@@ -116,14 +102,8 @@ class HeldOut:
 class JudgedLabels:
     """``labels.npz``: every label that a run was trained and scored with, and how likely each is wrong.
 
-    One entry a sample, training samples first.
-
-    Args:
-        rows: of the user's data; of a test set of its own, of that.
-        test: whether it was held out.
-        labels: as they were given, by their place in the classes, (samples,), or 0 and 1, (samples, attributes).
-        doubt: how likely each is wrong.
-        names: of image files; None for rows of a table or an array.
+    One entry a sample, training samples first: its row in the user's data, whether it was held out, and its label by
+    its place in the classes, (samples,), or 0 and 1, (samples, attributes). Image files have names.
     """
 
     rows: NDArray[np.int64]
@@ -143,7 +123,7 @@ class JudgedLabels:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A finished run as its folder tells it.
+    """A finished run, as read from its folder.
 
     Every array a class is in the order of ``classes``, NaN where a value is not defined.
     """
@@ -170,16 +150,34 @@ class StoredRun:
 
     @property
     def noun(self) -> str:
-        """What an entry of ``classes`` is."""
+        """The noun for an entry of ``classes``."""
         return "attribute" if self.multilabel else "class"
 
     @property
     def nouns(self) -> str:
-        """Several of them."""
+        """Its plural."""
         return "attributes" if self.multilabel else "classes"
 
+    @property
+    def is_blend(self) -> bool:
+        """Whether the model is made of cross-fitted classifiers; else it is a network, trained in stages."""
+        return self.record.blend is not None
+
+    @property
+    def earlier(self) -> str:
+        """The model that the final one is compared with."""
+        return f"{self.model_noun} before balancing" if self.is_blend else "softmax stage"
+
+    @property
+    def model_noun(self) -> str:
+        """The noun for the final model: a blend, the one classifier it is made of, or a network."""
+        parts = self.record.blend
+        if parts is None:
+            return "network"
+        return one_line(parts[0].name) if len(parts) == 1 else "blend"
+
     def each(self, metric: str, *, before: bool = False) -> Floats:
-        """Return a metric of every class, of the final or of the softmax stage's network."""
+        """Return a metric of every class, of the final model or of the one before it was balanced."""
         source = self.before if before else self.scores
         if source is None:
             return np.full(len(self.classes), np.nan)
@@ -269,6 +267,15 @@ def _read_epochs(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def held_out_uncertainty(folder: Path, *, remedy: str) -> NDArray[np.floating[Any]]:
+    """Read the uncertainties of the held-out samples alone, (samples,), of a run whose other files are not needed."""
+    path = folder / HELD_OUT
+    known = load_arrays(path, remedy=remedy).get("uncertainty", np.zeros(0))
+    if known.ndim != 1 or len(known) == 0 or known.dtype.kind != "f" or not np.isfinite(known).all():
+        raise InvalidInputError(f"{path} holds no uncertainties of held-out samples; {remedy}.")
+    return known
+
+
 def _read_held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldOut | None:
     if not path.is_file():
         return None
@@ -311,7 +318,7 @@ def _trust_fits(trust: Trust | None, shape: tuple[int, ...], multilabel: bool) -
 
 
 def _are_places(values: NDArray[Any], samples: int, size: int, multilabel: bool) -> bool:
-    """Whether values are classes by their place, (samples,), or 0 and 1, (samples, attributes)."""
+    """Tell whether values are class indices, (samples,), or 0 and 1, (samples, attributes)."""
     shape, highest = ((samples, size), 1) if multilabel else ((samples,), size - 1)
     return values.shape == shape and values.dtype == np.int64 and bool(((values >= 0) & (values <= highest)).all())
 

@@ -48,5 +48,10 @@ def table_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def blend_run(tmp_path_factory):
+    return made.once(made.blend_run, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def image_run(tmp_path_factory):
     return made.once(made.image_run, tmp_path_factory)

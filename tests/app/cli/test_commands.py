@@ -15,7 +15,7 @@ import pytest
 
 from tests.app.runs.made import digits_frame, pictures
 
-COMMANDS = ("demo", "train", "evaluate", "predict", "report", "export", "compare", "reproduce")
+COMMANDS = ("demo", "train", "evaluate", "predict", "report", "export", "rebalance", "compare", "reproduce")
 
 
 def test_evaluate_prints_a_table_or_json(equipoise, table_run, tmp_path):
@@ -96,6 +96,7 @@ def test_a_value_that_cannot_be_read_is_said_and_counted(equipoise, table_run, t
         "out": "a.csv",
         "samples": 10,
         "broken": 0,
+        "decision": None,
         "human": 1,
         "abstained": None,
         "prior": None,
@@ -124,7 +125,7 @@ def test_another_class_mix_and_sets_of_classes(equipoise, table_run, tmp_path):
     for command in (("predict", "--out", "b.csv"), ("evaluate",)):
         done = equipoise(command[0], table_run, "new.csv", *command[1:], "--prior", "a=1")
         assert (done.code, done.err.count("\n")) == (1, 1)
-        assert "must give each of the run's classes a share" in done.err
+        assert "there is no class 'a'; " in done.err
     assert not (tmp_path / "b.csv").exists()
 
 
@@ -146,7 +147,7 @@ def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     done = equipoise("export", table_run, "model.onnx", "--json")
     assert done.code == 0, done.err
-    assert done.err.startswith("model.onnx is written; onnxruntime and torch differ by ")
+    assert done.err.startswith("model.onnx is written; onnxruntime and Python differ by ")
     assert (tmp_path / "model.onnx").is_file()
     assert json.loads(done.out)["difference"] <= 1e-4
 
@@ -180,14 +181,46 @@ def test_compare_ranks_and_recommends(equipoise, tmp_path):
     arguments = ("compare", "t.csv", "--methods", "cross_entropy, weighted", "--seeds", 1, "--folds", 2, "--epochs", 2)
     done = equipoise(*arguments, "--out", "fits.jsonl")
     assert done.code == 0, done.err
-    assert "balanced accuracy, 1 seed × 2 folds" in done.out
+    assert done.out.startswith("2 fits of each method are too few to tell whether a remedy is needed: ")
+    assert "Means over 1 seed × 2 folds" in done.out
+    for heading in ("balanced", "behind", "average", "log"):
+        assert heading in done.out
     assert (tmp_path / "fits.jsonl").is_file()
     found = json.loads(equipoise(*arguments, "--out", "fits.jsonl", "--json", "-q").out)
     assert {place["method"] for place in found["places"]} == {"cross_entropy", "weighted"}
-    assert found["recommendation"] in " ".join(done.out.split())
+    assert found["verdict"] in done.out
+    assert found["recommendation"].removeprefix(found["verdict"]).strip() in done.out
+    assert found["baseline"] == "cross_entropy"
+    scores = found["places"][0]["scores"]
+    assert 0 < scores["macro_average_precision"] <= 1
+    assert scores["log_loss"] > 0
     wrong = equipoise("compare", "t.csv", "--methods", "magic")
     assert (wrong.code, wrong.err.count("\n")) == (1, 1)
     assert "methods must be some of" in wrong.err
+
+
+def test_compare_writes_a_page(equipoise, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "y": np.repeat(["common", "rare"], [45, 15])})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    some = ("compare", "t.csv", "--methods", "logistic_regression,logistic_regression_balanced", "--seeds", 1)
+    done = equipoise(*some, "--page", "methods.html", "--json")
+    assert json.loads(done.out)["page"] == "methods.html"
+    assert "Open methods.html in a browser." in done.err
+    assert equipoise(*some, "--page", "methods.html", "-q").code == 0  # its own page is replaced
+    done = equipoise(*some, "--page", "methods.md")
+    assert "The table is in methods.md." in done.err
+    assert json.loads(equipoise(*some, "--json", "-q").out)["verdict"] in (tmp_path / "methods.md").read_text("utf-8")
+    (tmp_path / "notes.md").write_text("my own")
+    for page, sentence in {
+        "notes.md": "notes.md exists and is not a page of equipoise; name another file",
+        "page.pdf": "a page is written to a file that ends in .html or .md, got page.pdf",
+        ".": "which is a folder; name a file in it",
+    }.items():
+        refused = equipoise(*some, "--page", page)
+        assert (refused.code, refused.err.count("\n")) == (1, 1), page
+        assert sentence in refused.err
+    assert (tmp_path / "notes.md").read_text() == "my own"
 
 
 def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
@@ -206,9 +239,10 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
     frame["y"] = np.where(frame["a"] > 0.8, "rare", "common")
     frame.to_csv(tmp_path / "t.csv", index=False)
     some = ("compare", "t.csv", "--seeds", 1, "--folds", 2, "--epochs", 1, "-q", "--methods")
-    done = equipoise(*some, "weighted, trees=my_trees:forest,line=my_trees:linear", "--json")
+    own = "trees=my_trees:forest,line=my_trees:linear,kind=my_trees:LogisticRegression"
+    done = equipoise(*some, f"weighted, {own}", "--json")
     assert done.code == 0, done.err
-    assert {place["method"] for place in json.loads(done.out)["places"]} == {"weighted", "trees", "line"}
+    assert {place["method"] for place in json.loads(done.out)["places"]} == {"weighted", "trees", "line", "kind"}
     for own, sentence in {
         "x=nowhere_at_all:forest": "nowhere_at_all:forest gives no estimator (ModuleNotFoundError: No module named",
         "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from equipoise.app.run_folder import LABELS
 from equipoise.app.runs import TrainOptions, train_run
 from equipoise.app.runs.choose_split import GivenSamples
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
 from equipoise.app.stored_run import JudgedLabels, read_run
 from equipoise.data import Samples
 from equipoise.evaluation import label_doubt
+from equipoise.storage.run_files import LABELS
 from tests.app.report.runs import write_run
 from tests.app.report.test_numbers import one_hot
 from tests.app.runs import made

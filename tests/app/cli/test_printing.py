@@ -3,11 +3,13 @@
 import io
 import itertools
 
+import numpy as np
 from rich.console import Console
 from rich.markdown import Markdown
 
-from equipoise.app.cli.printing import ConsoleWatcher, print_summary, rows_as_lists
+from equipoise.app.cli.printing import ConsoleWatcher, print_scores, print_summary, rows_as_lists
 from equipoise.data.summary import summarize
+from equipoise.evaluation import scores
 
 
 class Clock:
@@ -69,3 +71,24 @@ def test_no_word_of_a_wide_table_is_cut_at_80_columns():
     assert "…" not in shown
     assert all(word in shown for word in (*head[1:], *row))
     assert rows_as_lists(page, 200) == page
+
+
+def test_scores_are_printed_with_their_intervals_where_samples_suffice():
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 1], [90, 12])
+    rare = 1 / (1 + np.exp(2 - 2 * true - rng.normal(size=102)))
+    found = scores(true, rare > 0.5, probabilities=np.stack((1 - rare, rare), axis=1), classes=[0, 1], intervals=True)
+    lines = scores_shown(found)
+    low, high = found.intervals["macro_average_precision"]
+    assert f"average precision   {found.average_precision.each[1]:7.1%}  [{low:.1%}, {high:.1%}]" in lines
+    low, high = found.intervals["f1"]["mean"]
+    assert f"macro F1            {found.f1.mean:7.1%}  [{low:.1%}, {high:.1%}]" in lines
+    plain = scores_shown(scores(true, rare > 0.5, classes=[0, 1]))
+    assert f"balanced accuracy   {found.balanced_accuracy:7.1%}" in plain
+    assert not any("intervals" in line or line.startswith("average precision") for line in plain)
+
+
+def scores_shown(found):
+    file = io.StringIO()
+    print_scores(Console(file=file, width=100), found, ["usual", "rare"])
+    return file.getvalue().splitlines()

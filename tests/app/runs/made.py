@@ -43,6 +43,25 @@ def several_run(folder: Path) -> Path:
     return train_run(TrainOptions(str(folder / "several.csv"), target="up,right", epochs=8), folder / "run").folder
 
 
+def patients_frame(rows: int = 240) -> pd.DataFrame:
+    """Rare, ill patients with words and holes, in families of three."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 3))
+    frame = pd.DataFrame(x.round(3), columns=["age", "dose", "weight"])
+    frame["city"] = np.where(x[:, 1] > 0.5, "Bern", np.where(x[:, 2] > 0, "Basel", None))
+    frame.loc[::9, "dose"] = np.nan
+    frame["family"] = np.arange(rows) // 3
+    frame["state"] = np.where(x[:, 0] + 0.6 * rng.normal(size=rows) > 1.2, "ill", "well")
+    return frame
+
+
+def blend_run(folder: Path) -> Path:
+    """A run of :func:`patients_frame` by random forests; the CSV lies beside it."""
+    patients_frame().to_csv(folder / "patients.csv", index=False)
+    options = TrainOptions(str(folder / "patients.csv"), target="state", group="family", model="forest")
+    return train_run(options, folder / "run", command="equipoise train patients.csv --model forest").folder
+
+
 def pictures(root: Path, counts: dict[str, int], *, side: int = 14) -> Path:
     """Grey pictures, a folder a class; the classes differ in brightness, with noise."""
     rng = np.random.default_rng(0)

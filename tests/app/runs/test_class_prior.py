@@ -37,21 +37,26 @@ def test_a_mix_is_named_typed_or_read(model, tmp_path):
     prior, size = model.calibrated.prior.numpy(), len(model.classes)
     np.testing.assert_array_equal(model.read_prior("natural"), prior)
     np.testing.assert_array_equal(model.read_prior("balanced"), np.full(size, 1 / size))
-    shares = {name: place + 1 for place, name in enumerate(model.classes)}
+    shares = {name: (place + 1) / 55 for place, name in enumerate(model.classes)}
     wanted = np.arange(1, size + 1) / 55
     text = ", ".join(f"{name}={share}" for name, share in reversed(shares.items()))
     np.testing.assert_allclose(model.read_prior(text), wanted)
     (tmp_path / "mix.json").write_text(json.dumps(shares))
     np.testing.assert_allclose(model.read_prior(str(tmp_path / "mix.json")), wanted)
+    some = model.read_prior("<digit> 1=0.01")
+    assert some[1] == pytest.approx(0.01)
+    others = np.arange(size) != 1
+    np.testing.assert_allclose(some[others] / 0.99, prior[others] / prior[others].sum())
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("unknown", "--prior must be natural, balanced, estimate, a .json file, or one name=share"),
+        ("unknown", "--prior must be natural, balanced, estimate, a .json file, or name=share"),
         ("<digit> 0=a half", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1,<digit> 0=2", "--prior must be natural, balanced, estimate"),
-        ("<digit> 0=1", "must give each of the run's classes a share, and it lacks '<digit> 1'; the classes are"),
+        ("<digit> 0=1", "--prior leaves no share for the other classes, got"),
+        ("digit 0=0.1", "there is no class 'digit 0'; did you mean '<digit> 0'"),
         ("gone.json", r"gone\.json cannot be read \(No such file or directory\); write an object of shares by class"),
     ],
 )
@@ -64,18 +69,19 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"extra": 1}, "and it names 'extra'"),
-        ({"<digit> 3": -1}, "the shares of --prior must be numbers, finite and not negative"),
+        ({"extra": 1}, "there is no class 'extra'"),
+        ({"<digit> 3": -1}, "--prior must hold shares that are not negative"),
+        ({"<digit> 3": 0.5}, r"the shares of --prior must add up to 1 where every class is named, got 1\.4"),
         ({"<digit> 3": "1"}, r"no valid field .*: expected a number, got text; write an object of shares"),
         ({"<digit> 3": True}, r"no valid field .*: expected a number, got true or false; write"),
-        ({"<digit> 3": float("nan")}, "the shares of --prior must be numbers, finite and not negative"),
+        ({"<digit> 3": float("nan")}, "--prior must be finite numbers, got nan for"),
         ({"<digit> 3": 10**400}, "no valid field .*: number out of range; write"),
-        ({"<digit> 3": 1e308, "<digit> 4": 1e308}, "with a finite sum above 0"),
+        ({"<digit> 3": 1e308, "<digit> 4": 1e308}, "must add up to 1"),
     ],
 )
 def test_a_file_of_a_mix_is_checked(model, tmp_path, change, sentence):
     path = tmp_path / "mix.json"
-    path.write_text(json.dumps(dict.fromkeys(model.classes, 1) | change))
+    path.write_text(json.dumps(dict.fromkeys(model.classes, 0.1) | change))
     with pytest.raises(InvalidInputError, match=sentence):
         model.read_prior(str(path))
     for broken in ("[1]", "{", "[" * 10**5):
@@ -170,7 +176,7 @@ def test_several_labels_have_a_set_each(several_run, tmp_path):
     model, source = RunModel.load(several_run), several_run.parent / "several.csv"
     mix = model.read_prior("up=0.5,right=0.1")
     np.testing.assert_allclose(mix, [[0.5, 0.5], [0.9, 0.1]])
-    with pytest.raises(InvalidInputError, match="the share of an attribute's ones must lie between 0 and 1"):
+    with pytest.raises(InvalidInputError, match="--prior must hold shares of ones up to 1"):
         model.read_prior("up=2,right=1")
     _, rows, _ = predicted(model, source, tmp_path / "a.csv", abstain=0.1, prior=mix)
     assert set(rows["set_up"].astype(str)) <= {"", "0", "1", "0|1"}

@@ -88,7 +88,7 @@ def test_a_frozen_backbone_is_in_the_graph_and_cosines_too(tmp_path):
 
 def test_a_graph_that_differs_is_not_kept(table_run, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "TOLERANCE", -1.0)
-    with pytest.raises(InvalidStateError, match=r"onnxruntime differs from torch by .*, so nothing was written"):
+    with pytest.raises(InvalidStateError, match=r"onnxruntime differs from Python by .*, so nothing was written"):
         export_run(RunModel.load(table_run), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 

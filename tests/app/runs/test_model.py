@@ -133,7 +133,11 @@ def put(place, value):
             [],
             r"run\.json has no valid field 'input': expected an object in braces or nothing, got a list; train",
         ),
-        (["input", "kind"], "table", "this is no table encoding of format 1"),
+        (
+            ["input", "kind"],
+            "table",
+            "the table encoding is not as it should be: expected an object in braces, got nothing",
+        ),
         (
             ["input", "kind"],
             "pickle",
@@ -162,7 +166,7 @@ def test_an_encoding_of_other_columns_is_refused(table_run, tmp_path):
     def drop_one(record):
         record["input"]["encoder"]["columns"].pop()
 
-    with pytest.raises(InvalidInputError, match="holds a table encoding of another network; train again"):
+    with pytest.raises(InvalidInputError, match="holds a table encoding of another model; train again"):
         RunModel.load(changed(table_run, tmp_path, drop_one))
 
 

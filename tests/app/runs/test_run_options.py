@@ -91,7 +91,7 @@ def test_the_ends_of_the_ranges_are_allowed():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"precision": "fp8"}, r"--precision must be one of no, fp16, bf16, got 'fp8'\."),
+        ({"precision": "fp8"}, r"--mixed-precision must be one of no, fp16, bf16, got 'fp8'\."),
         ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
         ({"test_labels": "t.csv"}, "--test-labels requires --test; give both"),
     ],

@@ -51,7 +51,10 @@ class Listener:
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.notes, self.tables = [], []
+        self.notes, self.tables, self.profiles = [], [], []
+
+    def columns(self, profiles):
+        self.profiles += profiles
 
     def note(self, sentence):
         self.notes.append(sentence)
@@ -77,6 +80,7 @@ def test_a_table_becomes_a_run(table, tmp_path):
     assert record["training"]["settings"]["epochs"] == 8
     assert json.loads((folder / "scores.json").read_text())["accuracy"] == result.scores.accuracy
     assert any("pixel 20: " in sentence and "missing values filled" in sentence for sentence in told.notes)
+    assert {profile.kind for profile in told.profiles} >= {"number"}
     classes, train, test = told.tables[0]
     assert (len(classes.names), train + test) == (10, len(pd.read_csv(table, sep=";")))
     loaded = UncertaintyBalancedClassifier.load(folder)

@@ -1,9 +1,6 @@
 """``equipoise compare``."""
 
-import importlib
 import math
-import os
-import sys
 import time
 from dataclasses import asdict
 from functools import partial
@@ -12,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from equipoise.app.cli.flags import AsJson, Labels, Quiet, Target, check_weights
-from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, shown
-from equipoise.wording import counted
+from equipoise.app.cli.decision_flags import Cost
+from equipoise.app.cli.flags import AsJson, Drop, Keep, Labels, Quiet, Target, check_weights
+from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
+from equipoise.app.runs.decision_option import read_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +27,8 @@ def compare(
     target: Target = None,
     labels: Labels = None,
     group: Annotated[str | None, typer.Option(help="Column whose equal values stay in one fold: a patient.")] = None,
+    drop: Drop = None,
+    keep: Keep = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -39,6 +38,7 @@ def compare(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
     folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
+    cost: Cost = None,
     budget: Annotated[
         float | None,
         typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named."),
@@ -52,35 +52,48 @@ def compare(
     ] = None,
     size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
     out: Annotated[Path | None, typer.Option(help="A .jsonl file that keeps every fit; the same call goes on.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank all methods on your data.
 
-    Each gets the same network and the same folds; the ranking ends with what to use, in plain words.
+    Forests, boosting, losses and resamplers on the same folds. The first sentence says whether a remedy for imbalance
+    is needed at all, the last what to use. With --cost all decide by what mistakes cost, and the ranking is by the
+    share saved of what always giving the same answer would cost.
 
     \b
     Examples:
-        equipoise compare patients.csv --target diagnosis --budget 10
+        equipoise compare patients.csv --target diagnosis --budget 10 --page methods.html
+        equipoise compare payments.csv --target kind --cost miss:fraud=50
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
-        equipoise compare patients.csv --methods cross_entropy,mine=my_models:forest
+        equipoise compare patients.csv --methods boosting,boosting_prior_shift,mine=my_models:MyClassifier
     """
     started = time.monotonic()  # what is imported and read counts too
     from equipoise.app.runs.run_options import TrainOptions
     from equipoise.data.sources import check_source, open_data
 
     file = None if weights is None else str(weights)
-    images = TrainOptions(data, backbone=backbone, weights=file, freeze=freeze, size=size)
+    options = TrainOptions(data, drop=drop, keep=keep, backbone=backbone, weights=file, freeze=freeze, size=size)
     chosen = None if methods is None else named_methods(methods)
-    check_source(data, target=target, labels=labels, group=group)
+    costs = read_decision(cost=cost)
+    check_source(data, target=target, labels=labels, group=group, columns=options.columns)
     check_weights(weights)
     from equipoise.app.compare import FitOptions  # torch
     from equipoise.app.compare import compare as run_comparison
+    from equipoise.app.compare.comparison_page import check_page, write_methods_page
+    from equipoise.app.compare.methods import check_installed
     from equipoise.app.runs.inputs import make_input
+
+    check_installed(name for name, own in (chosen or {}).items() if own is None)
+    if page is not None:
+        check_page(page)
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         read = partial(open_data, data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
-        samples = read() if budget is None else _in_time(read, started, budget, data)
+        samples = options.columns.of(read() if budget is None else _in_time(read, started, budget, data))
         for sentence in samples.notes:
             watcher.note(sentence)
         try:
@@ -92,8 +105,9 @@ def compare(
                 budget_seconds=None if budget is None else 60 * budget,
                 out=out,
                 jobs=jobs,
+                costs=costs,
                 options=FitOptions(epochs=epochs),
-                prepare=partial(make_input, options=images),
+                prepare=partial(make_input, options=options),
                 progress=partial(_show, watcher),
                 reading=partial(watcher.progress, name="features of the images"),
                 note=watcher.note,
@@ -105,10 +119,13 @@ def compare(
             raise Interrupted(f"stopped; finished fits are kept in {out}: the same command goes on.") from None
     for sentence in found.notes:
         watcher.note(sentence)
+    written = None if page is None else write_methods_page(found, page, data=data)
     if as_json:
-        print_json(plain(found))
-        return
-    _print(Console(), found)
+        print_json(plain(found) | ({} if written is None else {"page": str(written)}))
+    else:
+        _print(Console(), found)
+    if written is not None:
+        watcher.note(f"Open {written} in a browser." if written.suffix != ".md" else f"The table is in {written}.")
 
 
 def named_methods(text: str) -> dict[str, Any]:
@@ -131,21 +148,13 @@ def named_methods(text: str) -> dict[str, Any]:
 
 
 def _imported(name: str, place: str) -> Any:
+    from equipoise.app.imported_estimator import imported_estimator
     from equipoise.errors import InvalidInputError
 
     module, _, attribute = place.partition(":")
     if not (name and module and attribute):
         raise InvalidInputError(f"an estimator of yours is named NAME=MODULE:OBJECT, got {name}={place}.")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        return found if hasattr(found, "fit") and not isinstance(found, type) else found()
-    except Exception as error:  # whatever the user's own code raises
-        reason = (str(error).splitlines() or [""])[0].rstrip(".")
-        raise InvalidInputError(f"{place} gives no estimator ({type(error).__name__}: {reason}).") from error
+    return imported_estimator(place)
 
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
@@ -164,27 +173,28 @@ def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data
 
 def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
     """Show a finished fit."""
-    watcher.progress(done, total, f"{_label(fit.method)}, seed {fit.seed + 1}, fold {fit.fold + 1}")
-
-
-def _label(name: str) -> str:
     from equipoise.app.compare import METHODS
 
-    return METHODS[name].label if name in METHODS else name
+    label = METHODS[fit.method].label if fit.method in METHODS else fit.method
+    watcher.progress(done, total, f"{label}, seed {fit.seed + 1}, fold {fit.fold + 1}")
 
 
 def plain(found: "Comparison") -> dict[str, Any]:
     """Return what was found as plain values, without the single fits."""
     places = [
-        asdict(place) | {"deviation": None if math.isnan(place.deviation) else place.deviation}
+        asdict(place)
+        | {"deviation": None if math.isnan(place.deviation) else place.deviation}
+        | {"scores": found.means(place.method)}
         for place in found.ranking.places
     ]
     return {
         "metric": found.ranking.metric,
+        "baseline": found.ranking.baseline,
+        "verdict": found.verdict,
+        "recommendation": found.recommendation,
         "places": places,
         "cannot_run": dict(found.ranking.cannot_run),
         "left_out": dict(found.left_out),
-        "recommendation": found.recommendation,
         "notes": list(found.notes),
         "seeds": found.seeds,
         "folds": found.folds,
@@ -194,31 +204,31 @@ def plain(found: "Comparison") -> dict[str, Any]:
 
 
 def _print(console: Console, found: "Comparison") -> None:
+    from equipoise.app.compare.comparison_page import absences, basis
+
     ranking = found.ranking
-    runs = counted(found.seeds, "seed") + (f" × {counted(found.folds, 'fold')}" if found.folds else "")
-    if found.rounds < found.seeds * (found.folds or 1):
-        runs = f"{counted(found.rounds, 'fit')} of each method instead of {runs}"
-    console.print(f"{ranking.metric.replace('_', ' ')}, {runs}", highlight=False)
-    table = Table()
-    baseline = "the baseline" if ranking.baseline is None else _label(ranking.baseline)
-    for heading in ("", "method", "mean", "±", "points behind the best", f"points above {baseline}"):
-        table.add_column(heading, justify="left" if heading in ("", "method") else "right")
+    console.print(f"[bold]{shown(found.verdict)}[/bold]", highlight=False, soft_wrap=True)
+    console.print(basis(found), highlight=False, soft_wrap=True)
+    metric = ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
+    costs = ranking.metric == "cost_saved"
+    headings = ["", "method", metric, "behind\nthe best", "average\nprecision", "log\nloss"]
+    headings += ["cost of\n1,000 cases"] if costs else []
+    table = new_table(*headings, left=("", "method"))
     for position, place in enumerate(ranking.places, start=1):
+        means = found.means(place.method)
+        precision, loss = means["macro_average_precision"], means["log_loss"]
         table.add_row(
             f"{position}{'=' if place.tied and position > 1 else ''}",
-            shown(_label(place.method)),
+            shown(found.methods[place.method].label),
             f"{place.mean:.1%}",
-            "–" if math.isnan(place.deviation) else f"{100 * place.deviation:.1f}",
             _points(place.to_best),
-            _points(place.to_baseline),
+            "–" if precision is None else f"{precision:.1%}",
+            "–" if loss is None else f"{loss:.3f}",
+            *([f"{means['expected_cost']:,.1f}"] if costs else []),
         )
     console.print(table)
-    for what, why in ranking.cannot_run.items():
-        console.print(shown(f"{_label(what)}: {why}"), highlight=False, soft_wrap=True)
-    for why in dict.fromkeys(found.left_out.values()):
-        names = "; ".join(_label(name) for name, own in found.left_out.items() if own == why)
-        console.print(shown(f"Left out for the budget ({why}): {names}"), highlight=False, soft_wrap=True)
-    console.print(shown(found.recommendation), highlight=False, soft_wrap=True)
+    for sentence in filter(None, (*absences(found), found.recommendation.removeprefix(found.verdict).strip())):
+        console.print(shown(sentence), highlight=False, soft_wrap=True)
 
 
 def _points(interval: "Interval | None") -> str:

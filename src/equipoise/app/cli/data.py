@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.flags import AsJson, Labels, Quiet, Target
-from equipoise.app.cli.printing import ConsoleWatcher, print_json, print_summary
+from equipoise.app.cli.flags import AsJson, Drop, Keep, Kind, Labels, Quiet, Target
+from equipoise.app.cli.printing import ConsoleWatcher, print_columns, print_json, print_summary
+from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.wording import counted
 
 
@@ -16,10 +17,16 @@ def summary(
     ],
     target: Target = None,
     labels: Labels = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    kind: Kind = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show classes, counts, imbalance, and what is odd about the data.
+    """Show classes, counts and imbalance, the columns of a table, and what is odd about the data.
+
+    Of each column: what it is taken for, what is missing, different values, their spread, and how well it alone ranks
+    the rarest class. Columns that give the target away, repeated rows and contradicting labels are named.
 
     \b
     Examples:
@@ -28,15 +35,25 @@ def summary(
     """
     from equipoise.data.sources import check_source, open_data
 
-    check_source(source, target=target, labels=labels)
-    from equipoise.data.summary import summarize  # torch
+    columns = ChosenColumns(drop, keep, kind)
+    check_source(source, target=target, labels=labels, columns=columns)
+    from equipoise.data.leaks import leak_notes  # pandas
+    from equipoise.data.profile import profile_columns
+    from equipoise.data.summary import summarize
 
     with ConsoleWatcher(quiet=quiet) as watcher:
-        samples = open_data(source, target=target, labels=labels, progress=watcher.progress)
+        samples = columns.of(open_data(source, target=target, labels=labels, progress=watcher.progress))
     found = summarize(samples.y, names=samples.attributes or None)
-    for sentence in (*samples.notes, *found.notes):
+    profiles = []
+    if hasattr(samples.x, "columns"):
+        kinds = columns.kinds([str(name) for name in samples.x.columns])
+        profiles = profile_columns(samples.x, samples.y, kinds=kinds)
+    notes = [*samples.notes, *found.notes, *leak_notes(samples)]
+    for sentence in notes:
         watcher.note(sentence)
     if as_json:
-        print_json(found.as_dict() | {"notes": [*samples.notes, *found.notes]})
+        print_json(found.as_dict() | {"columns": [each.as_dict() for each in profiles], "notes": notes})
         return
     print_summary(Console(), found, title=counted(len(samples), "sample"))
+    if profiles:
+        print_columns(Console(), profiles)

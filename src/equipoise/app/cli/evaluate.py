@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
 from equipoise.app.cli.flags import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
 from equipoise.app.cli.printing import (
     ConsoleWatcher,
     print_json,
     print_scores,
+    print_sentence,
     print_sets,
     print_verdict,
     shares_sentence,
@@ -29,11 +31,18 @@ def evaluate(
     target: Target = None,
     labels: Labels = None,
     prior: Prior = None,
+    cost: Cost = None,
+    recall: Recall = None,
+    precision: PrecisionFloor = None,
+    review: Review = None,
+    f_score: FBeta = None,
     abstain: Abstain = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a finished run on other labelled data.
+
+    --recall, --precision, --cost, --review and --f-score score another decision than the run's own.
 
     --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it has
     more than one class.
@@ -42,21 +51,27 @@ def evaluate(
     Examples:
         equipoise evaluate runs/patients second-hospital.csv
         equipoise evaluate runs/patients second-hospital.csv --prior estimate --abstain 0.1
+        equipoise evaluate runs/payments last-month.csv --cost miss:fraud=50
         equipoise evaluate runs/photos new-photos/ --json
     """
     from equipoise.app.run_folder import finished_record
 
+    rule = rule_of_flags(cost, recall, precision, review, f_score)
     _check_source(finished_record(run), data, target, labels)
     from equipoise.app.runs.evaluate import evaluate_run  # torch
     from equipoise.app.runs.trained_run import RunModel
 
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
-        found = evaluate_run(model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain)
+        found = evaluate_run(
+            model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain, rule=rule
+        )
     judged = _worth(model, found)
     if as_json:
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
-        print_json(told | {"prior": found.prior, "sets": found.sets, "verdict": judged.as_dict()})
+        decision = None if found.decision is None else found.decision.to_json()
+        rest = {"prior": found.prior, "sets": found.sets, "verdict": judged.as_dict()}
+        print_json(told | rest | {"decision": decision, "cost": found.cost})
         return
     if found.prior is not None:
         watcher.note(shares_sentence("estimated class prior" if prior == "estimate" else "class prior", found.prior))
@@ -68,6 +83,10 @@ def evaluate(
         margins=model.learnt("margins"),
         title="On {samples:,} samples",
     )
+    if found.decision is not None:
+        tell_expected(found.decision.sentences())
+    if found.cost is not None:
+        print_sentence(f"These samples cost {found.cost:,.1f} in 1,000.")
     if found.sets is not None:
         print_sets(Console(), found.sets)
     print_verdict(Console(), judged.headline, judged.sentences)

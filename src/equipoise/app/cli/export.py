@@ -36,4 +36,4 @@ def export(
     difference = export_run(model, out, force=force)
     if as_json:
         print_json({"run": str(run), "out": str(out), "difference": difference})
-    ConsoleWatcher(quiet=quiet).note(f"{out} is written; onnxruntime and torch differ by {difference:.1g} at most.")
+    ConsoleWatcher(quiet=quiet).note(f"{out} is written; onnxruntime and Python differ by {difference:.1g} at most.")

@@ -43,6 +43,14 @@ def training_flag(name: str) -> Any:
     return typer.Option(*found.flags, help=found.help, metavar=found.metavar, min=low, max=high)
 
 
+Human = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Flag the most uncertain samples for human review: this share of samples like those held out or labelled.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
@@ -52,6 +60,9 @@ Raw = Annotated[
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
 Target = Annotated[str | None, training_flag("target")]
 Labels = Annotated[Path | None, training_flag("labels")]
+Drop = Annotated[str | None, training_flag("drop")]
+Keep = Annotated[str | None, training_flag("keep")]
+Kind = Annotated[str | None, training_flag("kind")]
 Prior = Annotated[
     str | None,
     typer.Option(

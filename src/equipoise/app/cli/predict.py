@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.app.cli.flags import Abstain, AsJson, Force, Prior, Quiet, Raw, RunFolder, check_data
+from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
+from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, RunFolder, check_data
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, shares_sentence
 
 
@@ -20,15 +21,13 @@ def predict(
         Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default, and '-', is standard output.")
     ] = None,
     kind: Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")] = None,
-    human: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Flag the most uncertain samples for human review: this share of samples like the held-out ones.",
-        ),
-    ] = 0.1,
+    human: Human = 0.1,
     prior: Prior = None,
+    cost: Cost = None,
+    recall: Recall = None,
+    precision: PrecisionFloor = None,
+    review: Review = None,
+    f_score: FBeta = None,
     abstain: Abstain = None,
     raw: Raw = False,
     force: Force = False,
@@ -42,11 +41,15 @@ def predict(
     has a row without a class; such a value of a table counts as missing. Tables are read in parts, so that their
     length does not matter. --json sums up, and needs --out.
 
+    --recall, --precision, --cost, --review and --f-score decide by another rule than the run's own, chosen by
+    predictions for samples that the model has not been trained on; --prior says how common the classes are there.
+
     --abstain adds the set of classes that cannot be ruled out, and flags rows where more than one is left.
 
     \b
     Examples:
         equipoise predict runs/patients new.csv --out answers.csv
+        equipoise predict runs/payments new.csv --recall fraud=0.95 --out answers.csv
         equipoise predict runs/photos inbox/ --out answers.parquet --human 0.05
         cat new.csv | equipoise predict runs/patients - --format jsonl
         equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
@@ -61,6 +64,7 @@ def predict(
             param_hint="'--json'",
         )
     chosen = format_of(file, kind)
+    rule = rule_of_flags(cost, recall, precision, review, f_score)
     finished_record(run)
     check_data(data)
     if file is not None:
@@ -78,6 +82,9 @@ def predict(
             watcher.note(shares_sentence("estimated class prior", model.named_shares(shares)))
         elif prior is not None:
             shares = model.read_prior(prior)
+        model = model.deciding(rule, shares)
+        if rule is not None and model.chosen is not None:
+            tell_expected(model.chosen.sentences(), tell=watcher.note)
         found = predict_to(
             model,
             data,
@@ -95,7 +102,8 @@ def predict(
         watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
     if as_json:
         named = None if shares is None else model.named_shares(shares)
-        print_json({"out": str(file), **asdict(found), "prior": named})
+        told = None if model.chosen is None else model.chosen.to_json()
+        print_json({"out": str(file), **asdict(found), "prior": named, "decision": told})
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
         rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""

@@ -17,11 +17,14 @@ from equipoise.app.output_files import RunWatcher, printable, printable_json
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
+    from equipoise.data.profile import ColumnProfile
     from equipoise.data.summary import ClassSummary
     from equipoise.evaluation import Scores
 
 MOST_CLASSES = 40
 """Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
+ROOM = {"examples": 100, "because": 130}
+"""Columns of a terminal from which on a table of columns shows more."""
 PATIENCE = 15.0
 """Seconds without a terminal before progress is worth a line: short commands print none."""
 
@@ -31,12 +34,17 @@ def shown(text: str) -> str:
     return escape(printable(text))
 
 
+def print_sentence(sentence: str) -> None:
+    """Print a sentence on a line of its own, on standard output."""
+    Console().print(shown(sentence), highlight=False, soft_wrap=True)
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with a sentence on what became of the work."""
 
 
 class ConsoleWatcher(RunWatcher):
-    """What a run does, on standard error, so that standard output holds the result alone."""
+    """Show what a run does on standard error, so that standard output holds the result alone."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = Console(stderr=True, quiet=quiet)
@@ -70,6 +78,11 @@ class ConsoleWatcher(RunWatcher):
         for sentence in classes.notes:
             self.note(sentence)
         print_summary(self.console, classes, title=f"{counted(train, 'sample')} to train on, {test:,} to score on")
+
+    def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
+        """Print the table of columns."""
+        if profiles:
+            print_columns(self.console, profiles)
 
     def bytes_of(self, name: str, done: int, total: int) -> None:
         """Show a bar while a file arrives."""
@@ -111,7 +124,7 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
     console.print(title, highlight=False)
     table = new_table(what, "samples", "share", "", left=(what, ""))
     rows = classes.rows()
-    for row in _ends(rows):
+    for row in ends(rows):
         if row is None:
             table.add_row("…", "", "", "")
             continue
@@ -121,6 +134,28 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
     console.print(table)
     balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
     console.print(f"{counted(len(rows), what)}, imbalance {classes.ratio:,.1f} ({balance})", highlight=False)
+
+
+def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None:
+    """Print a row a column: what it is taken for, and as far as there is room examples and why."""
+    headings = ["column", "taken for", "missing", "distinct", "spread", "AUC"]
+    more = [heading for heading, width in ROOM.items() if console.width >= width]
+    table = new_table(*headings, *more, left=("column", "taken for", "spread", *more))
+    for each in ends(list(profiles)):
+        if each is None:
+            table.add_row("…", *[""] * (len(table.columns) - 1))
+            continue
+        kind = f"[yellow]{each.kind}, ignored[/yellow]" if each.kind in ("identifier", "constant") else each.kind
+        missing, area = f"{each.missing:.1%}" if each.missing else "", "–" if each.auc is None else f"{each.auc:.2f}"
+        said = {"examples": ", ".join(each.examples), "because": each.reason}
+        cells = [shown(each.name), kind, missing, f"{each.distinct:,}", each.bars, area]
+        table.add_row(*cells, *(shown(said[heading]) for heading in more))
+    console.print(table)
+    console.print(
+        "AUC: how well the column alone ranks the rarest class; 0.5 is chance. --kind changes what a column is taken "
+        "for, --drop leaves it out.",
+        highlight=False,
+    )
 
 
 def print_scores(
@@ -139,7 +174,7 @@ def print_scores(
     """
     console.print(title.format(samples=scores.samples), highlight=False)
     table = new_table("class", "tested", "recall", "precision", "F1", "uncertainty", "margin", left=["class"])
-    for place in _ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
+    for place in ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
         if place is None:
             table.add_row("…", *[""] * 6)
             continue
@@ -150,17 +185,56 @@ def print_scores(
             cells.append("–" if value is None else f"{value:.2f}")
         table.add_row(shown(classes[place]), f"{scores.support[place]:,}", *cells)
     console.print(table)
-    found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
+    from equipoise.evaluation.bootstrap import FEW
+
+    fewest = min((count for count in scores.support if count), default=0)
+    for name, value in _all_scores(scores).items():
+        span = _span(scores, name) if fewest >= FEW else ""
+        console.print(f"{name.replace('_', ' '):<20}{value:7.1%}{span}", highlight=False)
+    if scores.intervals is not None and 0 < fewest < FEW:
+        console.print(
+            f"No intervals: of the rarest class {counted(fewest, 'sample')} were tested; one more or less moves its "
+            f"recall by {1 / fewest:.1%}.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _all_scores(scores: "Scores") -> dict[str, float]:
+    """Return the scores of all classes together, by name."""
+    from equipoise.evaluation import METRICS
+
+    found = {"accuracy": scores.accuracy, "balanced_accuracy": scores.balanced_accuracy}
     found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
-    if scores.auc is not None and not math.isnan(scores.auc.mean):  # average precision would be the common class's
+    found["Matthews"] = scores.matthews
+    if scores.auc is not None and not math.isnan(scores.auc.mean):
         found["AUC"] = scores.auc.mean
-    found |= {f"recall, {name}": value for name, value in scores.group_recall.items()}
-    for name, value in found.items():
-        console.print(f"{name:<20}{value:7.1%}", highlight=False)
+    precision = METRICS["macro_average_precision"](scores)
+    if not math.isnan(precision):
+        found["average precision"] = precision
+    return found | {f"recall, {name}": value for name, value in scores.group_recall.items()}
+
+
+INTERVALS = {
+    "macro F1": ("f1", "mean"),
+    "G-mean": ("g_mean", "mean"),
+    "AUC": ("auc", "mean"),
+    "Matthews": ("matthews",),
+    "average precision": ("macro_average_precision",),
+}
+"""Where the interval of a score is kept that is printed under another name."""
+
+
+def _span(scores: "Scores", name: str) -> str:
+    """Return the bootstrap interval of a score as printed behind it, or nothing where there is none."""
+    found: Any = scores.intervals
+    for part in INTERVALS.get(name, (name,)):
+        found = None if found is None else found.get(part)
+    return "" if found is None else f"  [{found[0]:.1%}, {found[1]:.1%}]"
 
 
 def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> None:
-    """Whether the model is any good, and the figures behind it."""
+    """Print whether the model is any good, and the figures behind it."""
     console.print()
     console.print(f"[bold]{shown(headline)}[/bold]", highlight=False, soft_wrap=True)
     for sentence in sentences:
@@ -175,7 +249,7 @@ def print_sets(console: Console, sets: dict[str, Any]) -> None:
         highlight=False,
     )
     table = new_table("class", "covered", "unanswered", "", left=("class", ""))
-    for row in _ends(list(sets["classes"].items())):
+    for row in ends(list(sets["classes"].items())):
         if row is None:
             table.add_row("…", "", "", "")
             continue
@@ -226,7 +300,7 @@ def print_json(content: Any) -> None:
     print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
 
 
-def _ends(rows: list[Any]) -> list[Any]:
+def ends(rows: list[Any]) -> list[Any]:
     """Return all rows, or of too many the first and the last with a gap between."""
     if len(rows) <= MOST_CLASSES:
         return list(rows)

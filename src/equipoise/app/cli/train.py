@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 import typer
 from rich.console import Console
 
+from equipoise.app.cli.decision_flags import tell_expected
 from equipoise.app.cli.flags import AsJson, Quiet, check_weights, training_flag
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
-from equipoise.app.runs.run_options import OUT, TrainOptions, read_config
+from equipoise.app.runs.run_options import NETWORK, NETWORK_OPTIONS, OUT, TrainOptions, read_config
+from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ def train(
     \b
     Examples:
         equipoise train patients.csv --target diagnosis
+        equipoise train payments.csv --target kind --recall fraud=0.95
+        equipoise train payments.csv --target kind --cost miss:fraud=50
+        equipoise train churn.csv --target left --id customer_id --drop closed_on --kind notes=text
         equipoise train photos/ --out runs/photos
         equipoise train skin/ --labels skin.csv --group lesion_id --backbone vgg16 --weights vgg16.pth
         equipoise train --config options.toml --seed 3
@@ -51,7 +56,9 @@ def train(
 
     options, configured = _options(context, values, config, out if resume else None)
     folder = out or (Path(configured) if configured else new_folder(options.data))
-    check_source(options.data, target=options.target, labels=options.labels, group=options.group)
+    check_source(
+        options.data, target=options.target, labels=options.labels, group=options.group, columns=options.columns
+    )
     if options.test is not None:
         check_source(options.test, target=options.target, labels=options.test_labels or options.labels)
     check_weights(options.weights)
@@ -82,6 +89,8 @@ def train(
         )
         found = verdict_of(result)
         print_verdict(Console(), found.headline, [*found.worth, *found.change])
+    if result.decision is not None:
+        tell_expected(result.decision.sentences(), tell=watcher.note if as_json else None)
     watcher.note(f"The run is in {result.folder}.")
     watcher.note(f"Open {result.report} in a browser.")
 
@@ -106,21 +115,33 @@ def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple[TrainOptions, str | None]:
     """Return what was typed, else what the file says, else the defaults; and the folder that the file names."""
-    from equipoise.app.run_folder import RECORD, read_run_record
+    from equipoise.app.run_folder import read_run_record
+    from equipoise.storage.run_files import RECORD
 
     told: dict[str, Any] = {}
+    if config is None and resumed is not None and values["data"] is None:
+        read_run_record(resumed)
+        config = resumed / RECORD
     if config is not None:
         told = read_config(config)
-    elif resumed is not None and values["data"] is None:
-        read_run_record(resumed)
-        told = read_config(resumed / RECORD)
     folder = told.pop(OUT, None)
     sources = {name: context.get_parameter_source(name) for name in values}
     typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    if config is not None and "model" not in typed:
+        _check_record(config, told.get("model"))
     values |= {name: value for name, value in told.items() if name not in typed}
     if values["data"] is None:
         raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
-    return TrainOptions(**values), folder
+    options, said = TrainOptions(**values), typed | set(told)
+    if "model" not in said and not options.of_network and said & set(NETWORK_OPTIONS):
+        options = replace(options, model=NETWORK)  # an option of the network was given, though as it is anyway
+    return options, folder
+
+
+def _check_record(config: Path, model: str | None) -> None:
+    """Refuse to import what a record names: the code of a module, which a stranger's file must not choose."""
+    if model is not None and ":" in model and config.suffix.lower() == ".json":
+        raise InvalidInputError(f"{config} names the model {model}, and importing it runs code; add --model {model}.")
 
 
 def verdict_of(result: "RunResult") -> "Verdict":
@@ -141,11 +162,12 @@ def summary_of(result: "RunResult") -> dict[str, Any]:
         "scores": result.scores.as_dict(),
         "before": None if result.before is None else result.before.as_dict(),
         "verdict": verdict_of(result).as_dict(),
+        "decision": None if result.decision is None else result.decision.to_json(),
     }
 
 
 def _how_to_go_on(folder: Path) -> str:
-    from equipoise.app.run_folder import FINISHED, RECORD
+    from equipoise.storage.run_files import FINISHED, RECORD
 
     if (folder / FINISHED).exists():
         return f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"

@@ -16,6 +16,7 @@ from equipoise.data.labels import label_indices
 from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
+from equipoise.data.time_order import row_times, split_by_time
 from equipoise.errors import InvalidInputError
 
 
@@ -86,7 +87,7 @@ class Division:
         if prepared.extractor is not None and self.whole is not None:
             features = prepared.rows(self.whole.x)
             return features[self.split.train], features[self.split.test]
-        return prepared.rows(self.train.x), prepared.rows(self.test.x)
+        return prepared.training_rows(self.train.x), prepared.rows(self.test.x)
 
 
 def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
@@ -94,7 +95,12 @@ def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None =
     if given is not None:
         return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
     samples = _read(options.data, options, told)
-    division = _with_own_test(samples, options, told) if options.test is not None else _parts(samples, options, told)
+    times = None if options.time is None else row_times(samples.x, options.time)
+    samples = options.columns.of(samples)
+    if options.test is not None:
+        division = _with_own_test(samples, options, told)
+    else:
+        division = _parts(samples, options, told, times)
     division = _without_unseen(division, told)
     if samples.partition is None:
         doubled = duplicate_note(division.train.x, division.test.x)
@@ -132,8 +138,16 @@ def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samp
     return found
 
 
-def _parts(samples: Samples, options: TrainOptions, told: RunWatcher) -> Division:
-    if samples.partition is None:
+def _parts(
+    samples: Samples, options: TrainOptions, told: RunWatcher, times: NDArray[np.float64] | None = None
+) -> Division:
+    if times is not None:
+        train, test = split_by_time(times, options.test_share)
+        told.note(
+            f"trained on the {len(train):,} earlier rows by {options.time!r}, tested on the {len(test):,} latest."
+        )
+        split = Split(train, [], test)
+    elif samples.partition is None:
         train, test = hold_out(samples.y, options.test_share, seed=options.seed, groups=samples.groups)
         split = Split(train, [], test)
     else:

@@ -48,6 +48,6 @@ def run_demo(
     softmax.fit(given.train.x.to_numpy(), given.train.y)
     recall = recall_score(given.test.y, softmax.predict(given.test.x.to_numpy()), average=None)
     announce(EQUIPOISE)
-    options = TrainOptions("demo", seed=seed)
+    options = TrainOptions("demo", model="network", seed=seed)
     result = train_run(options, folder, command=f"equipoise demo --seed {seed}", given=given)
     return result, np.asarray(recall), np.bincount(given.train.y)

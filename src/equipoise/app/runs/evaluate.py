@@ -14,7 +14,7 @@ from equipoise.app.runs.unlabelled_data import check_images
 from equipoise.calibration.conformal import unanswered_rows
 from equipoise.data import Samples, open_data
 from equipoise.data.labels import label_indices
-from equipoise.decisions import abstained_shares
+from equipoise.decisions import Chosen, DecisionRule, abstained_shares
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores
 from equipoise.evaluation.skill import Skill, skill
@@ -24,18 +24,22 @@ from equipoise.tensor_checks import check_finite
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What :func:`evaluate_run` found.
+    """Result of :func:`evaluate_run`.
 
     Args:
         skill: what the predictions are worth against guessing, class by class.
         prior: the class prior at which it was asked, by class; None where none was given.
         sets: what sets of possible classes are worth, as plain values; None where they were not asked for.
+        decision: the rule that answered, and what it was expected to give; None for the default.
+        cost: of 1,000 of these samples, by the rule's costs; None without costs.
     """
 
     scores: Scores
     skill: Skill
     prior: dict[str, float] | None
     sets: dict[str, Any] | None
+    decision: Chosen | None
+    cost: float | None
 
 
 def evaluate_run(
@@ -47,6 +51,7 @@ def evaluate_run(
     watcher: RunWatcher | None = None,
     prior: str | None = None,
     abstain: float | None = None,
+    rule: DecisionRule | None = None,
 ) -> Evaluation:
     """Score a run on data that it has not seen; of a set with an official test part, on that part.
 
@@ -55,10 +60,12 @@ def evaluate_run(
         labels: a table of ``file,label``, for images that are not sorted into folders.
         prior: as for ``RunModel.read_prior``, or ``estimate``, from the samples without their labels.
         abstain: the share of each class whose set of possible classes may lack it.
+        rule: to answer by; None is the run's own.
     """
     told: RunWatcher = watcher or RunWatcher()
     asked = None if abstain is None else Abstained(model, abstain)
     shares = None if prior in (None, ESTIMATE) else model.read_prior(str(prior))
+    model = model.deciding(rule, shares)
     samples = _read(model, source, target, labels, told)
     if samples.partition is not None and "test" in samples.partition:
         samples = samples.part("test")
@@ -80,12 +87,14 @@ def evaluate_run(
     probabilities, predicted = whole.probabilities, whole.predicted
     if prior == ESTIMATE:
         shares = model.estimate_prior(probabilities)
+        model = model.deciding(rule, shares)
         probabilities, predicted = model.decided(whole.logits, shares)
     found = model.scores(probabilities, predicted, places, counts)
     judged = skill(places, predicted, len(model.classes), probabilities=probabilities)
     named = None if shares is None else model.named_shares(shares)
-    sets = None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted, shares), places)
-    return Evaluation(found, judged, named, sets)
+    sets = None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted), places)
+    cost = None if model.chosen is None else model.chosen.cost_of(places, predicted)
+    return Evaluation(found, judged, named, sets, model.chosen, cost)
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, Any]:

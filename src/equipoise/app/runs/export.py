@@ -3,7 +3,7 @@
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from torch import nn
 
 from equipoise import __version__
 from equipoise.app.output_files import check_free
+from equipoise.app.runs.blend_graph import blend_graph
+from equipoise.app.runs.graph_builder import OPSET
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.decisions.prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
 from equipoise.tensor_checks import not_finite
 
-OPSET = 18
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
 """Rows of the batches that are tried: the graph must not have kept the one it was made with."""
@@ -33,24 +34,23 @@ MEANING = {
     "sample has several labels",
 }
 
+OF_BLEND = "variance of the predicted label"
+OF_RULE = (
+    "place of the class that the rule in decision names, by its thresholds; 0 and 1 where a sample has several labels"
+)
+
 
 def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
-    """Write the network with its preprocessing's description; return how far onnxruntime is from torch at most.
+    """Write the model with its preprocessing's description; return how far onnxruntime is from Python at most.
 
-    The file gets its name only after it has given the same answers as torch, to 1e-4.
+    The file gets its name only after it has given the same answers, to 1e-4.
     """
     check_free(out, force)
-    wrong = not_finite(model.network.state_dict())
-    if wrong is not None:
-        raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
-    _need_packages()
-    answers = PredictionModule(model.network, model.calibrated, extractor=model.input.extractor)
-    content = _graph(answers, example(model, 3), metadata(model))
-    difference = max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
+    content, difference = (_network if model.predictor.blend is None else _blend)(model)
     if not difference <= TOLERANCE:
         raise InvalidStateError(
-            f"onnxruntime differs from torch by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
-            "please report it with the run's method and backbone."
+            f"onnxruntime differs from Python by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
+            "please report it with the run's options."
         )
     try:
         remove_abandoned(out.parent, out.name)
@@ -62,6 +62,34 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
     return difference
 
 
+def _network(model: RunModel) -> tuple[bytes, float]:
+    """Return the graph of a network, and how far it is from torch."""
+    wrong = not_finite(model.network.state_dict())
+    if wrong is not None:
+        raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
+    _need_packages()
+    extractor, chosen = model.input.extractor, model.chosen
+    answers = PredictionModule(model.network, model.calibrated, extractor=extractor, chosen=chosen)
+    content = _graph(answers, example(model, 3), metadata(model))
+    return content, max(_difference(answers, example(model, rows), content) for rows in CHECKED_BATCHES)
+
+
+def _blend(model: RunModel) -> tuple[bytes, float]:
+    """Return the graph of a blend, and how far it is from Python."""
+    _need_packages()
+    if model.input.encoder is None:
+        raise InvalidInputError("a blend behind a frozen backbone cannot be exported; train with --model network.")
+    graph = blend_graph(model.predictor.estimator, model.calibrated, model.input.encoder.dtype, model.chosen)
+    content = graph.content(metadata(model) | {"outputs": json.dumps(_meaning(model) | {"uncertainty": OF_BLEND})})
+    differences = []
+    for rows in CHECKED_BATCHES:
+        x = graph.example(rows)
+        found = model.predict_rows(x)
+        expected = (found.probabilities, found.uncertainty, found.predicted)
+        differences.append(_distance(_answers(content, x), expected))
+    return content, max(differences)
+
+
 def metadata(model: RunModel) -> dict[str, str]:
     """Return what a program needs to feed the graph and to read its answers, as JSON text by name."""
     found: dict[str, Any] = {
@@ -70,8 +98,10 @@ def metadata(model: RunModel) -> dict[str, str]:
         "multilabel": model.multilabel,
         "prior": model.calibrated.prior.tolist(),
         "decided_at": model.calibrated.aimed.tolist(),
-        "outputs": MEANING,
+        "outputs": _meaning(model),
     }
+    if model.chosen is not None:
+        found["decision"] = model.chosen.to_json()
     encoder = model.input.encoder
     if encoder is not None:
         kind = np.dtype(encoder.dtype).name
@@ -91,6 +121,10 @@ def metadata(model: RunModel) -> dict[str, str]:
             "std": first.std.flatten().tolist(),
         }
     return {name: json.dumps(value, ensure_ascii=False) for name, value in found.items()}
+
+
+def _meaning(model: RunModel) -> dict[str, str]:
+    return MEANING if model.chosen is None else MEANING | {"predicted": OF_RULE}
 
 
 def example(model: RunModel, rows: int) -> torch.Tensor:
@@ -130,11 +164,18 @@ def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> by
 
 @torch.inference_mode()
 def _difference(answers: nn.Module, x: torch.Tensor, graph: bytes) -> float:
+    return _distance(_answers(graph, x.numpy()), [tensor.numpy() for tensor in answers(x)])
+
+
+def _answers(graph: bytes, x: NDArray[Any]) -> list[NDArray[Any]]:
     import onnxruntime  # type: ignore[import-untyped,unused-ignore]
 
     session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    found: list[NDArray[Any]] = session.run(list(Prediction._fields), {"x": x.numpy()})
-    expected = [tensor.numpy() for tensor in answers(x)]
+    found: list[NDArray[Any]] = session.run(list(Prediction._fields), {"x": x})
+    return found
+
+
+def _distance(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
     if any(one.shape != other.shape for one, other in zip(found, expected, strict=True)):
         return float("inf")
     return max(float(np.abs(one - other).max()) for one, other in zip(found, expected, strict=True))

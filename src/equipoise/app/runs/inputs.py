@@ -1,5 +1,6 @@
-"""How rows of a table or images become what the classifier takes, and how that is written into a run."""
+"""Preprocessing of a run: from rows of a table or images to what the classifier takes, saved with the run."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
-from equipoise.app.run_folder import EXTRACTOR, MODEL, RECORD, BackboneRecord, InputRecord
+from equipoise.app.run_folder import BackboneRecord, InputRecord
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
@@ -18,6 +19,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.storage.files import write_atomically
+from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
 
@@ -25,8 +27,8 @@ SMALL_IMAGE = 32
 """Pixels a side up to which the network of the MNIST experiment is the default for grey images."""
 
 
-class RunInput:
-    """From what a reader gives to what the classifier takes; what a kind has not is None.
+class RunInput(ABC):
+    """Preprocessing from samples as read to rows for the classifier; parts that a kind lacks are None.
 
     Args:
         encoder: of a table's columns.
@@ -48,29 +50,42 @@ class RunInput:
         assert self.described is not None
         return self.described.channels, *self.described.size
 
+    @abstractmethod
     def rows(self, x: Any) -> Any:
         """Return rows for the classifier."""
-        raise NotImplementedError
+
+    def training_rows(self, x: Any) -> Any:
+        """Return the rows that this was made from, for the classifier to be fitted to."""
+        return self.rows(x)
 
     def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
         """Return rows for the classifier and, by column, which of them have a value that could not be read."""
         return self.rows(x), {}
 
+    @abstractmethod
     def save(self, folder: Path) -> InputRecord:
         """Write what is needed to do the same again; the plain part is returned for ``run.json``."""
-        raise NotImplementedError
 
 
 class TableInput(RunInput):
-    """Columns as numbers."""
+    """Columns as numbers.
+
+    Args:
+        encoder: fitted.
+        labels, groups: of the rows it was fitted to; None where it did not use them.
+    """
 
     encoder: TableEncoder
 
-    def __init__(self, encoder: TableEncoder) -> None:
+    def __init__(self, encoder: TableEncoder, labels: Any = None, groups: Any = None) -> None:
         self.encoder, self.notes = encoder, encoder.notes
+        self.labels, self.groups = labels, groups
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:
         return self.encoder.transform(x)
+
+    def training_rows(self, x: Any) -> NDArray[np.floating[Any]]:
+        return self.encoder.transform_training(x, self.labels, self.groups)
 
     def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
         found = self.encoder.encode(x)
@@ -117,13 +132,26 @@ class FeaturesInput(RunInput):
         return InputRecord("features", backbone=self.described)
 
 
-def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = None) -> RunInput:
-    """Choose what suits the training rows x: a data frame or a matrix, or images."""
+def make_input(
+    x: Any,
+    y: NDArray[Any] | None = None,
+    groups: Any = None,
+    *,
+    options: TrainOptions,
+    progress: Progress | None = None,
+) -> RunInput:
+    """Choose what suits the training rows x: a data frame or a matrix, or images.
+
+    Args:
+        y: their labels, by which free text is learnt; None learns it without.
+        groups: of the rows, or None.
+    """
     if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")
-        return TableInput(TableEncoder().fit(x))
+        kinds = options.columns.kinds([str(name) for name in getattr(x, "columns", ())])
+        return TableInput(TableEncoder(kinds=kinds or None).fit(x, y), y, groups)
     channels, height, width = x.shape[1:]
     small = channels == 1 and max(height, width) <= SMALL_IMAGE and options.weights is None
     name = options.backbone or ("lenet" if small else "resnet18")
@@ -143,23 +171,31 @@ def make_input(x: Any, options: TrainOptions, *, progress: Progress | None = Non
     return kind(module, described, progress)
 
 
-def load_input(known: InputRecord | None, folder: Path, saved: SavedModel) -> RunInput:
-    """Build what a run's record says of its input, checked against the network that takes it."""
+def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:
+    """Build what a run's record says of its input, checked against the model that takes it.
+
+    Args:
+        columns: how many the model takes.
+        network: None for a model of another kind, which takes no images.
+    """
     if known is not None and known.kind == "table":
         encoder = TableEncoder.from_json(known.encoder)
-        if len(encoder.column_names_) != saved.recipe.columns:
-            raise InvalidInputError(f"{folder} holds a table encoding of another network; train again.")
+        if len(encoder.column_names_) != columns:
+            raise InvalidInputError(f"{folder} holds a table encoding of another model; train again.")
         return TableInput(encoder)
     if known is None or known.backbone is None:
         raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")
     name = known.backbone.name
     if known.kind == "images":
-        _check_shapes(folder / MODEL, name, {key: tuple(own.shape) for key, own in saved.network.items()}, "backbone.")
-        backbone = image_backbone(name, dropout=saved.recipe.dropout)  # its weights come with the model
+        if network is None:
+            raise InvalidInputError(f"{folder / RECORD} is of images, and the model beside it is not; train again.")
+        shapes = {key: tuple(own.shape) for key, own in network.network.items()}
+        _check_shapes(folder / MODEL, name, shapes, "backbone.")
+        backbone = image_backbone(name, dropout=network.recipe.dropout)  # its weights come with the model
         return ImagesInput(backbone.eval(), known.backbone, None)
     extractor = _load_extractor(name, folder / EXTRACTOR)
-    if extractor.out_features != saved.recipe.columns:
-        raise InvalidInputError(f"{folder} holds a backbone of another network; train again.")
+    if extractor.out_features != columns:
+        raise InvalidInputError(f"{folder} holds a backbone of another model; train again.")
     return FeaturesInput(extractor, known.backbone, None, cache=False)
 
 

@@ -28,7 +28,7 @@ FALSE_ALARMS = "seldom missed, mostly false alarms"
 
 @dataclass(frozen=True)
 class ClassAdvice:
-    """What a class, or an attribute, wants.
+    """Advice on a class or an attribute.
 
     Args:
         samples: to train on.
@@ -51,7 +51,7 @@ class ClassAdvice:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a run tells about its data.
+    """Findings of a run about its data.
 
     Args:
         classes: what is most urgent first.

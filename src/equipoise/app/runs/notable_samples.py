@@ -2,26 +2,21 @@
 
 import base64
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.app.run_folder import Gallery, GalleryItem
 from equipoise.app.runs.choose_split import Division, Targets
-from equipoise.app.runs.trained_run import FORWARD_NUMBERS, RunModel
+from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels
 from equipoise.data import Samples
 from equipoise.data.encoder import as_table
 from equipoise.data.images.scan import encodable
 from equipoise.data.samples import rows_of
-from equipoise.evaluation.label_quality import LabelJudge, class_sizes
-from equipoise.tensor_checks import new_tensor
-from equipoise.training.settings import rows_at_once
 
 MOST_ITEMS, MOST_COLUMNS, THUMBNAIL = 12, 8, 128
 LONGEST_VALUE = 80
@@ -69,25 +64,26 @@ def _named(place: Any, model: RunModel) -> str:
 
 
 def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
-    """Return the columns whose standardised values meet the largest weights of the first layer."""
+    """Return the columns that count most for the model; the first ones where it does not say."""
     assert model.input.encoder is not None
-    weight = next(tensor for name, tensor in model.network.backbone.named_parameters() if tensor.ndim == 2)
-    each = weight.detach().square().sum(0).double().numpy()  # one an output of the encoder
+    each = model.predictor.column_weights()  # one an output of the encoder
+    if each is None:
+        each = np.zeros(len(model.input.encoder.column_names_))
     columns: list[tuple[float, str]] = []
     start = 0
     for column in model.input.encoder.columns_ or ():
         width = len(column.outputs)
         columns.append((-float(each[start : start + width].max()), column.name))
         start += width
-    return [name for _, name in sorted(columns)[:most]]
+    return [name for _, name in sorted(columns, key=lambda entry: entry[0])[:most]]
 
 
-def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str:
-    """Return base64 of a JPEG of at most so many pixels a side, from (channels, height, width); empty of nothing."""
+def thumbnail(pixels: NDArray[np.uint8] | None) -> str:
+    """Return base64 of a small JPEG, from (channels, height, width); empty of nothing."""
     if pixels is None:
         return ""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    image.thumbnail((most, most))
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=85)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -96,41 +92,20 @@ def thumbnail(pixels: NDArray[np.uint8] | None, most: int = THUMBNAIL) -> str:
 def judge_labels(
     model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path
 ) -> JudgedLabels:
-    """Judge the labels of all samples; features are taken twice, a part at a time, and never held together.
+    """Judge the labels of all samples.
 
     Args:
         targets: the labels of the division.
-        rows, tested: training and test samples as the network takes them.
-        softmax: the weights at the end of the softmax stage, which have memorised the fewest labels. Without the file,
-            the trained network's own.
+        rows, tested: training and test samples as the model takes them.
+        softmax: the weights at the end of a network's softmax stage; the file need not be there.
     """
-    model = model.softmax_stage(softmax) or model
-    places, others = targets
-    judge = LabelJudge(class_sizes(places, len(model.classes)), several=model.multilabel)
-    for features, part in _features(model, rows):
-        judge.add(features, places[part])
-    for features, part in _features(model, rows):
-        judge.look(features, places[part], added=True)
-    for features, part in _features(model, tested):
-        judge.look(features, others[part], added=False)
     return JudgedLabels(
         rows=np.concatenate((division.split.train, division.test_rows)).astype(np.int64),
-        test=np.repeat((False, True), (len(places), len(others))),
-        labels=np.concatenate((places, others)),
-        doubt=judge.doubt(),
+        test=np.repeat((False, True), (len(targets.train), len(targets.test))),
+        labels=np.concatenate(targets),
+        doubt=model.predictor.label_doubt(rows, tested, targets, softmax),
         names=_names(division.train, division.test),
     )
-
-
-@torch.inference_mode()
-def _features(model: RunModel, rows: Any) -> Iterator[tuple[NDArray[np.float32], slice]]:
-    """Yield the last layer's features, before its dropout."""
-    backbone = model.network.eval().backbone
-    numbers = FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64))
-    step = rows_at_once(max(numbers, len(model.classes)))  # the judge reckons with every class
-    for start in range(0, len(rows), step):
-        part = slice(start, min(start + step, len(rows)))
-        yield backbone(new_tensor(rows[part])).float().numpy(), part
 
 
 def _names(train: Samples, test: Samples) -> tuple[str, ...] | None:

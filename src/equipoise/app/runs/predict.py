@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.app.output_files import open_rows
-from equipoise.app.run_folder import HELD_OUT
 from equipoise.app.runs.trained_run import Prior, RunModel
 from equipoise.app.runs.unlabelled_data import Part, open_parts
+from equipoise.app.stored_run import held_out_uncertainty
+from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.conformal import unanswered_rows
+from equipoise.decisions import DECISIONS, Chosen
 from equipoise.decisions.abstention import shares_of_counts
 from equipoise.errors import InvalidInputError, listed
-from equipoise.storage.files import load_arrays
 
-Rule = Literal["balanced", "natural", "method", "prior"]
-MEANING: dict[Rule, str] = {
+MEANING = {
     "balanced": "most probable if all classes were equally common",
     "natural": "most probable if classes are as common as in training",
     "method": "most probable at the class prior that the method aims at",
@@ -35,6 +35,26 @@ CLOSE = 1e-6
 BETWEEN = "|"
 
 
+class DecidingModel(Protocol):
+    """What answers are made by: a run's model, or a decision fitted to the predictions of another model."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, or of the attributes."""
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether a row has several labels."""
+
+    @property
+    def calibrated(self) -> Calibrated:
+        """From logits to probabilities and to sets of classes."""
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """The rule that answers; None is the most probable class at a class prior."""
+
+
 @dataclass
 class Abstained:
     """The sets of possible classes, and counts of what they leave unanswered by the class that would be predicted.
@@ -43,7 +63,7 @@ class Abstained:
         abstain: share of each class whose set may lack it.
     """
 
-    model: RunModel
+    model: DecidingModel
     abstain: float
     samples: NDArray[np.int64] = field(init=False)  # of each class, or predicted to have each attribute
     sent: NDArray[np.int64] = field(init=False)
@@ -63,14 +83,13 @@ class Abstained:
         """The share of each class's samples whose set is to hold their class."""
         return 1 - self.abstain
 
-    def add(self, logits: Tensor, predicted: NDArray[np.int64], prior: Prior | None = None) -> NDArray[np.bool_]:
+    def add(self, logits: Tensor, predicted: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Count samples, and return which classes remain possible, shaped as the logits; what is predicted always does.
 
         Args:
             predicted: the class's place, (rows,), or 0 and 1, (rows, attributes).
-            prior: the class prior at which it is.
         """
-        possible = self.model.calibrated.sets(logits, self.level, prior)
+        possible = self.model.calibrated.sets(logits, self.level, named=predicted)
         out = unanswered_rows(possible)
         self.samples += self._each_class(predicted)
         self.sent += self._each_class(predicted[out])
@@ -219,22 +238,52 @@ def predictions(
         probabilities[decided], uncertainty[decided] = predicted.probabilities[finite], predicted.uncertainty[finite]
         found[decided] = predicted.predicted[finite]
         if unanswered is not None and finite.any():
-            possible[decided] = unanswered.add(predicted.logits[torch.from_numpy(finite)], found[decided], prior)
+            possible[decided] = unanswered.add(predicted.logits[torch.from_numpy(finite)], found[decided])
     if unanswered is not None:  # what could not be read is unanswered, and of no class
         lost_rows = int((~decided).sum())
         unanswered.total, unanswered.rows = unanswered.total + lost_rows, unanswered.rows + lost_rows
     by_file = len(part.names) > 0 and isinstance(part.names[0], str)
-    columns: dict[str, Any] = {"file" if by_file else "row": list(part.names)}
-    columns |= _class_columns(model, found, decided)
     rules = rule_column(rule_of(model, prior), probabilities, found, decided)
     rules[known & ~decided] = UNDECIDED
-    columns["rule"] = rules
+    return answer_rows(
+        model,
+        {"file" if by_file else "row": list(part.names)} | dict(part.ids),
+        predicted=found,
+        decided=decided,
+        rules=rules,
+        probabilities=probabilities,
+        uncertainty=uncertainty,
+        human=(uncertainty > threshold) | doubtful | ~decided,
+        possible=None if unanswered is None else possible,
+    )
+
+
+def answer_rows(
+    model: DecidingModel,
+    names: dict[str, Any],
+    *,
+    predicted: NDArray[np.int64],
+    decided: NDArray[np.bool_],
+    rules: Any,
+    probabilities: NDArray[Any],
+    uncertainty: NDArray[Any],
+    human: NDArray[np.bool_],
+    possible: NDArray[np.bool_] | None,
+) -> pd.DataFrame:
+    """Return the columns that every table of answers has, behind those that name its rows.
+
+    Args:
+        decided: rows that have a class.
+        rules: as :func:`rule_column` gives them.
+        possible: classes that are not ruled out, (rows, classes) or (rows, attributes, 2); None without sets.
+    """
+    columns = names | _class_columns(model, predicted, decided) | {"rule": rules}
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
-    columns |= {"uncertainty": uncertainty, "human": (uncertainty > threshold) | doubtful | ~decided}
-    return pd.DataFrame(columns if unanswered is None else columns | _set_columns(model, possible))
+    columns |= {"uncertainty": uncertainty, "human": human}
+    return pd.DataFrame(columns if possible is None else columns | _set_columns(model, possible))
 
 
-def _class_columns(model: RunModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
+def _class_columns(model: DecidingModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
     """The class of each sample, or 0 and 1 for each attribute; nothing where there is no prediction."""
     if not model.multilabel:
         names = [model.classes[place] for place in found.tolist()]
@@ -246,8 +295,12 @@ def _class_columns(model: RunModel, found: NDArray[np.int64], known: NDArray[np.
     return columns
 
 
-def rule_of(model: RunModel, prior: Prior | None) -> Rule:
+def rule_of(model: DecidingModel, prior: Prior | None) -> str:
     """Return the rule by which classes are decided at this prior, as :meth:`RunModel.predict` takes it."""
+    chosen = model.chosen
+    if chosen is not None and not chosen.form.as_aimed:
+        at_prior = "natural" if chosen.mix is None else "prior"
+        return chosen.rule.name if chosen.form.decided_at is None else at_prior
     if prior is not None:
         return "prior"
     aimed = model.calibrated.aimed.numpy()
@@ -256,9 +309,7 @@ def rule_of(model: RunModel, prior: Prior | None) -> Rule:
     return "natural" if np.allclose(aimed, model.calibrated.prior.numpy(), rtol=CLOSE, atol=CLOSE) else "method"
 
 
-def rule_column(
-    rule: Rule, probabilities: NDArray[np.float32], found: NDArray[np.int64], decided: NDArray[np.bool_]
-) -> Any:
+def rule_column(rule: str, probabilities: NDArray[Any], found: NDArray[np.int64], decided: NDArray[np.bool_]) -> Any:
     """Return one text a row: the rule, and why where the class is not the most probable one; none where undecided.
 
     Args:
@@ -269,12 +320,13 @@ def rule_column(
         plain = (((probabilities > 0.5) == (found == 1)) | (probabilities == 0.5)).all(1)
     else:
         plain = np.take_along_axis(probabilities, found[:, None], 1)[:, 0] >= probabilities.max(1)
-    column = pd.array(np.where(plain, rule, f"{rule}: {MEANING[rule]}").astype(object), dtype="string")
+    meaning = MEANING.get(rule) or DECISIONS[rule].meaning
+    column = pd.array(np.where(plain, rule, f"{rule}: {meaning}").astype(object), dtype="string")
     column[~decided] = pd.NA
     return column
 
 
-def _set_columns(model: RunModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
+def _set_columns(model: DecidingModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
     """``set``, the possible classes with | between, or ``set_NAME`` of 0 and 1; and whether those are more than one."""
     if model.multilabel:
         each = enumerate(model.classes)
@@ -296,8 +348,5 @@ def human_threshold(folder: Path, share: float) -> float:
         raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
     if share in (0, 1):
         return np.inf if share == 0 else -np.inf
-    path, remedy = folder / HELD_OUT, "pass --human 0, or train again"
-    known = load_arrays(path, remedy=remedy).get("uncertainty", np.zeros(0))
-    if known.ndim != 1 or len(known) == 0 or known.dtype.kind != "f" or not np.isfinite(known).all():
-        raise InvalidInputError(f"{path} holds no uncertainties of held-out samples; {remedy}.")
+    known = held_out_uncertainty(folder, remedy="pass --human 0, or train again")
     return float(np.quantile(known, 1 - share, method="inverted_cdf"))

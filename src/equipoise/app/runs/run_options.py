@@ -5,17 +5,26 @@ import sys
 import types
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from equipoise.app.runs.decision_option import read_decision
+from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option
-from equipoise.family_names import TIMM, backbone_names
+from equipoise.estimators.training_options import TrainingOptions, check_options, declared, documented, option
+from equipoise.family_names import TIMM, backbone_names, model_names
+
+if TYPE_CHECKING:
+    from equipoise.decisions import DecisionRule
 
 OUT = "out"
 """The one key beside the options: the run's folder."""
 MOST = 10**300
 LONGEST_TOML, MOST_DOTS = 2**16, 100
 """Letters of a file of options, and dots in a line of it: a key's parts take memory by the square of their number."""
+NETWORK, AUTO = "network", "auto"
+"""Of ``--model``: the network of this library alone, and the blend of all families."""
+NETWORK_OPTIONS = tuple(each.name for each in fields(TrainingOptions))
+"""Options that concern the network alone."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -30,18 +39,45 @@ class TrainOptions(TrainingOptions):
     'uncertainty_margin'
     """
 
-    data: str = option(MISSING, "A table (CSV, Parquet, npz), an image folder or archive, or a set's name.")
+    data: str = option(
+        MISSING, "A table (CSV, Excel, JSON lines, Parquet, npz), an image folder or archive, or a set's name."
+    )
     target: str | None = option(None, "The table's column with the label; several, with commas, are 0/1 labels.")
     labels: str | None = option(None, "A table of file,label for images not sorted into folders.", metavar="<path>")
     group: str | None = option(None, "Column whose equal values stay on one side of the split: a patient, a person.")
+    drop: str | None = option(None, "Columns of the table to leave out, with commas between.", metavar="<columns>")
+    keep: str | None = option(None, "The only columns to learn from, with commas between.", metavar="<columns>")
+    kind: str | None = option(
+        None,
+        "What columns are taken for: notes=text,zip=category.",
+        detail="Of number, date, category, text, identifier and constant; others are guessed.",
+        metavar="<column=kind>",
+    )
+    id: str | None = option(
+        None, "The column that names the rows: not learnt from, carried into predictions.", metavar="<column>"
+    )
+    time: str | None = option(
+        None,
+        "Column of dates or numbers: train on the earlier rows, test on the latest.",
+        detail="It is learnt from as well, unless it is left out by ``--drop``.",
+        metavar="<column>",
+    )
     test: str | None = option(None, "Data to score on; else a part is held out.")
     test_labels: str | None = option(
         None, "A table of file,label for the images of --test; default --labels.", metavar="<path>"
     )
+    model: str | None = option(
+        None,
+        f"{AUTO}, {', '.join(model_names())}, or MODULE:OBJECT for a classifier of yours.",
+        detail="``auto``, the default for tables, blends a network, a random forest, extra trees and gradient "
+        "boosting; ``network``, the default for images and wherever an option of the network is set, is the network "
+        "of ``UncertaintyBalancedClassifier``. All but it are cross-fitted by ``BalancedClassifier``.",
+        metavar="<name>",
+    )
     test_share: float = option(0.2, "Share of the samples held out for scoring.", above=0, below=1)
     backbone: str | None = option(
         None,
-        "For images: lenet, vgg16, resnet18, resnet50, se_resnet50 or timm:NAME.",
+        f"For images: {', '.join(backbone_names())} or {TIMM}NAME.",
         detail="A name of ``equipoise.models.BACKBONES``, or of timm's.",
     )
     weights: str | None = option(None, "Pretrained weights for the backbone (.pth, .safetensors).", metavar="<path>")
@@ -55,27 +91,120 @@ class TrainOptions(TrainingOptions):
     augment: bool = option(
         True, "Vary images at random while training.", detail="Crop and colour, and a flip of colour images."
     )
+    cost: str | None = option(
+        None,
+        "Decide by what mistakes cost: miss:CLASS=50, alarm:CLASS=1, or a .csv matrix.",
+        detail="Several with commas between. The matrix has true classes down and named classes across.",
+        metavar="<costs>",
+    )
+    recall: str | None = option(
+        None,
+        "Find at least such a share of a class: CLASS=0.95.",
+        detail="With 95 % confidence. Several with commas between; the first takes precedence.",
+        metavar="<class=share>",
+    )
+    precision_floor: str | None = option(
+        None,
+        "Be right in at least such a share of what is named as a class: CLASS=0.5.",
+        flags=("--precision",),
+        metavar="<class=share>",
+    )
+    review: str | None = option(None, "Name as many cases as can be looked at: 40/1000.", metavar="<cases/of>")
+    f_score: float | None = option(
+        None, "Decide by the best F score; 2 counts recall twice as much as precision.", above=0, metavar="<beta>"
+    )
+    prior: str | None = option(
+        None,
+        "How common classes are where the model is used, for the decision: CLASS=0.001.",
+        detail="Classes that are not named share the rest as in training. Without another rule the most probable "
+        "class there is named.",
+        metavar="<class=share>",
+    )
     seed: int = option(0, "The split and every other random choice.", least=0, most=2**32 - 1, whole=True)
 
     def __post_init__(self) -> None:
         """Refuse what would only be found after the data are read, or never."""
-        check_options(self, called=lambda name: f"--{name.replace('_', '-')}")
+        check_options(self, called=flag_of)
         if self.backbone is not None and not self.backbone.startswith(TIMM) and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
             raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
+        self._check_model()
+        self.decision()
+        for name in ("test", "group"):
+            if self.time is not None and getattr(self, name) is not None:
+                raise InvalidInputError(
+                    f"--time says which rows are held out, and --{name} too; leave one of them out."
+                )
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels requires --test; give both, or leave it out.")
+
+    @property
+    def of_network(self) -> list[str]:
+        """Options of the network that are not at their defaults, as flags.
+
+        >>> TrainOptions("patients.csv", epochs=5).of_network
+        ['--epochs']
+        """
+        changed = [each.name for each in fields(TrainingOptions) if getattr(self, each.name) != each.default]
+        return [flag_of(name) for name in changed]
+
+    def decision(self) -> "DecisionRule | None":
+        """Return the rule that these options ask for; None for the default.
+
+        >>> TrainOptions("payments.csv", recall="fraud=0.95").decision()
+        RecallAtLeast(floors={'fraud': 0.95})
+        """
+        return read_decision(
+            cost=self.cost,
+            recall=self.recall,
+            precision=self.precision_floor,
+            review=self.review,
+            f_score=self.f_score,
+            prior=self.prior,
+        )
+
+    def _check_model(self) -> None:
+        if self.model is None or self.model == NETWORK:
+            return
+        if self.model not in (AUTO, *model_names()) and ":" not in self.model:
+            names = ", ".join((AUTO, *model_names()))
+            raise InvalidInputError(f"--model must be one of {names} or MODULE:OBJECT, got {self.model!r}.")
+        if self.of_network:
+            raise InvalidInputError(
+                f"{self.of_network[0]} concerns the network alone, and --model is {self.model}; leave one of them out."
+            )
+
+    @property
+    def columns(self) -> ChosenColumns:
+        """What is said of a table's columns.
+
+        >>> TrainOptions("churn.csv", drop="closed_on").columns.left(["age", "closed_on"])
+        ['age']
+        """
+        return ChosenColumns(self.drop, self.keep, self.kind, self.id)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for ``run.json``."""
         return asdict(self)
 
 
+def flag_of(name: str) -> str:
+    """Return an option's flag.
+
+    >>> flag_of("test_share"), flag_of("precision")
+    ('--test-share', '--mixed-precision')
+    """
+    field = next(each for each in fields(TrainOptions) if each.name == name)
+    return declared(field).flags[0].split("/")[0] if declared(field).flags else f"--{name.replace('_', '-')}"
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Read options by name, each of its right type; dashes in names count as underscores."""
+    from equipoise.app.run_folder import EARLIER
+
     content, known = _content(path), {field.name for field in fields(TrainOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
-        content = content["options"]
+        content = EARLIER | content["options"]
     else:
         known |= {OUT}  # a run's record names no folder, and one of a stranger must not
     types_of = get_type_hints(TrainOptions) | {OUT: str}

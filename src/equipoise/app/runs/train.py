@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +15,6 @@ from numpy.typing import NDArray
 
 from equipoise.app.output_files import RunWatcher
 from equipoise.app.run_folder import (
-    BEFORE_SCORES,
-    GALLERY,
-    RECORD,
-    REPORT,
-    SCORES,
-    SOFTMAX,
-    SPLIT,
     CalibrationRecord,
     are_several,
     is_main,
@@ -29,19 +22,26 @@ from equipoise.app.run_folder import (
     read_run_record,
     write_json,
 )
+from equipoise.app.runs.choose_model import choose_model, fit_model, own_estimator
 from equipoise.app.runs.choose_split import Division, GivenSamples, Targets, divide
-from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.held_out_decision import held_out_answers, keep_evidence
+from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels, Trust
-from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out
+from equipoise.calibration.cross_fitting import HeldOutCalibration
+from equipoise.data.leaks import leak_notes
+from equipoise.data.profile import ColumnProfile, profile_sample
+from equipoise.data.samples import Samples
 from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
+from equipoise.data.time_order import ordering_column
+from equipoise.decisions import Chosen, DecisionRule
 from equipoise.errors import EquipoiseError, ShortTrainingWarning
-from equipoise.estimators.network import UncertaintyBalancedClassifier
-from equipoise.estimators.training_options import training_values
+from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.evaluation import Scores
+from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, RECORD, REPORT, SCORES, SOFTMAX, SPLIT
 from equipoise.tensor_checks import check_finite
 
 
@@ -53,11 +53,13 @@ class RunResult:
         folder: where it is kept.
         classes: their names, or the attributes', in the order of what follows.
         scores: on what was held out.
-        before: scores of the softmax stage's network; None for a method without stages.
+        before: scores of the softmax stage's network, or of a blend that decides at the training samples' class prior;
+            None for a method without stages.
         class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
         model: the fitted estimator.
         report: the page that shows it all.
         seconds: from the reading of the data to the scores, over all attempts.
+        decision: the rule that answers, and what it is expected to give; None for the default.
     """
 
     folder: Path
@@ -66,9 +68,10 @@ class RunResult:
     before: Scores | None
     class_uncertainty: list[float | None] | None
     margins: list[float | None] | None
-    model: UncertaintyBalancedClassifier
+    model: CalibratedClassifier
     report: Path
     seconds: float
+    decision: Chosen | None = None
 
 
 def train_run(
@@ -96,13 +99,17 @@ def train_run(
     """
     started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else RunWatcher())
     folder = Path(folder)
+    own = own_estimator(options)
     record = open_folder(folder, options.as_dict(), resume=resume)
     wait_for_all()  # a later process would find what an earlier one has begun, and refuse the folder
     division = divide(options, told, given)
     train, test = division.train, division.test
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
-    prepared = make_input(train.x, options, progress=told.progress)
-    for sentence in prepared.notes:
+    rule = _checked_rule(options, train)
+    prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
+    name, why = choose_model(options, prepared)
+    _tell_of_columns(told, options, division, prepared)
+    for sentence in [*prepared.notes, *([] if why is None else [why])]:
         told.note(sentence)
     if is_main():
         write_json(folder / RECORD, structs.replace(record, command=record.command or command))
@@ -110,19 +117,25 @@ def train_run(
     rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
     begun = time.perf_counter()
     with _noted(told):
-        estimator = UncertaintyBalancedClassifier(
-            **training_values(options),
-            backbone=prepared.backbone,
-            run_dir=folder,
+        groups = train.groups
+        predictor = fit_model(
+            name if own is None else own,
+            options,
+            prepared,
+            rows,
+            train.y,
+            groups=groups,
+            folder=folder,
             verbose=verbose,
-            random_state=options.seed,
-        ).fit(rows, train.y)
+        )
+    estimator = predictor.estimator
     fitted = time.perf_counter() - begun
-    model = RunModel.of(prepared, estimator, train.attributes)
+    model = RunModel.of(prepared, predictor, train.attributes)
     targets = division.targets(model.classes)
     counts = targets.counts(len(model.classes))
-    found = predict_held_out(model, tested, targets.test, counts, division, folder / SOFTMAX, options.seed)
+    found = predict_held_out(model, tested, targets.test, counts, division, folder / SOFTMAX, options.seed, rule)
     estimator.calibrated_ = found.calibration.model
+    estimator._decide_as(rule and rule.by_place(model.classes) if model.multilabel else rule, estimator.evidence_)
     if found.calibration.note is not None:
         told.note(found.calibration.note)
     uncertainty = estimator.class_uncertainty_
@@ -132,25 +145,16 @@ def train_run(
         "train_counts": counts,
         "class_uncertainty": _each_class(uncertainty),
         "margins": None if uncertainty is None else _each_class(estimator.margins_),
-        "seconds": round(all_seconds(time.perf_counter() - started, fitted, estimator.history_["epochs"]), 3),
+        "blend": predictor.blend,
+        "decision": None if found.decision is None else found.decision.to_json(),
+        "seconds": round(all_seconds(time.perf_counter() - started, fitted, estimator.history_.get("epochs")), 3),
     }
     if is_main():
         judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
         calibration = CalibrationRecord(**found.calibration.as_dict(model.classes))
         learnt |= {"calibration": calibration, "notes": told.notes, "input": prepared.save(folder)}
-        known = read_run_record(folder)  # with what the training has written
-        write_json(folder / RECORD, structs.replace(known, **learnt))
-        write_json(folder / SCORES, found.scores.as_dict())
-        if found.before is not None:
-            write_json(folder / BEFORE_SCORES, found.before.as_dict())
-        found.held.save(folder)
-        write_json(folder / GALLERY, gallery(model, test.x, found.held, pictures=given.pictures if given else None))
-        if judged is not None:
-            judged.save(folder)
-        estimator.save(folder)  # last of all: a folder with a model is a finished run
-        from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
-
-        write_report(folder)
+        samples = gallery(model, test.x, found.held, pictures=given.pictures if given else None)
+        _write_run(folder, learnt, found, judged, samples, estimator)
     return RunResult(
         folder,
         list(model.classes),
@@ -161,21 +165,61 @@ def train_run(
         estimator,
         folder / REPORT,
         learnt["seconds"],
+        found.decision,
     )
+
+
+def _write_run(
+    folder: Path,
+    learnt: dict[str, Any],
+    found: "HeldOutResult",
+    judged: JudgedLabels | None,
+    samples: Any,
+    estimator: CalibratedClassifier,
+) -> None:
+    """Write what was learnt, the model last of all: a folder with a model is a finished run. Then report on it."""
+    known = read_run_record(folder)  # with what the training has written
+    write_json(folder / RECORD, structs.replace(known, **learnt))
+    write_json(folder / SCORES, found.scores.as_dict())
+    if found.before is not None:
+        write_json(folder / BEFORE_SCORES, found.before.as_dict())
+    found.held.save(folder)
+    write_json(folder / GALLERY, samples)
+    if judged is not None:
+        judged.save(folder)
+    estimator.save(folder)
+    from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
+
+    write_report(folder)
+
+
+def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division, prepared: RunInput) -> None:
+    """Show what the columns of a table hold, and say what is suspicious about it."""
+    train, encoder = division.train, prepared.encoder
+    if encoder is None:
+        return
+    told.columns(profile_sample(train.x, train.y, encoder.guesses_))
+    for sentence in leak_notes(train, division.test):
+        told.note(sentence)
+    dated = ordering_column(train.x, encoder.columns_) if hasattr(train.x, "columns") else None
+    if dated is not None and options.time is None and options.test is None:
+        told.note(f"the rows are in the order of {dated!r}; --time {dated} would test on the latest ones.")
 
 
 @dataclass(frozen=True)
 class HeldOutResult:
-    """What :func:`predict_held_out` found: predictions, how they were calibrated, and scores.
+    """Result of :func:`predict_held_out`: predictions, their calibration, and scores.
 
     Args:
-        before: the scores of the softmax stage's network; None where there was none.
+        before: the scores of the model before it was balanced; None where there is none.
+        decision: the rule with its thresholds; None for the default.
     """
 
     held: HeldOut
     calibration: HeldOutCalibration
     scores: Scores
     before: Scores | None
+    decision: Chosen | None
 
 
 def predict_held_out(
@@ -186,30 +230,36 @@ def predict_held_out(
     division: Division,
     softmax: Path,
     seed: int,
+    rule: DecisionRule | None = None,
 ) -> HeldOutResult:
-    """Predict for the test samples and calibrate on them, each sample's own figures without it.
+    """Predict for the test samples by a calibration that has not seen them.
 
     Args:
         inputs: rows as ``model.input.rows`` gives them.
-        softmax: the weights at the end of the softmax stage; the file may not be there.
+        softmax: the weights at the end of a network's softmax stage; the file may not be there.
+        rule: to answer by; None is the default.
     """
     first = model.predict_rows(inputs)
     check_finite(first.finite)
-    found = calibrate_held_out(model.calibrated, first.logits, labels, groups=division.test.groups, seed=seed)
+    found = model.predictor.calibrate(first.logits, labels, groups=division.test.groups, seed=seed)
     uncertainty = first.uncertainty
     if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
         for own, calibrated in found.parts:
             part = replace(model, calibrated=calibrated).predict_rows(inputs.take(own, axis=0))
             uncertainty[own] = part.uncertainty
-    stage = model.softmax_stage(softmax)
-    before = None if stage is None else stage.predict_rows(inputs)
+    keep_evidence(model, found, labels)
+    chosen, predicted = None, found.predicted
+    if rule is not None:
+        chosen = rule.choose(replace(model, calibrated=found.model).situation())
+        predicted = held_out_answers(model, chosen, found, first.logits, labels)
+    before = model.predict_before(inputs, softmax)
     trust = None
     if found.uncalibrated is not None and found.sets is not None:
         trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
     held = HeldOut(
         found.probabilities,
         labels,
-        found.predicted,
+        predicted,
         uncertainty,
         division.test_rows,
         None if before is None else before.predicted,
@@ -219,7 +269,10 @@ def predict_held_out(
         held,
         found,
         model.scores(held.probabilities, held.predicted, labels, counts),
-        None if before is None else model.scores(before.probabilities, before.predicted, labels, counts),
+        None
+        if before is None
+        else model.scores(before.probabilities, before.predicted, labels, counts, intervals=False),
+        chosen,
     )
 
 
@@ -239,6 +292,10 @@ class NoteTaker(RunWatcher):
         self.notes += classes.notes
         self.watcher.summary(classes, train=train, test=test)
 
+    def columns(self, profiles: Sequence[ColumnProfile]) -> None:
+        """Pass on."""
+        self.watcher.columns(profiles)
+
     def progress(self, done: int, total: int) -> None:
         """Pass on."""
         self.watcher.progress(done, total)
@@ -252,6 +309,15 @@ def wait_for_all() -> None:
     from equipoise.training.accelerate_setup import make_accelerator
 
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
+
+
+def _checked_rule(options: TrainOptions, train: Samples) -> DecisionRule | None:
+    """Return the rule to answer by; a wrong name of a class is refused before anything is trained."""
+    rule = options.decision()
+    if rule is not None:
+        several = train.y.ndim == 2
+        rule.check(list(train.attributes) if several else np.unique(train.y).astype(str).tolist(), several=several)
+    return rule
 
 
 @contextmanager
@@ -288,9 +354,13 @@ def _judged(
 def all_seconds(here: float, fitted: float, epochs: Any) -> float:
     """Return the seconds of all attempts: the fit took as long as its epochs, whichever attempt ran them.
 
+    A model without epochs is fitted in one attempt.
+
     >>> all_seconds(10.0, 4.0, [{"seconds": 3.0}, {"seconds": 3.5}])
     12.5
     """
+    if epochs is None:
+        return here
     return here - fitted + sum(float(epoch["seconds"]) for epoch in epochs)
 
 

@@ -17,7 +17,7 @@ from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, encodable, scan
 from equipoise.data.sources import NAMED_SETS, open_data
-from equipoise.data.tables import iterate_table
+from equipoise.data.table_files import iterate_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack
 from equipoise.storage.files import DAMAGE
@@ -29,7 +29,14 @@ MOST_NUMBERS = 2**23
 STANDARD_INPUT = "-"
 ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
 ARRAYS = ("X", "x", "features", "images", "data")
-SUFFIX_OF = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+SUFFIX_OF = {
+    b"PAR1": ".parquet",
+    b"PK\x03\x04": ".npz",
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ": ".xz",
+    b'{"': ".jsonl",
+}
 """How a file that is no plain text begins, and how its name would end."""
 
 
@@ -41,11 +48,13 @@ class Part:
         names: files' names, or numbers of rows from 0.
         x: a data frame, or images (samples, channels, height, width), of all that could be read.
         broken: why a sample could not be read, by its place in ``names``.
+        ids: the column that names the rows for their user, by its name; empty where there is none.
     """
 
     names: Sequence[Any]
     x: Any
     broken: Mapping[int, str] = field(default_factory=dict)
+    ids: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -73,15 +82,21 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
 
 @contextmanager
 def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
-    """Keep standard input in a file: its first rows are looked at before the others, a Parquet is read from its end."""
     if model.input.encoder is None:
         raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
+    with held_standard_input() as held:
+        yield _table(model, held)
+
+
+@contextmanager
+def held_standard_input() -> Iterator[HeldFile]:
+    """Keep standard input in a file: its first rows are looked at before the others, a Parquet is read from its end."""
     if sys.stdin is None:
         raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
     begin = sys.stdin.buffer.read(max(map(len, SUFFIX_OF)))
     suffix = next((suffix for start, suffix in SUFFIX_OF.items() if begin.startswith(start)), "")
     with HeldFile(sys.stdin.buffer, "standard input", suffix=suffix, begin=begin) as held:
-        yield _table(model, held)
+        yield held
 
 
 def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
@@ -89,9 +104,11 @@ def _table(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
     if path.suffix.lower() == ".npz":
         yield from _array_parts(model, path)
         return
-    start = 0
-    for frame in iterate_table(path, rows=ROWS_AT_ONCE, text=model.input.encoder.text_columns):
-        yield Part(range(start, start + len(frame)), frame)
+    start, name = 0, model.id_column
+    text = [*model.input.encoder.text_columns, *([] if name is None else [name])]
+    for frame in iterate_table(path, rows=ROWS_AT_ONCE, text=text):
+        ids = {} if name is None or name not in frame.columns else {name: frame[name].to_numpy()}
+        yield Part(range(start, start + len(frame)), frame, ids=ids)
         start += len(frame)
 
 
@@ -169,7 +186,7 @@ def _files(path: Path) -> tuple[Path, list[str]]:
     return root, names
 
 
-def estimated_prior(model: RunModel, source: str, *, seed: int = 0) -> Prior:
+def estimated_prior(model: RunModel, source: str) -> Prior:
     """Estimate the class prior of samples without labels; the source is read once for this alone."""
     if source == STANDARD_INPUT:
         raise InvalidInputError(
@@ -178,7 +195,7 @@ def estimated_prior(model: RunModel, source: str, *, seed: int = 0) -> Prior:
     size = len(model.classes)
     kept: NDArray[np.float32] = np.zeros((0, size), dtype=np.float32)
     most, seen = max(1, MOST_NUMBERS // size), 0
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     with open_parts(model, source) as parts:
         for part in parts:
             if len(part.names) == len(part.broken):

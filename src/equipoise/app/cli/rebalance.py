@@ -1,0 +1,222 @@
+"""``equipoise rebalance``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
+from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, Target, check_data
+from equipoise.app.cli.printing import ConsoleWatcher, ends, new_table, print_json, shown
+from equipoise.errors import InvalidInputError
+from equipoise.wording import counted
+
+if TYPE_CHECKING:
+    from equipoise.app.runs.rebalance import Rebalanced
+    from equipoise.decisions import DecisionRule
+
+
+def rebalance(
+    data: Annotated[
+        str, typer.Argument(metavar="PREDICTIONS", help="A table with a probability for each class, CSV or Parquet.")
+    ],
+    target: Target = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="The columns of the probabilities in the order of the sorted classes, or class=column. Default: those "
+            "named p_CLASS, prob_CLASS, probability_CLASS or CLASS; of two classes one is enough.",
+        ),
+    ] = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Answer new predictions, without labels, by an earlier decision.json."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, default, and '-', is "
+            "standard output."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--format", help="With --apply: csv, parquet or jsonl; default by the file.")
+    ] = None,
+    human: Human = 0.1,
+    prior: Prior = None,
+    cost: Cost = None,
+    recall: Recall = None,
+    precision: PrecisionFloor = None,
+    review: Review = None,
+    f_score: FBeta = None,
+    abstain: Abstain = None,
+    raw: Raw = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make balanced decisions of any model's predictions.
+
+    Takes the probabilities of a model that lives elsewhere and the true labels of rows that it has not been trained on.
+    Undoes what class weights or resampling did to them, calibrates them, and decides at a class prior close to a
+    balanced one. The folder gets decision.json, answers.csv with the corrected answers, and report.html. --apply then
+    answers new predictions, with the columns that `equipoise predict` writes.
+
+    \b
+    Examples:
+        equipoise rebalance predictions.csv --target label
+        equipoise rebalance predictions.csv --target fraud --columns score --out runs/fraud
+        equipoise rebalance predictions.csv --target kind --recall fraud=0.95
+        equipoise rebalance --apply runs/predictions/decision.json new.csv --out answers.csv
+        equipoise rebalance --apply runs/predictions/decision.json new.csv --prior estimate --abstain 0.1
+    """
+    rule = rule_of_flags(cost, recall, precision, review, f_score)
+    if apply is None:
+        _refuse_options(
+            "it goes with --apply only",
+            {"--format": kind, "--prior": prior, "--abstain": abstain, "--force": force or None},
+        )
+        _fit(data, target, columns, out, human=human, rule=rule, raw=raw, as_json=as_json, quiet=quiet)
+        return
+    if rule is not None:
+        raise InvalidInputError("the rule is chosen with labels; give its flags when the decision is fitted.")
+    _refuse_options("labels are not used with --apply", {"--target": target})
+    _apply(
+        apply,
+        data,
+        columns,
+        None if out is None or str(out) == "-" else out,
+        kind=kind,
+        human=human,
+        prior=prior,
+        abstain=abstain,
+        raw=raw,
+        force=force,
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+def _apply(
+    decision: Path,
+    data: str,
+    columns: str | None,
+    file: Path | None,
+    *,
+    kind: str | None,
+    human: float,
+    prior: str | None,
+    abstain: float | None,
+    raw: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from equipoise.app.output_files import check_free, format_of
+
+    if as_json and file is None:
+        raise typer.BadParameter(
+            "the answers themselves go to standard output; name a file with --out, or say --format jsonl.",
+            param_hint="'--json'",
+        )
+    chosen = format_of(file, kind)
+    if not decision.is_file():
+        raise InvalidInputError(f"there is no file {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
+    check_data(data)
+    if file is not None:
+        check_free(file, force)
+    from equipoise.app.runs.apply_decision import apply_decision  # torch
+    from equipoise.app.runs.decision_file import Decision
+
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        found = apply_decision(
+            Decision.load(decision),
+            data,
+            file,
+            kind=chosen,
+            tell=watcher.note,
+            columns=columns,
+            human=human,
+            prior=prior,
+            abstain=abstain,
+            force=force,
+            raw=raw,
+        )
+        if file is not None:
+            watcher.note(f"{counted(found.samples - found.broken, 'answer')} in {file}.")
+    if as_json:
+        print_json({"out": str(file), **asdict(found)})
+
+
+def _refuse_options(reason: str, given: dict[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise typer.BadParameter(f"{reason}; leave it out.", param_hint=f"'{name}'")
+
+
+def _fit(
+    data: str,
+    target: str | None,
+    columns: str | None,
+    out: Path | None,
+    *,
+    human: float,
+    rule: "DecisionRule | None",
+    raw: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from equipoise.app.run_folder import check_unused, new_folder
+    from equipoise.data.sources import check_source
+
+    if not Path(data).expanduser().is_file():
+        raise InvalidInputError(f"there is no file {data!r}; give a CSV or Parquet file of predictions.")
+    check_source(data, target=target)
+    folder = out or new_folder(data)
+    check_unused(folder)
+    from equipoise.app.runs.rebalance import rebalance as fit  # torch
+
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        found = fit(data, folder, target=target, columns=columns, human=human, rule=rule, raw=raw, watcher=watcher)
+        if as_json:
+            print_json(
+                {
+                    "folder": str(folder),
+                    "classes": list(found.decision.classes),
+                    "before": found.before.as_dict(),
+                    "after": found.after.as_dict(),
+                    "decision": None if found.decision.chosen is None else found.decision.chosen.to_json(),
+                }
+            )
+        else:
+            _print(found)
+        if found.decision.chosen is not None:
+            tell_expected(found.decision.chosen.sentences(), tell=watcher.note if as_json else None)
+        watcher.note(f"The decision, the corrected answers and the report are in {folder}.")
+        watcher.note(f"Answer new predictions with: equipoise rebalance --apply {folder / 'decision.json'} new.csv")
+
+
+def _print(found: "Rebalanced") -> None:
+    """Print the figures and the recall of each class, before and after."""
+    from equipoise.app.report.rebalanced import figure_rows
+
+    console, before, after = Console(highlight=False), found.before, found.after
+    console.print(
+        f"On {after.samples:,} labelled rows, each answered by a correction fitted to others", highlight=False
+    )
+    table = new_table("", "before", "after", left=[""])
+    for row in figure_rows(before.as_dict(), after.as_dict()):
+        table.add_row(*row)
+    console.print(table)
+    table = new_table("class", "rows", "recall before", "recall after", "margin", left=["class"])
+    margins = found.decision.blend.margins.tolist()
+    for place in ends(sorted(range(len(after.classes)), key=lambda place: -after.support[place])):
+        if place is None:
+            table.add_row("…", *[""] * 4)
+            continue
+        recalls = [f"{scores.recall.each[place]:.1%}" for scores in (before, after)]
+        table.add_row(shown(after.classes[place]), f"{after.support[place]:,}", *recalls, f"{margins[place]:.2f}")
+    console.print(table)

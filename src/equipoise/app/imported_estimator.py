@@ -1,0 +1,31 @@
+"""An estimator of the user's own, named ``MODULE:OBJECT`` on the command line."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from equipoise.errors import InvalidInputError
+
+
+def imported_estimator(place: str) -> Any:
+    """Import an estimator, or call the class or function that makes one without arguments.
+
+    The module is looked for where Python looks, and last in the present folder; importing it runs its code.
+
+    >>> imported_estimator("sklearn.naive_bayes:GaussianNB")
+    GaussianNB()
+    """
+    module, _, attribute = place.partition(":")
+    if not (module and attribute):
+        raise InvalidInputError(f"an estimator of yours is named MODULE:OBJECT, got {place!r}.")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found if hasattr(found, "fit") and not isinstance(found, type) else found()
+    except Exception as error:  # whatever the user's own code raises
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        raise InvalidInputError(f"{place} gives no estimator ({type(error).__name__}: {reason}).") from error

@@ -1,0 +1,139 @@
+"""``equipoise rebalance --apply``: answers for new predictions by a decision that was fitted earlier."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.app.output_files import open_rows
+from equipoise.app.runs.decision_file import HUMAN, Decision
+from equipoise.app.runs.predict import Abstained, PredictedCounts, answer_rows, rule_column, rule_of
+from equipoise.app.runs.prediction_table import iterate_predictions, read_probabilities, row_names
+from equipoise.app.runs.prior_option import read_prior
+from equipoise.app.runs.probability_columns import asked_columns
+from equipoise.app.runs.trained_run import ESTIMATE, Prior
+from equipoise.app.runs.unlabelled_data import ROWS_AT_ONCE, STANDARD_INPUT, held_standard_input
+from equipoise.calibration import estimate_prior
+from equipoise.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+
+
+def apply_decision(
+    decision: Decision,
+    source: str,
+    out: Path | None,
+    *,
+    kind: str,
+    tell: Callable[[str], None],
+    columns: str | None = None,
+    human: float = HUMAN,
+    prior: str | None = None,
+    abstain: float | None = None,
+    force: bool = False,
+    raw: bool = False,
+) -> PredictedCounts:
+    """Answer new predictions, a part at a time; a row without all of its probabilities has no class.
+
+    Args:
+        source: a CSV or Parquet file, or ``-``, standard input; its columns in any order, others are ignored.
+        out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
+        tell: told of rows without a class, and of classes left unanswered too often.
+        columns: other names of the columns than the decision has, as for
+            :func:`equipoise.app.runs.probability_columns.asked_columns`.
+        human: share of the labelled rows, the most uncertain, whose like is flagged for a human.
+        prior: the class prior where the predictions come from: ``natural``, ``balanced``, ``estimate``,
+            ``a=0.2,b=0.8``, or a ``.json`` file.
+        abstain: the allowed error rate of each class; adds sets of classes.
+    """
+    if decision.chosen is not None and prior is not None:
+        raise InvalidInputError("the decision has a rule for the class prior it was chosen at; leave --prior out.")
+    shares = _shares(decision, source, columns, prior)
+    threshold = decision.human_threshold(human)
+    unanswered = None if abstain is None else Abstained(decision, abstain)
+    samples = broken = flagged = 0
+    opened = held_standard_input() if source == STANDARD_INPUT else nullcontext(Path(source).expanduser())
+    with opened as file, open_rows(out, kind=kind, force=force, raw=raw) as write:
+        for frame in iterate_predictions(file, rows=ROWS_AT_ONCE):
+            rows, missing = _answers(decision, frame, str(source), columns, threshold, shares, unanswered)
+            write(rows)
+            samples, broken = samples + len(rows), broken + missing
+            flagged += int(rows["human"].sum())
+    if broken:
+        tell(f"{broken:,} of {samples:,} rows lack a probability and have no class; a human should look.")
+    for sentence in unanswered.sentences() if unanswered is not None else ():
+        tell(sentence)
+    return PredictedCounts(samples, broken, flagged, None if unanswered is None else unanswered.rows, {})
+
+
+def _shares(decision: Decision, source: str, columns: str | None, prior: str | None) -> Prior | None:
+    if prior is None:
+        return None
+    if prior != ESTIMATE:
+        return read_prior(prior, decision.classes, decision.calibrated)
+    if source == STANDARD_INPUT:
+        raise InvalidInputError(
+            "--prior estimate reads the data twice, and standard input can be read only once; give a file."
+        )
+    found = []
+    for frame in iterate_predictions(source, rows=ROWS_AT_ONCE):
+        p = _probabilities(decision, frame, str(source), columns)
+        logits = decision.logits(p[~np.isnan(p).any(1)])
+        found.append(decision.calibrated.probabilities(logits).numpy())
+    return estimate_prior(np.concatenate(found), old=decision.calibrated.prior.numpy(), smoothing=1)
+
+
+def _probabilities(decision: Decision, frame: pd.DataFrame, where: str, columns: str | None) -> Floats:
+    header = list(frame.columns)
+    wanted: list[str | None] = list(decision.columns)
+    if columns is not None:
+        wanted = asked_columns(columns, header, decision.classes, where)
+    for name in wanted:
+        if name is not None and name not in header:
+            raise InvalidInputError(
+                f"{where} has no column {name!r}, in which the decision finds the probability of "
+                f"{decision.classes[wanted.index(name)]!r}; rename the column, or name it by --columns."
+            )
+    return read_probabilities(frame, wanted, where)
+
+
+def _answers(
+    decision: Decision,
+    frame: pd.DataFrame,
+    where: str,
+    columns: str | None,
+    threshold: float,
+    prior: Prior | None,
+    unanswered: Abstained | None,
+) -> tuple[pd.DataFrame, int]:
+    """Return the answers to a part, and how many of its rows have none."""
+    given = _probabilities(decision, frame, where, columns)
+    known = np.asarray(~np.isnan(given).any(1))
+    found = np.full(given.shape, np.nan), np.zeros(len(given), dtype=np.int64), np.full(len(given), np.nan)
+    probabilities, predicted, uncertainty = found
+    possible = np.ones(given.shape, dtype=np.bool_)
+    if known.any():
+        logits = decision.logits(given[known])
+        probabilities[known] = decision.calibrated.probabilities(logits, prior).numpy()
+        predicted[known] = decision.places(logits, prior)
+        uncertainty[known] = decision.uncertainty_of(logits, prior)
+        if unanswered is not None:
+            possible[known] = unanswered.add(logits, predicted[known])
+    missing = int((~known).sum())
+    if unanswered is not None:
+        unanswered.total, unanswered.rows = unanswered.total + missing, unanswered.rows + missing
+    rows = answer_rows(
+        decision,
+        row_names(frame, decision.columns),
+        predicted=predicted,
+        decided=known,
+        rules=rule_column(rule_of(decision, prior), probabilities, predicted, known),
+        probabilities=probabilities,
+        uncertainty=uncertainty,
+        human=(uncertainty > threshold) | ~known,
+        possible=None if unanswered is None else possible,
+    )
+    return rows, missing

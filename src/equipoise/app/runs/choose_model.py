@@ -1,0 +1,83 @@
+"""Which model a run trains, and its training."""
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from equipoise.app.imported_estimator import imported_estimator
+from equipoise.app.run_folder import are_several
+from equipoise.app.runs.inputs import RunInput
+from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor, within_reach
+from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.balanced import BalancedClassifier
+from equipoise.estimators.member_files import check_storable
+from equipoise.estimators.members import as_estimators
+from equipoise.estimators.network import UncertaintyBalancedClassifier
+from equipoise.estimators.training_options import training_values
+
+
+def own_estimator(options: TrainOptions) -> Any:
+    """Return what ``--model`` stands for, an estimator of the user's imported; None for a network and the default.
+
+    It costs no reading of data to find out that it cannot be used.
+    """
+    if options.model is None or ":" not in options.model:
+        return None if options.model in (None, NETWORK) else options.model
+    found = imported_estimator(options.model)
+    for each, _ in as_estimators(found, 1):
+        check_storable(each)
+    return found
+
+
+def choose_model(options: TrainOptions, prepared: RunInput) -> tuple[str, str | None]:
+    """Return the name of the model to train, and a sentence about it where the user may wonder."""
+    if options.model is not None:
+        if options.model != NETWORK and prepared.backbone is not None:
+            raise InvalidInputError(
+                f"--model {options.model} takes a table, or images through a frozen backbone (--weights, --freeze); "
+                "leave it out for images."
+            )
+        return options.model, None
+    if prepared.encoder is None:
+        return NETWORK, None
+    if options.of_network:
+        return NETWORK, f"{options.of_network[0]} concerns the network, so that is trained instead of --model auto."
+    if are_several():
+        return NETWORK, "several processes train a network together; --model auto is the default of a single one."
+    return AUTO, None
+
+
+def fit_model(
+    model: Any,
+    options: TrainOptions,
+    prepared: RunInput,
+    rows: Any,
+    y: NDArray[Any],
+    *,
+    groups: NDArray[Any] | None,
+    folder: Path,
+    verbose: int,
+) -> Predictor:
+    """Train a model.
+
+    Args:
+        model: ``"network"``, or what :class:`BalancedClassifier` takes.
+        prepared: whose backbone is trained below a network's head.
+        rows: training samples as the model takes them, with labels ``y``.
+        groups: kept together where members are cross-fitted.
+        folder: of the run, where a network keeps its epochs.
+        verbose: 1 shows a progress bar on a terminal.
+    """
+    if model != NETWORK:
+        blend = BalancedClassifier(model, random_state=options.seed)
+        return BlendPredictor(blend.fit(within_reach(rows), y, groups=groups))
+    network = UncertaintyBalancedClassifier(
+        **training_values(options),
+        backbone=prepared.backbone,
+        run_dir=folder,
+        verbose=verbose,
+        random_state=options.seed,
+    ).fit(rows, y)
+    return NetworkPredictor(network, network.network_)

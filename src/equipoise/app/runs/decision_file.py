@@ -1,0 +1,250 @@
+"""``decision.json``: how the predictions of a model that lives elsewhere become balanced decisions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from msgspec import Meta, Struct
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from equipoise.app.run_folder import write_json
+from equipoise.calibration.calibrated_probabilities import Calibrated
+from equipoise.calibration.conformal import MOST_COUNTED, MOST_KEPT
+from equipoise.calibration.scaling import Scaling
+from equipoise.decisions import Chosen, DecisionRule, Situation
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.balanced import BalancedClassifier
+from equipoise.estimators.blending import Blend
+from equipoise.storage.files import foreign_files
+from equipoise.storage.records import Name, read_json
+
+FORMAT = 1
+REMEDY = "make it again with `equipoise rebalance`"
+MOST_CLASSES = 10**4
+HUMAN = 0.1
+"""Share of the answers that are flagged for a human unless told otherwise."""
+STEPS = 100
+"""The uncertainty is kept at every hundredth of the labelled rows, for ``--human``."""
+
+Bounded = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Positive = Annotated[float, Meta(ge=1e-100, le=1e100)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Score = Annotated[float, Meta(ge=0, le=1e6)]
+PerClass = Meta(min_length=2, max_length=MOST_CLASSES)
+
+
+class ScalingRecord(Struct, frozen=True):
+    """A scale and an offset for each class: logits z become s·z + b."""
+
+    scale: Annotated[list[Annotated[float, Meta(ge=1e-6, le=1e6)]], PerClass]
+    bias: Annotated[list[Bounded], PerClass]
+
+    @classmethod
+    def of(cls, scaling: Scaling) -> "ScalingRecord":
+        """Return plain numbers."""
+        return cls(scaling.scale.tolist(), scaling.bias.tolist())
+
+    def scaling(self) -> Scaling:
+        """Return what :meth:`of` was given."""
+        return Scaling(_tensor(self.scale), _tensor(self.bias))
+
+
+class ConformalRecord(Struct, frozen=True):
+    """Scores −ln p of one class's labelled rows, ascending; of many rows, those at evenly spaced ranks."""
+
+    rows: Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
+    scores: Annotated[list[Score], Meta(max_length=MOST_KEPT)]
+
+
+class DecisionRecord(Struct, frozen=True, kw_only=True):
+    r"""The file; every list has an entry for each class.
+
+    With the given probabilities p, mixed with a little of the uniform distribution, the logits are
+    :math:`z_c = \ln \mathrm{softmax}_c(s \ln p + b) + m_c` with s and b of ``undistort`` and m of ``margins``;
+    they aim at the class prior ``aimed``, and ``scaling`` calibrates them.
+
+    Args:
+        format: version of this description.
+        columns: where the probability of each class stands; null for the one class that gets the rest.
+        prior: the class prior of the labelled rows, at which probabilities are given.
+        uncertainty: of the labelled rows' answers, at every hundredth of them.
+        decision: the rule that answers, see :class:`~equipoise.decisions.Chosen`; absent for the default.
+    """
+
+    format: int
+    classes: Annotated[list[Name], PerClass]
+    columns: Annotated[list[Name | None], PerClass]
+    prior: Annotated[list[Share], PerClass]
+    aimed: Annotated[list[Annotated[float, Meta(ge=1e-100, le=1)]], PerClass]
+    undistort: ScalingRecord
+    class_uncertainty: Annotated[list[Positive], PerClass]
+    margins: Annotated[list[Annotated[float, Meta(ge=0, le=700)]], PerClass]
+    scaling: ScalingRecord
+    uncertainty: Annotated[list[Score], Meta(min_length=STEPS + 1, max_length=STEPS + 1)]
+    conformal: Annotated[list[ConformalRecord], PerClass]
+    decision: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Balanced decisions from the probabilities of a model that lives elsewhere.
+
+    Args:
+        classes: their names, in the order of everything else.
+        columns: of each class in a table of predictions; None for the one that gets the rest.
+        blend: takes the model's distortions back and moves its logits by the margins.
+        calibrated: from those logits to probabilities and to sets of classes.
+        uncertainty: of the labelled rows at every hundredth of them, each by a decision without it.
+        chosen: the rule that answers, with its thresholds; None is the most probable class at a class prior.
+    """
+
+    classes: tuple[str, ...]
+    columns: tuple[str | None, ...]
+    blend: Blend
+    calibrated: Calibrated
+    uncertainty: NDArray[np.float64]
+    multilabel: bool = False
+    chosen: Chosen | None = None
+
+    @classmethod
+    def of(
+        cls,
+        fitted: BalancedClassifier,
+        classes: tuple[str, ...],
+        columns: tuple[str | None, ...],
+        uncertainty: NDArray[np.float64],
+        rule: DecisionRule | None = None,
+    ) -> "Decision":
+        """Keep what :meth:`BalancedClassifier.from_predictions` has fitted.
+
+        Args:
+            uncertainty: of the labelled rows, (rows,).
+            rule: to answer by; None is the default.
+        """
+        steps = np.quantile(uncertainty, np.arange(STEPS + 1) / STEPS, method="inverted_cdf")
+        calibrated, chosen = fitted.calibrated_, None
+        if rule is not None:
+            prior, aimed = calibrated.prior.numpy(), calibrated.aimed.numpy()
+            chosen = rule.choose(Situation(classes, prior, aimed, fitted.evidence_))
+        return cls(classes, columns, fitted.blend_, calibrated, steps, chosen=chosen)
+
+    def places(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Answer rows: by the rule, or with the most probable class at a class prior."""
+        if self.chosen is not None:
+            return self.chosen.places(self.calibrated, logits)
+        return np.asarray(self.calibrated.decided(logits, prior).numpy())
+
+    def logits(self, probabilities: NDArray[np.float64]) -> Tensor:
+        """Return the logits, (rows, classes), that ``calibrated`` takes."""
+        return self.blend.logits(torch.from_numpy(probabilities)[None])
+
+    def uncertainty_of(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the variance of the label that is decided, Σ p(1 − p), (rows,)."""
+        p = self.calibrated.decision(logits, prior).softmax(-1)
+        return np.asarray((p * (1 - p)).sum(-1).numpy())
+
+    def human_threshold(self, share: float) -> float:
+        """Return the uncertainty that this share of the labelled rows exceeds."""
+        if share in (0, 1):
+            return np.inf if share == 0 else -np.inf
+        return float(np.quantile(self.uncertainty, 1 - share, method="inverted_cdf"))
+
+    def save(self, path: Path) -> None:
+        """Write ``decision.json``."""
+        thresholds = self.calibrated.thresholds
+        assert thresholds is not None  # from_predictions always fits them
+        kept = [
+            ConformalRecord(int(rows), scores[: min(int(rows), MOST_KEPT)].tolist())
+            for rows, scores in zip(thresholds.counts, thresholds.scores, strict=True)
+        ]
+        record = DecisionRecord(
+            format=FORMAT,
+            classes=list(self.classes),
+            columns=list(self.columns),
+            prior=self.calibrated.prior.tolist(),
+            aimed=self.calibrated.aimed.tolist(),
+            undistort=ScalingRecord.of(self.blend.scalings[0]),
+            class_uncertainty=self.blend.uncertainty.tolist(),
+            margins=self.blend.margins.tolist(),
+            scaling=ScalingRecord.of(self.calibrated.scaling),
+            uncertainty=self.uncertainty.tolist(),
+            conformal=kept,
+            decision=None if self.chosen is None else self.chosen.to_json(),
+        )
+        write_json(path, record)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Decision":
+        """Read ``decision.json``, which anyone may have written."""
+        path = Path(path)
+        if not path.exists():
+            raise InvalidInputError(f"there is no file {str(path)!r}; give a decision.json of `equipoise rebalance`.")
+        record = read_json(path, DecisionRecord, remedy=REMEDY)
+        if record.format != FORMAT:
+            raise InvalidInputError(
+                f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise."
+            )
+        _check(record, path)
+        with foreign_files(path, REMEDY):
+            blend = Blend(
+                scalings=(record.undistort.scaling(),),
+                weights=torch.ones(1, dtype=torch.float64),
+                uncertainty=_tensor(record.class_uncertainty),
+                margins=_tensor(record.margins),
+            )
+            uncertainty = np.array(record.uncertainty)
+            classes, chosen = tuple(record.classes), None
+            if record.decision is not None:
+                chosen = Chosen.from_json(record.decision, classes, several=False, where=path)
+            calibrated = _calibrated(record, path)
+            return cls(classes, tuple(record.columns), blend, calibrated, uncertainty, chosen=chosen)
+
+
+def _check(record: DecisionRecord, path: Path) -> None:
+    """Refuse lists of different lengths, names that occur twice, and numbers that are none."""
+    size = len(record.classes)
+    names = ("columns", "prior", "aimed", "class_uncertainty", "margins", "conformal")
+    lists = {name: getattr(record, name) for name in names}
+    for name in ("undistort", "scaling"):
+        lists |= {f"{name}.{part}": getattr(getattr(record, name), part) for part in ("scale", "bias")}
+    for name, values in lists.items():
+        if len(values) != size:
+            raise InvalidInputError(f"{path} has {size} classes and {len(values)} entries in {name!r}; {REMEDY}.")
+    named = [column for column in record.columns if column is not None]
+    if len(set(record.classes)) < size or len(set(named)) < len(named) or len(named) < max(1, size - 1):
+        raise InvalidInputError(
+            f"{path} must name every class once, and a column of its own for all or all but one; {REMEDY}."
+        )
+    numbers = [*record.prior, *record.uncertainty, *(value for name in lists for value in _numbers(lists[name]))]
+    if not np.isfinite(numbers).all():
+        raise InvalidInputError(f"{path} holds numbers that are not finite; {REMEDY}.")
+    if not abs(sum(record.prior) - 1) < 1e-6 or sorted(record.uncertainty) != record.uncertainty:
+        raise InvalidInputError(f"{path} holds a prior or uncertainties that cannot be; {REMEDY}.")
+
+
+def _numbers(values: list[object]) -> list[float]:
+    return [value for value in values if isinstance(value, float)]
+
+
+def _calibrated(record: DecisionRecord, path: Path) -> Calibrated:
+    kept = max(len(each.scores) for each in record.conformal)
+    scores = np.full((len(record.classes), max(kept, 1)), np.inf, dtype=np.float32)
+    for row, each in zip(scores, record.conformal, strict=True):
+        row[: len(each.scores)] = each.scores
+    arrays = {"conformal_scores": scores, "conformal_counts": np.array([each.rows for each in record.conformal])}
+    tensors = {"prior": record.prior, "aimed": record.aimed, "scale": record.scaling.scale, "bias": record.scaling.bias}
+    try:
+        return Calibrated.from_tensors(
+            (len(record.classes),),
+            {name: _tensor(values) for name, values in tensors.items()}
+            | {name: torch.from_numpy(values) for name, values in arrays.items()},
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path} holds a class prior or scores that cannot be; {REMEDY}.") from error
+
+
+def _tensor(values: list[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)

@@ -1,0 +1,132 @@
+"""A decision rule as the command line names it, such as ``--recall fraud=0.95`` or ``--cost miss:fraud=50``."""
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equipoise.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from equipoise.decisions import DecisionRule
+
+LARGEST_MATRIX = 2**24
+"""Bytes of a cost matrix's file that are read at most."""
+
+
+def read_decision(
+    *,
+    cost: str | None = None,
+    recall: str | None = None,
+    precision: str | None = None,
+    review: str | None = None,
+    f_score: float | None = None,
+    prior: str | None = None,
+) -> "DecisionRule | None":
+    """Return the rule that the flags ask for; None where none does.
+
+    Args:
+        cost: ``miss:CLASS=COST`` and ``alarm:CLASS=COST`` with commas between, or a CSV file: true classes down, named
+            classes across.
+        recall, precision: ``CLASS=SHARE`` with commas between; of several classes the first takes precedence.
+        review: ``40/1000``.
+        f_score: beta.
+        prior: ``CLASS=SHARE`` with commas between: how common the classes are where the rule is used.
+
+    >>> read_decision(recall="fraud=0.95", prior="fraud=0.001")
+    RecallAtLeast(floors={'fraud': 0.95}, class_prior={'fraud': 0.001})
+    """
+    flags = {"--cost": cost, "--recall": recall, "--precision": precision, "--review": review, "--f-score": f_score}
+    given = {name: value for name, value in flags.items() if value is not None}
+    if len(given) > 1:
+        raise InvalidInputError(f"{' and '.join(given)} ask for different decisions; give one of them.")
+    if not given and prior is None:
+        return None
+    from equipoise.decisions import FScore, Natural, PrecisionAtLeast, RecallAtLeast, ReviewBudget  # numpy and scipy
+
+    more: dict[str, Any] = {"class_prior": None if prior is None else pairs(prior, "--prior")}
+    if recall is not None:
+        return RecallAtLeast(pairs(recall, "--recall"), **more)
+    if precision is not None:
+        return PrecisionAtLeast(pairs(precision, "--precision"), **more)
+    if review is not None:
+        return ReviewBudget(*_budget(review), **more)
+    if f_score is not None:
+        return FScore(f_score, **more)
+    return Natural(**more) if cost is None else _costs(cost, more)
+
+
+def pairs(text: str, flag: str) -> dict[str, float]:
+    """Return numbers by class, in their order.
+
+    >>> pairs("a=0.2,b=0.8", "--prior")
+    {'a': 0.2, 'b': 0.8}
+    """
+    found: dict[str, float] = {}
+    for entry in text.split(","):
+        name, _, number = entry.rpartition("=")
+        value, percent = _number(number), _number(number.strip().removesuffix("%"))
+        if value is None and percent is not None and flag != "--cost":
+            raise InvalidInputError(
+                f"{flag} takes shares above 0 and below 1, got {number.strip()}; did you mean {percent / 100:g}?"
+            )
+        if value is None or not name.strip() or name.strip() in found:
+            raise InvalidInputError(
+                f"{flag} must be CLASS=NUMBER, with commas between several and each class once, got {text!r}."
+            )
+        found[name.strip()] = value
+    return found
+
+
+def _costs(text: str, more: dict[str, Any]) -> "DecisionRule":
+    from equipoise.decisions import Costs
+
+    if text.lower().endswith(".csv"):
+        classes, matrix = _matrix(Path(text).expanduser())
+        return Costs(matrix, classes=classes, **more)
+    found: dict[str, dict[str, float]] = {"miss": {}, "alarm": {}}
+    for name, cost in pairs(text, "--cost").items():
+        kind, _, label = name.partition(":")
+        if kind not in found or not label:
+            raise InvalidInputError(
+                f"--cost must be miss:CLASS=COST or alarm:CLASS=COST, with commas between several, or a .csv file; got "
+                f"{text!r}."
+            )
+        found[kind][label] = cost
+    return Costs(miss=found["miss"] or None, false_alarm=found["alarm"] or None, **more)
+
+
+def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
+    """Read a cost matrix: the first line names the classes that are named, the first column the true ones."""
+    from equipoise.storage.files import read_plain
+
+    try:
+        text = read_plain(path, most_bytes=LARGEST_MATRIX).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InvalidInputError(f"the costs in {path} cannot be read ({reason}); check the path.") from error
+    lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(line)]
+    names = lines[0][1:] if lines else []
+    rows = {line[0]: [_number(cell) for cell in line[1:]] for line in lines[1:]}
+    square = len(rows) == len(lines) - 1 and sorted(rows) == sorted(set(names)) and len(names) == len(rows) > 0
+    if not square or any(len(row) != len(names) or None in row for row in rows.values()):
+        raise InvalidInputError(
+            f"{path} must be a square table of numbers: the first line names the classes, the first column names them "
+            "again, a line for each true class, a column for each class named."
+        )
+    return tuple(names), [[float(cost or 0) for cost in rows[name]] for name in names]
+
+
+def _budget(text: str) -> tuple[float, float]:
+    cases, _, per = text.partition("/")
+    numbers = _number(cases), _number(per)
+    if numbers[0] is None or numbers[1] is None:
+        raise InvalidInputError(f"--review is a number of cases out of others, such as 40/1000, got {text!r}.")
+    return numbers[0], numbers[1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,193 @@
+"""Tables of predictions: a probability for each class, checked to be such, and the true labels where there are some."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.app.runs.probability_columns import asked_columns, found_columns
+from equipoise.data.delimited import check_names
+from equipoise.data.labels import class_indices
+from equipoise.data.parsing import relabelled, without_blanks
+from equipoise.data.table_files import PART_ROWS, iterate_table
+from equipoise.data.target_column import check_columns, choose_target, labels_of
+from equipoise.errors import InvalidInputError, listed
+
+IDS = ("id", "row", "file", "name", "key", "index", "sample")
+TOLERANCE = 0.01
+"""By which the probabilities of a row may miss 1, rounded as they may be."""
+FEWEST_ROWS, FEWEST_OF_A_CLASS = 50, 2
+"""To fit to some rows of each class and to score on others."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelledPredictions:
+    """Predictions with their true labels.
+
+    Args:
+        probabilities: (rows, classes).
+        target: places in the classes, (rows,).
+        classes: their names, sorted as the labels are.
+        columns: of each class; None for the one that gets the rest.
+        names: one column that names the rows, by its own name.
+        notes: sentences on what was chosen or left out.
+    """
+
+    probabilities: Floats
+    target: NDArray[np.int64]
+    classes: tuple[str, ...]
+    columns: tuple[str | None, ...]
+    names: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def read_labelled(source: str | Path, *, target: str | None, columns: str | None = None) -> LabelledPredictions:
+    """Read predictions and labels of a CSV or Parquet file.
+
+    Args:
+        target: the column of the labels; None takes the one column named target, label, class or y.
+        columns: those of the probabilities in the order of the sorted labels, or ``class=column``, with commas between;
+            None finds them by their names.
+    """
+    where = str(source)
+    frame = pd.concat(iterate_predictions(source, rows=PART_ROWS))
+    header = list(frame.columns)
+    if len(frame) == 0:
+        raise InvalidInputError(f"{where} has no rows; give a table with column names and rows.")
+    check_columns(header, where)
+    chosen = choose_target(header, target, where)
+    if len(chosen) > 1:
+        raise InvalidInputError(f"rebalance takes one column of labels, got {listed(chosen)}; choose one.")
+    labels = without_blanks(frame[chosen[0]])
+    known = labels.notna().to_numpy()
+    if not known.any():
+        raise InvalidInputError(f"{where} has no value in the target column {chosen[0]!r}; choose another target.")
+    notes = []
+    if not known.all():
+        notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no value in the column {chosen[0]!r}.")
+    y, _ = labels_of(labels[known])
+    found, place = class_indices(y)
+    _check_counts(found, np.bincount(place), where)
+    rest = [name for name in header if name != chosen[0]]
+    classes = tuple(map(str, found))
+    if columns is None:
+        taken = found_columns(frame.loc[known, rest], found, place, where)
+    else:
+        taken = asked_columns(columns, rest, classes, where)
+    notes += _taken_notes(taken, classes, asked=columns is not None)
+    p = read_probabilities(frame[known], taken, where)
+    if np.isnan(p).any():
+        row = frame.index[known][int(np.isnan(p).any(1).argmax())]
+        raise InvalidInputError(f"row {row} of {where} lacks a probability; fill it in, or leave the row out.")
+    names = row_names(frame[known], taken, chosen[0])
+    return LabelledPredictions(p, place.astype(np.int64), classes, tuple(taken), names, tuple(notes))
+
+
+def _taken_notes(taken: Sequence[str | None], classes: Sequence[str], *, asked: bool) -> list[str]:
+    """Say which column was taken for which class, where that was not plain."""
+    if None not in taken and not asked:
+        return []
+    pairs = [f"{name} is taken for the probability of {own}" for name, own in zip(taken, classes, strict=True) if name]
+    return [f"{listed(pairs, most=10, quoted=False)}."]
+
+
+def _check_counts(labels: NDArray[Any], counts: NDArray[np.int64], where: str) -> None:
+    total, fewest = int(counts.sum()), int(counts.min())
+    if len(labels) < 2:
+        raise InvalidInputError(f"every row of {where} has the label {labels[0]!s}; two classes at least are needed.")
+    if total < FEWEST_ROWS:
+        raise InvalidInputError(f"{where} has {total} labelled rows, {FEWEST_ROWS} at least are needed; give more.")
+    if fewest < FEWEST_OF_A_CLASS:
+        rare = labels[int(counts.argmin())]
+        raise InvalidInputError(
+            f"{where} has one row with the label {rare!s}, {FEWEST_OF_A_CLASS} at least are needed of each class: one "
+            "to fit to and another to score on; give more rows, or leave it out."
+        )
+
+
+def read_probabilities(frame: Any, columns: Sequence[str | None], where: str) -> Floats:
+    """Return the probabilities, (rows, classes), NaN in rows that lack one; refuse what are none.
+
+    Args:
+        columns: of each class, in the frame; None for the one that gets the rest.
+    """
+    named = [name for name in columns if name is not None]
+    given = np.column_stack([_number_column(frame[name], where) for name in named])
+    whole = np.asarray(~np.isnan(given).any(1))
+    total = given.sum(1)
+    known = given[whole]
+    if len(known) and known.max() > 1.5 and known.min() >= 0 and _are_percentages(known, len(columns)):
+        raise InvalidInputError(f"the values of {listed(named)} in {where} look like percentages; divide them by 100.")
+    outside = whole & ((given < 0) | (given > 1 + TOLERANCE)).any(1)
+    if outside.any():
+        row = int(outside.argmax())
+        value = given[row][(given[row] < 0) | (given[row] > 1 + TOLERANCE)][0]
+        raise InvalidInputError(
+            f"row {frame.index[row]} of {where} holds {value:g} in a column of probabilities, which lie between 0 and "
+            "1; apply softmax to logits, or name other columns by --columns."
+        )
+    wrong = whole & ((total > 1 + TOLERANCE) | ((total < 1 - TOLERANCE) & (len(named) == len(columns))))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InvalidInputError(
+            f"the probabilities in row {frame.index[row]} of {where} add up to {total[row]:.4g} instead of 1; give one "
+            f"column for each of the {len(columns)} classes, here {listed(named)}."
+        )
+    places = {name: place for place, name in enumerate(named)}
+    rest = 1 - total
+    found = [rest if name is None else given[:, places[name]] for name in columns]
+    probabilities: Floats = np.where(whole[:, None], np.column_stack(found).clip(0, 1), np.nan)
+    return probabilities
+
+
+def _are_percentages(given: Floats, classes: int) -> bool:
+    if given.shape[1] < classes:
+        return bool(given.max() <= 100)
+    return bool((np.abs(given.sum(1) - 100) <= 100 * TOLERANCE).all())
+
+
+def _number_column(values: Any, where: str) -> Floats:
+    words = without_blanks(values)
+    numbers = pd.to_numeric(words, errors="coerce")
+    text = words.notna() & numbers.isna()
+    if text.any():
+        raise InvalidInputError(
+            f"{where} holds {str(words[text].iloc[0])!r} in the column {values.name!r}, where probabilities were "
+            "expected; give plain numbers between 0 and 1."
+        )
+    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def row_names(frame: Any, taken: Sequence[str | None], target: str | None = None) -> dict[str, Any]:
+    """Return the column that names the rows, an identifier if there is one, else the rows' numbers."""
+    for name in frame.columns:
+        if _names_rows(name) and name not in taken and name != target:
+            return {name: frame[name].astype("string").to_numpy(dtype=object, na_value="")}
+    return {"row": frame.index.to_numpy()}
+
+
+def _names_rows(name: str) -> bool:
+    """Tell whether a column is an identifier by its name."""
+    lower = name.lower()
+    return lower in IDS or (lower.endswith(("_id", " id")) and not lower.startswith("p_"))
+
+
+def iterate_predictions(source: Any, *, rows: int) -> Iterator[Any]:
+    """Yield frames whose index counts the rows from 0, and whose identifiers are as they stand there."""
+    with closing(iterate_table(source, rows=1)) as first:  # type: ignore[type-var]
+        header = [str(name) for name in next(first, pd.DataFrame()).columns]
+    if not header:
+        raise InvalidInputError(f"{source} has no rows; give a table with column names and rows.")
+    check_names(header, str(source))
+    start = 0
+    for part in iterate_table(source, rows=rows, text=list(filter(_names_rows, header))):
+        frame = relabelled(part, header)
+        frame.index = pd.RangeIndex(start, start + len(frame))
+        yield frame
+        start += len(frame)

@@ -1,0 +1,171 @@
+"""``equipoise rebalance``: balanced decisions from the predictions of a model that lives elsewhere."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.app.output_files import RunWatcher, write_rows
+from equipoise.app.run_folder import CalibrationRecord, RunRecord, check_unused
+from equipoise.app.runs.decision_file import HUMAN, Decision
+from equipoise.app.runs.predict import answer_rows, rule_column, rule_of
+from equipoise.app.runs.prediction_table import LabelledPredictions, read_labelled
+from equipoise.app.stored_run import HeldOut, StoredRun, Trust
+from equipoise.calibration.conformal import LEVEL
+from equipoise.data.splits import stratified_folds
+from equipoise.data.summary import class_groups
+from equipoise.decisions import DecisionRule
+from equipoise.estimators.balanced import BalancedClassifier
+from equipoise.evaluation import Scores, scores
+from equipoise.storage.run_files import ANSWERS, DECISION, REPORT
+
+FOLDS, FOLDS_OF_MANY, MANY = 10, 4, 20_000
+"""Parts of the labelled rows, each answered by a correction fitted to the others; fewer do as well for many rows."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rebalanced:
+    """What :func:`rebalance` found.
+
+    Args:
+        folder: holds ``decision.json``, ``answers.csv`` and ``report.html``.
+        before: scores of the predictions as given, where the most probable class is the answer.
+        after: scores of the answers, each by a correction that has not seen its row.
+    """
+
+    folder: Path
+    decision: Decision
+    before: Scores
+    after: Scores
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Answers to the labelled rows, each by a correction fitted to the others."""
+
+    probabilities: Floats
+    predicted: NDArray[np.int64]
+    uncertainty: Floats
+    sets: NDArray[np.bool_]
+    folds: int
+
+    @classmethod
+    def of(
+        cls, p: Floats, target: NDArray[np.int64], *, rule: DecisionRule | None = None, seed: int = 0
+    ) -> "CrossFitted":
+        """Fit to all parts but one in turn; p (rows, classes), target (rows,)."""
+        folds = stratified_folds(target, FOLDS if len(target) < MANY else FOLDS_OF_MANY, seed=seed, allow_missing=True)
+        found = cls(np.empty(p.shape), np.empty_like(target), np.empty(len(p)), np.empty(p.shape, bool), len(folds))
+        for others, own in folds:
+            part = BalancedClassifier.from_predictions(p[others], target[others], random_state=seed)
+            found.probabilities[own] = part.predict_proba(p[own])
+            found.predicted[own] = part.predict(p[own], decision=rule)
+            found.uncertainty[own], found.sets[own] = part.uncertainty(p[own]), part.prediction_sets(p[own], LEVEL)
+        return found
+
+
+def rebalance(
+    source: str | Path,
+    folder: str | Path,
+    *,
+    target: str | None = None,
+    columns: str | None = None,
+    human: float = HUMAN,
+    rule: DecisionRule | None = None,
+    raw: bool = False,
+    watcher: RunWatcher | None = None,
+) -> Rebalanced:
+    """Fit a decision to predictions with their true labels, and keep it with the corrected answers and a report.
+
+    Args:
+        source: a CSV or Parquet file with a probability for each class and the true label of rows that the model has
+            not been trained on.
+        folder: new or empty.
+        target, columns: as for :func:`equipoise.app.runs.prediction_table.read_labelled`.
+        human: share of the answers, the most uncertain, to flag for a human.
+        rule: to answer by, which names classes as the labels do; None is the default.
+        raw: CSV has every name as it is.
+        watcher: told which columns were taken, and which rows were left out.
+    """
+    folder, told = Path(folder), watcher or RunWatcher()
+    check_unused(folder)
+    given = read_labelled(source, target=target, columns=columns)
+    for sentence in given.notes:
+        told.note(sentence)
+    p, y = given.probabilities, given.target
+    if rule is not None:
+        rule.check(given.classes, several=False)
+    crossed = CrossFitted.of(p, y, rule=None if rule is None else rule.by_place(given.classes))
+    fitted = BalancedClassifier.from_predictions(p, y, random_state=0)
+    decision = Decision.of(fitted, given.classes, given.columns, crossed.uncertainty, rule)
+    as_given = p / p.sum(1, keepdims=True)
+    before, after = _scores(as_given, p.argmax(1), given), _scores(crossed.probabilities, crossed.predicted, given)
+    run = _stored(folder, decision, given, crossed, before, after)
+    from equipoise.app.report.rebalanced import write_rebalanced  # it draws, and --apply should not wait for matplotlib
+
+    write_rebalanced(run, folder / REPORT, source=str(source))
+    write_rows(_labelled_answers(decision, given, crossed, human), folder / ANSWERS, kind="csv", raw=raw)
+    decision.save(folder / DECISION)  # last: a folder with it is whole
+    return Rebalanced(folder, decision, before, after)
+
+
+def _scores(p: Floats, predicted: NDArray[np.int64], given: LabelledPredictions) -> Scores:
+    size = len(given.classes)
+    counts = np.bincount(given.target, minlength=size)
+    found = scores(given.target, predicted, probabilities=p, classes=range(size), train_counts=counts, intervals=True)
+    return replace(found, classes=given.classes)
+
+
+def _labelled_answers(
+    decision: Decision, given: LabelledPredictions, crossed: CrossFitted, human: float
+) -> pd.DataFrame:
+    every = np.ones(len(given.target), dtype=np.bool_)
+    return answer_rows(
+        decision,
+        given.names,
+        predicted=crossed.predicted,
+        decided=every,
+        rules=rule_column(rule_of(decision, None), crossed.probabilities, crossed.predicted, every),
+        probabilities=crossed.probabilities,
+        uncertainty=crossed.uncertainty,
+        human=crossed.uncertainty > decision.human_threshold(human),
+        possible=crossed.sets,
+    )
+
+
+def _stored(
+    folder: Path, decision: Decision, given: LabelledPredictions, crossed: CrossFitted, before: Scores, after: Scores
+) -> StoredRun:
+    """Return what the sections of a run's page show."""
+    counts = np.bincount(given.target, minlength=len(given.classes))
+    thresholds, prior = decision.calibrated.thresholds, decision.calibrated.prior.numpy()
+    assert thresholds is not None
+    never = [given.classes[place] for place in np.flatnonzero(thresholds.never_ruled_out(LEVEL)).tolist()]
+    calibration = CalibrationRecord("held_out", len(given.target), crossed.folds, LEVEL, never)
+    p = given.probabilities
+    held = HeldOut(
+        crossed.probabilities,
+        given.target,
+        crossed.predicted,
+        crossed.uncertainty,
+        np.arange(len(p)),
+        before=p.argmax(1),
+        trust=Trust(p / p.sum(1, keepdims=True), crossed.sets, prior),
+    )
+    return StoredRun(
+        folder=folder,
+        record=RunRecord(options={}, classes=list(given.classes), calibration=calibration),
+        classes=given.classes,
+        multilabel=False,
+        counts=counts,
+        groups=tuple(class_groups(counts)),
+        support=counts,
+        scores=after.as_dict(),
+        before=before.as_dict(),
+        uncertainty=decision.blend.uncertainty.numpy(),
+        margins=decision.blend.margins.numpy(),
+        held_out=held,
+    )
