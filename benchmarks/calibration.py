@@ -4,7 +4,7 @@
 
 CIFAR-10 with nine tenths of a random half of the classes left out, and HAM10000 in one fold of three by lesion, as
 VGG16's features. A fit's answers to the test samples are kept in ``--fits`` and never made twice; every figure is taken
-from them. Test samples are weighed: by what makes their class mix that of the training samples (natural), or equal
+from them. Test samples are weighed: by what makes their class prior that of the training samples (natural), or equal
 shares (balanced).
 """
 
@@ -36,7 +36,7 @@ FITS: dict[str, dict[str, Any]] = {
     "validation": {"calibration": "validation"},
     "cross_entropy": {"method": "cross_entropy", "calibration": "none"},
 }
-CONTESTANTS = {
+METHODS = {
     "softmax of the logits": ("default", "raw"),
     'calibration="none"': ("default", "none"),
     'calibration="held_back"': ("default", "fitted"),
@@ -44,7 +44,7 @@ CONTESTANTS = {
     "cross-entropy, softmax": ("cross_entropy", "raw"),
     "cross-entropy": ("cross_entropy", "none"),
 }
-"""Name -> the fit, and what is done to its logits; "none" moves them to the class mix by Bayes' rule, and no more."""
+"""Name -> the fit, and what is done to its logits; "none" moves them to the class prior by Bayes' rule, and no more."""
 LEVEL, DIVISIONS, ENOUGH = 0.9, 20, 100
 MOST_SEEDS = 100
 
@@ -52,7 +52,7 @@ MOST_SEEDS = 100
 def fit(case: Case, options: dict[str, Any], seed: int) -> dict[str, NDArray[Any]]:
     """Logits of the test samples, their classes' places, and what turns the ones into probabilities."""
     train, test = case.split(seed, 0)
-    x, y = case.samples.x, case.samples.y
+    x, y = case.material.samples.x, case.material.samples.y
     model = UncertaintyBalancedClassifier(**options, random_state=seed).fit(x[train], y[train])
     with torch.no_grad():
         logits = model.network_(torch.from_numpy(np.ascontiguousarray(x[test], dtype=np.float32)))
@@ -67,10 +67,10 @@ def calibrated(kept: dict[str, NDArray[Any]], how: str) -> Calibrated:
     return found if how == "fitted" else Calibrated(found.prior, found.aimed, Scaling.none(tuple(found.prior.shape)))
 
 
-def figures(p: Floats, labels: NDArray[np.int64], mix: Floats) -> dict[str, float]:
-    """Of samples weighed so that their classes are as common as ``mix`` says."""
+def figures(p: Floats, labels: NDArray[np.int64], prior: Floats) -> dict[str, float]:
+    """Of samples weighed so that their classes are as common as ``prior`` says."""
     size = p.shape[1]
-    weight = (mix / np.bincount(labels, minlength=size).clip(1))[labels]
+    weight = (prior / np.bincount(labels, minlength=size).clip(1))[labels]
     weight /= weight.sum()
     rows, own = np.arange(len(p)), labels[:, None] == np.arange(size)
     best = p.argmax(1)
@@ -90,9 +90,9 @@ def binned(confidence: Floats, right: NDArray[np.bool_], weight: Floats) -> floa
 
 
 def cell(fits: dict[str, dict[str, NDArray[Any]]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Figures of every contestant on both class mixes."""
+    """Figures of every method on both class priors."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for name, (source, how) in CONTESTANTS.items():
+    for name, (source, how) in METHODS.items():
         if source not in fits:
             continue
         kept = fits[source]

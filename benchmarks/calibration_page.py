@@ -5,7 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from calibration import CONTESTANTS, DIVISIONS, ENOUGH, LEVEL, SETS
+from calibration import DIVISIONS, ENOUGH, LEVEL, METHODS, SETS
 
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/calibration.json", ROOT / "docs/results/calibration.md"
@@ -18,15 +18,15 @@ INTRODUCTION = """# Do probabilities mean what they say?
 VGG16's features under the estimator's network: CIFAR-10 with nine tenths of a random half of the classes left out
 (other classes for each seed), and HAM10000, a third of the lesions held out. Mean ± standard deviation over seeds. Test
 samples are weighed, so that their classes are as common as in training (natural) or equally common (balanced), and each
-contestant is asked at that mix. ECE, in percent, has 15 bins and is taken of the most probable class; class-wise ECE is
-the mean over the classes, each one's own probability against how often it is true. Smaller is better everywhere. How it
-works: [Trust](../trust.md). Repeat it with
+method is asked at that class prior. ECE, in percent, has 15 bins and is taken of the most probable class; class-wise
+ECE is the mean over the classes, each one's own probability against how often it is true. Smaller is better everywhere.
+How it works: [Trust](../trust.md). Repeat it with
 
 ```text
 python benchmarks/calibration.py && python benchmarks/calibration_page.py
 ```
 
-"softmax" is what a network says by itself, whatever the mix; every other row is moved to the mix by Bayes' rule. The
+"softmax" is what a network says by itself, whatever the class prior; every other row is moved to it by Bayes' rule. The
 rows `calibration=…` are the default method; `"held_back"` and `"none"` are the same fits.
 """
 
@@ -46,11 +46,11 @@ def shown(values: list[float], figure: str) -> str:
     )
 
 
-def table(cells: list[dict[str, Any]], mix: str) -> list[str]:
-    """A row a contestant."""
+def table(cells: list[dict[str, Any]], prior: str) -> list[str]:
+    """A row a method."""
     out = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
-    for name in CONTESTANTS:
-        found = [shown([cell[name][mix][figure] for cell in cells], figure) for figure in COLUMNS]
+    for name in METHODS:
+        found = [shown([cell[name][prior][figure] for cell in cells], figure) for figure in COLUMNS]
         out.append(f"| {name} | " + " | ".join(found) + " |")
     return [*out, ""]
 
@@ -59,15 +59,15 @@ def bar(stored: dict[str, Any]) -> list[str]:
     """Whether the error is at most half of the uncalibrated model's, and at most cross-entropy's."""
     out = ["## The bar", "", "ECE over that of the default without calibration, wanted at most 0.5; and over that of"]
     out += ["cross-entropy, wanted at most 1; of the means.", ""]
-    out += ["| | mix | contestant | / uncalibrated | / cross-entropy | |", "|---|---|---|---|---|---|"]
+    out += ["| | prior | method | / uncalibrated | / cross-entropy | |", "|---|---|---|---|---|---|"]
     for name, (title, _) in SETS.items():
         cells = cells_of(stored, name)
-        for mix in ("natural", "balanced") if cells else ():
-            mean = {who: statistics.mean(cell[who][mix]["ece"] for cell in cells) for who in CONTESTANTS}
+        for prior in ("natural", "balanced") if cells else ():
+            mean = {who: statistics.mean(cell[who][prior]["ece"] for cell in cells) for who in METHODS}
             for ours in OURS:
                 half, whole = mean[ours] / mean[UNCALIBRATED], mean[ours] / mean[RIVAL]
                 met = "met" if half <= 0.5 and whole <= 1 else "missed"
-                out.append(f"| {title} | {mix} | {ours} | {half:.2f} | {whole:.2f} | {met} |")
+                out.append(f"| {title} | {prior} | {ours} | {half:.2f} | {whole:.2f} | {met} |")
     return [*out, ""]
 
 
@@ -108,8 +108,12 @@ def lines() -> list[str]:
     out = [INTRODUCTION]
     for name, (title, _) in SETS.items():
         cells = cells_of(stored, name)
-        for mix in ("natural", "balanced") if cells else ():
-            out += [f"## {title}, {mix} mix ({len(cells)} seed{'s' * (len(cells) > 1)})", "", *table(cells, mix)]
+        for prior in ("natural", "balanced") if cells else ():
+            out += [
+                f"## {title}, {prior} class prior ({len(cells)} seed{'s' * (len(cells) > 1)})",
+                "",
+                *table(cells, prior),
+            ]
     out += [*bar(stored), *coverage(stored)]
     out.append("Versions: " + ", ".join(f"{name} {version}" for name, version in stored["versions"].items()) + ".")
     return out

@@ -27,7 +27,7 @@ from equipoise.data.images.decode import GREY_MODES, decode_image, header, read_
 from equipoise.data.images.scan import scan
 from equipoise.paper.faces import MTCNN, align_folder, find_faces, load_mtcnn
 from equipoise.paper.faces.alignment_log import COLUMNS, LOG
-from equipoise.paper.faces.alignment_worker import AlignmentOptions, Job, align_files
+from equipoise.paper.faces.alignment_worker import AlignmentOptions, align_files
 from equipoise.paper.sets.lfw import FACE
 from equipoise.storage.archives import unpack
 
@@ -138,7 +138,6 @@ def batched(root: Path, names: list[str], networks: MTCNN) -> dict[str, Any]:
 
 def speed(root: Path, names: list[str], networks: MTCNN, folder: Path) -> dict[str, Any]:
     """Processor seconds of one thread, decoding and the whole in turns, so that a busy machine slows both."""
-    jobs = [Job(name, str(root / name), str(folder / f"{place}.jpg")) for place, name in enumerate(names)]
     options = AlignmentOptions(min_face=0.1, choose="centre", side=112)
     decoding, whole = [], []
     for _ in range(ROUNDS):
@@ -147,8 +146,8 @@ def speed(root: Path, names: list[str], networks: MTCNN, folder: Path) -> dict[s
             pixels(root / name)
         decoding.append(time.process_time() - start)
         start = time.process_time()
-        for first in range(0, len(jobs), 32):
-            align_files(jobs[first : first + 32], networks, options)
+        for first in range(0, len(names), 32):
+            align_files(names[first : first + 32], root, folder, networks, options)
         whole.append(time.process_time() - start)
     ratios = np.array(whole) / decoding
     return {

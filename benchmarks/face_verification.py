@@ -71,7 +71,7 @@ class Faces:
         archive = next((data / "lfw").glob("images*.tar*"), data / "lfw")
         listed = read_lfw_pairs(data / "lfw" / "pairs.txt", archive, skip_missing=True)
         self.pairs = chosen_folds(listed, FOLDS)
-        shown = {Path(listed.images.names[face]).stem.rsplit("_", 1)[0] for face in self.used(self.pairs)}
+        shown = {Path(listed.files[face]).stem.rsplit("_", 1)[0] for face in self.used(self.pairs)}
         names, counts = np.unique(lfw.y, return_counts=True)
         kept = [name for name, count in zip(names.tolist(), counts, strict=True) if count > 1 and name not in shown]
         rows = np.flatnonzero(np.isin(lfw.y, kept))
@@ -81,9 +81,9 @@ class Faces:
         people = np.concatenate([lfw.y[rows], [f"ORL {name}" for name in orl.y]])
         self.people, self.y = np.unique(people, return_inverse=True)
         self.seen = self.used(self.pairs)
-        images = listed.images.read((SIDE, SIDE), 1)
+        images = listed.images((SIDE, SIDE), 1)
         self.evaluated = images[self.seen]
-        self.place = np.zeros(len(listed.images), dtype=np.intp)
+        self.place = np.zeros(len(listed.files), dtype=np.intp)
         self.place[self.seen] = np.arange(len(self.seen))
 
     @staticmethod
@@ -100,7 +100,7 @@ class Faces:
 def chosen_folds(pairs: Pairs, folds: tuple[int, ...]) -> Pairs:
     rows = np.isin(pairs.fold, folds)
     parts = {name: getattr(pairs, name)[rows] for name in ("first", "second", "same", "fold")}
-    return Pairs(pairs.images, pairs.face, **parts)
+    return Pairs(pairs.files, pairs.face, root=pairs.root, **parts)
 
 
 def small(images: Any) -> np.ndarray:

@@ -5,7 +5,7 @@
     python benchmarks/method_speed.py --peers FOLDER     a folder with pytorch-metric-learning in it, made by
                                                          pip install pytorch-metric-learning --no-deps --target FOLDER
 
-All contestants of a comparison take turns, repetition by repetition, so that a disturbance meets all of them. Ratios
+All methods of a comparison take turns, repetition by repetition, so that a disturbance meets all of them. Ratios
 are of the medians of process CPU time, in which other processes do not count; wall time stands beside it.
 """
 
@@ -60,7 +60,7 @@ class PlainSoftmax(nn.Module):
 
 
 def build_loss(name: str, classes: int) -> nn.Module:
-    """The contestant by name, with a margin of its own for every class."""
+    """The method by name, with a margin of its own for every class."""
     if name == "cross-entropy":
         return PlainSoftmax(classes)
     if name == PEER:
@@ -159,7 +159,7 @@ def _status(field: str) -> int:
 
 
 def peaks(names: list[str], classes: int, peers: list[str]) -> dict[str, float]:
-    """Peak MB of each contestant, each in a fresh process."""
+    """Peak MB of each method, each in a fresh process."""
 
     def run(name: str) -> float:
         command = [sys.executable, __file__, *peers, "--peak-of", name, "--classes", str(classes)]

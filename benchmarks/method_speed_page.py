@@ -12,7 +12,7 @@ def page(record: dict, descriptions: dict[str, str]) -> str:
         f"One thread, batch {settings['batch']} × {settings['features']} features, "
         f"placement `{settings['placement']}`, strength {settings['strength']}, margins from {settings['margins']}. "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ". The contestants take turns; ratios are of the medians of process CPU time.",
+        + ". The methods take turns; ratios are of the medians of process CPU time.",
         "",
         "| comparison | ratio | by wall time | target | met |",
         "|---|---|---|---|---|",

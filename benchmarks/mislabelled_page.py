@@ -46,7 +46,7 @@ then where there are rare classes how many of their right labels are in the firs
 
 READING = """## In words
 
-The network's own answers, with or without dropout, fail where labels have been learnt by heart, and the trained
+The network's own answers, with or without dropout, fail where labels have been memorised, and the trained
 network, whose margins work for rare classes, believes wrong labels among them. A label that is left out is judged well
 from the features of either network, which is why a run needs no second training, and why methods without a softmax
 stage are served as well. Flips were drawn alike from all classes: people confuse what looks alike, and such errors are

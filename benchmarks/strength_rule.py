@@ -2,7 +2,7 @@
 
     python benchmarks/strength_rule.py --out benchmarks/results/strength_rule.json
 
-Every contestant has the same network, epochs and optimiser, the estimator's defaults, and is scored at its last epoch
+Every method has the same network, epochs and optimiser, the estimator's defaults, and is scored at its last epoch
 on a balanced test set which nothing was chosen by. A finished cell is kept in the file and never run twice. MNIST is
 read from ``--data`` or EQUIPOISE_DATA and left out where it is not.
 """
@@ -31,7 +31,7 @@ from equipoise.losses.logit_losses import logit_adjustment
 Data = tuple[np.ndarray, np.ndarray]
 LOSSES["logit_adjustment_1.3"] = partial(LogitLoss, criterion=partial(logit_adjustment, tau=1.3))
 
-CONTESTANTS: dict[str, dict[str, object]] = {
+METHODS: dict[str, dict[str, object]] = {
     "cross-entropy": {"method": "cross_entropy"},
     "logit adjustment": {"method": "logit_adjustment"},
     "logit adjustment, τ = 1.3": {"method": "logit_adjustment_1.3"},
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("EQUIPOISE_DATA") or None)
     parser.add_argument("--seeds", type=int, nargs="*", default=[101, 102, 103, 104, 105])
     parser.add_argument("--only", nargs="*", help="cases whose names contain one of these words")
-    parser.add_argument("--contestants", nargs="*", default=list(CONTESTANTS))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
     options = parser.parse_args()
     torch.set_num_threads(1)
     known = json.loads(options.out.read_text()) if options.out.exists() else {"cells": {}}
@@ -183,11 +183,11 @@ def main() -> None:
         for name, case in cases(None if options.data is None else Path(options.data)).items():
             if options.only and not any(word in name for word in options.only):
                 continue
-            for contestant in options.contestants:
-                cell = f"{name} | {contestant} | {seed}"
+            for method in options.methods:
+                cell = f"{name} | {method} | {seed}"
                 if cell in known["cells"]:
                     continue
-                known["cells"][cell] = run(case, CONTESTANTS[contestant], seed)
+                known["cells"][cell] = run(case, METHODS[method], seed)
                 options.out.parent.mkdir(exist_ok=True)
                 options.out.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
                 print(cell, known["cells"][cell], flush=True)

@@ -5,7 +5,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from strength_rule import CONTESTANTS
+from strength_rule import METHODS
 
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/strength_rule.json", ROOT / "docs/results/strength-rule.md"
@@ -13,7 +13,7 @@ RESULT, PAGE = ROOT / "benchmarks/results/strength_rule.json", ROOT / "docs/resu
 INTRODUCTION = """# What the strength rule gives
 
 Balanced accuracy and the geometric mean of the recalls in percent, mean ± standard deviation over seeds {seeds},
-at the last epoch, on a balanced test set. Every contestant has the estimator's network, optimiser, epochs and batch;
+at the last epoch, on a balanced test set. Every method has the estimator's network, optimiser, epochs and batch;
 none saw a test label. Seeds were fixed before the run. [Training](../training.md) describes the rule,
 [Words](../words.md) the rivals. "2 classes", "100 classes" and "1,000 classes" are made by scikit-learn's
 `make_classification`; MNIST is cut to 1,000 training images a class. Repeat it with
@@ -40,7 +40,7 @@ digits, most at 1:50, level on tables and at 100 classes, and behind on MNIST at
 
 The correction does nothing on digits, the cancer table and two classes, adds 0.6 on MNIST at 1:100, and costs up to
 0.3 where there is nothing to correct: the first two stages have a tenth less to learn from. What it is for are
-networks that know their training samples by heart: [skin lesions](tables/skin.md).
+networks that have memorised their training samples: [skin lesions](tables/skin.md).
 
 What did not work as well: the variance of the passes alone (`relative`); feeding the strength back from held-out
 samples, which costs most where samples are fewest; the angular form at 1:50. The data sets of this page but MNIST
@@ -49,13 +49,13 @@ were also used while the rule was looked for, with other seeds.
 
 
 def collect() -> tuple[dict[str, dict[str, list[dict[str, float]]]], list[str], dict[str, str]]:
-    """Cells by case and contestant, the seeds, the versions."""
+    """Cells by case and method, the seeds, the versions."""
     stored = json.loads(RESULT.read_text(encoding="utf-8"))
     table: dict[str, dict[str, list[dict[str, float]]]] = defaultdict(lambda: defaultdict(list))
     seeds = set()
     for key, cell in stored["cells"].items():
-        case, contestant, seed = key.split(" | ")
-        table[case][contestant].append(cell)
+        case, method, seed = key.split(" | ")
+        table[case][method].append(cell)
         seeds.add(seed)
     return table, sorted(seeds), stored["versions"]
 
@@ -71,15 +71,15 @@ def lines() -> list[str]:
     """The page, line by line."""
     table, seeds, versions = collect()
     found = {name for row in table.values() for name in row}
-    contestants = [name for name in CONTESTANTS if name in found]
+    methods = [name for name in METHODS if name in found]
     out = [INTRODUCTION.format(seeds=", ".join(seeds))]
     for score, title in (("accuracy", "Balanced accuracy"), ("g_mean", "Geometric mean of the recalls")):
-        out += [f"## {title}", "", "| | " + " | ".join(contestants) + " |", "|---" * (len(contestants) + 1) + "|"]
+        out += [f"## {title}", "", "| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
         for case, row in table.items():
             found = {name: summary(cells, score) for name, cells in row.items()}
             best = max(round(mean, 1) for mean, _ in found.values())
             cells = []
-            for name in contestants:
+            for name in methods:
                 mean, text = found.get(name, (float("nan"), "–"))
                 cells.append(f"**{text}**" if round(mean, 1) == best else text)
             most = max(len(cells_of) for cells_of in row.values())

@@ -1,6 +1,6 @@
 """Runs the blocks of docs/tour-*.md and writes what they print below them; docs/images/report.png is a run's report.
 
-python benchmarks/tour_pages.py [NAME...]     # tour-table, tour-images
+python benchmarks/tour_pages.py [NAME...]     # tour-table, tour-images, tour-text
 """
 
 import os
@@ -69,4 +69,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["tour-table", "tour-images"])
+    main(sys.argv[1:] or ["tour-table", "tour-images", "tour-text"])

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import sklearn
 import torch
 from keel import Rows, held_out, read, training_rows
@@ -182,9 +181,7 @@ def fixed(rows: tuple[Rows, Rows], seed: int, steps: int) -> dict[str, float]:
 @cache
 def large_rows(name: str, folder: Path, seed: int) -> tuple[Rows, Rows]:
     if name == "bank":
-        table = pd.read_csv(folder / "bank" / "bank.csv", sep=";")
-        x = pd.get_dummies(table.drop(columns=["y", "duration"])).to_numpy(dtype=np.float32)
-        return held_out(*training_rows(x, table["y"].to_numpy(dtype=np.int64)), seed)
+        return held_out(*training_rows(*read("bank", folder)), seed)
     rows = int(name.replace(",", ""))
     x, y = make_classification(
         rows + LARGE_SCORED,

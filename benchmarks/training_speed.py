@@ -3,7 +3,7 @@
     python benchmarks/training_speed.py                  # writes benchmarks/results/training_speed.json
 
 skorch is no dependency: its row is left out, and said so, where it cannot be imported.
-Contestants take turns in one run, on one thread; ratios of medians are what counts.
+Methods take turns in one run, on one thread; ratios of medians are what counts.
 """
 
 import argparse
@@ -75,13 +75,13 @@ def compare(repeats: int, epochs: int) -> dict[str, object]:
     peer = MLPClassifier(
         (WIDTH, WIDTH), batch_size=BATCH, max_iter=epochs, n_iter_no_change=epochs, random_state=0, tol=0.0
     )
-    contestants: dict[str, Callable[[], object] | None] = {
+    methods: dict[str, Callable[[], object] | None] = {
         "cross_entropy": lambda: UncertaintyBalancedClassifier("cross_entropy", **common).fit(x, y),
         "uncertainty_margin": lambda: UncertaintyBalancedClassifier(**common).fit(x, y),
         "sklearn_mlp": lambda: peer.fit(x, y),
         "skorch": skorch_epochs(x, y, epochs),
     }
-    present = {name: work for name, work in contestants.items() if work}
+    present = {name: work for name, work in methods.items() if work}
     taken: dict[str, list[float]] = {name: [] for name in present}
     present["cross_entropy"]()  # imports and caches
     for _ in range(repeats):

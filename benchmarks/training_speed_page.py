@@ -17,7 +17,7 @@ def lines() -> list[str]:
         "",
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
         f"{shape['hidden']}, batch {shape['batch']}, {speed['epochs']} epochs, one thread, {speed['clock']}, "
-        "medians of contestants that took turns in one run. Repeat it with",
+        "medians of methods that took turns in one run. Repeat it with",
         "",
         "```text",
         "python benchmarks/training_speed.py && python benchmarks/two_processes.py && "

@@ -1,0 +1,134 @@
+"""Do promised recalls hold on test rows, and what do decisions by costs cost there?
+
+    EQUIPOISE_DATA=... python benchmarks/decisions.py --out benchmarks/results/decisions.json
+
+Half of a table's rows are fitted to, the others tested, in many splits. The same base model, a logistic regression in a
+pipeline, is behind ``BalancedClassifier`` and behind scikit-learn's ``TunedThresholdClassifierCV``. Finished splits are
+kept, and the same command goes on.
+"""
+
+import argparse
+import json
+import os
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from keel import read_frame
+from scipy.stats import betabinom
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from equipoise import BalancedClassifier
+from equipoise.decisions import Costs, RecallAtLeast
+from equipoise.decisions.promises import allowed_misses
+
+SETS = ("bank", "sms_spam", "page-blocks0", "phoneme", "abalone19")
+FIRST, SPLITS, TEST = 100, 40, 0.5
+FLOORS = (0.8, 0.9)
+MISS = 20.0
+Row = dict[str, Any]
+
+
+def rows_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return columns, and 1 for the rarer of two classes."""
+    if name == "sms_spam":
+        table = pd.read_csv(Path(os.environ["EQUIPOISE_DATA"]) / "text" / "sms_spam.csv")
+        return table[["text"]], (table["label"] == "spam").to_numpy().astype(int)
+    x, y = read_frame(name)
+    x.columns = [str(column) for column in x.columns]
+    return x, (y == np.bincount(y).argmin()).astype(int)
+
+
+def base_model(name: str) -> Any:
+    """Return a pipeline that takes the columns as they are."""
+    if name == "sms_spam":
+        first = ColumnTransformer([("text", TfidfVectorizer(min_df=2), "text")])
+        return make_pipeline(first, LogisticRegression(C=10, max_iter=1000))
+    words = make_column_selector(dtype_exclude="number")
+    numbers = make_column_selector(dtype_include="number")
+    first = ColumnTransformer(
+        [("words", OneHotEncoder(handle_unknown="ignore"), words), ("numbers", StandardScaler(), numbers)]
+    )
+    return make_pipeline(first, LogisticRegression(max_iter=2000))
+
+
+def cost_of(y: np.ndarray, named: np.ndarray) -> float:
+    """Return what answers cost in 1,000 cases."""
+    return float(1000 * np.where(y == 1, MISS, 1.0)[y != named].sum() / len(y))
+
+
+def negative_cost(y: np.ndarray, named: np.ndarray) -> float:
+    """Return what scikit-learn is to maximise."""
+    return -cost_of(y, named)
+
+
+def split_result(name: str, x: pd.DataFrame, y: np.ndarray, seed: int) -> Row:
+    """Fit to one half, and measure on the other."""
+    fit, test = train_test_split(np.arange(len(y)), test_size=TEST, stratify=y, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = BalancedClassifier(base_model(name), random_state=seed).fit(x.iloc[fit], y[fit])
+        scorer = make_scorer(negative_cost)
+        tuned = TunedThresholdClassifierCV(base_model(name), scoring=scorer, cv=5, random_state=seed)
+        tuned_cost = cost_of(y[test], tuned.fit(x.iloc[fit], y[fit]).predict(x.iloc[test]))
+    found: Row = {"recalls": [], "positives": [int(y[fit].sum()), int(y[test].sum())]}
+    for floor in FLOORS:
+        found["recalls"].append(_recall(clf, x.iloc[test], y[test], floor, int(y[fit].sum())))
+    costs = clf.choose(Costs(miss={1: MISS}))
+    assert costs.expected is not None
+    named = clf.predict(x.iloc[test], decision=costs.rule)
+    each = np.where(y[test] == 1, MISS, 1.0) * (y[test] != named)
+    expected = costs.expected.cost
+    return found | {
+        "cost": cost_of(y[test], named),
+        "noise": float(1000 * each.std() / np.sqrt(len(test))),
+        "expected": [expected.value, expected.low, expected.high],
+        "tuned_cost": tuned_cost,
+    }
+
+
+def _recall(clf: BalancedClassifier, x: pd.DataFrame, y: np.ndarray, floor: float, samples: int) -> Row:
+    """Return what is promised and found, and how often so much would be found if test rows were drawn as the others."""
+    rule = RecallAtLeast({1: floor})
+    (promise,) = clf.choose(rule).promises
+    named = clf.predict(x, decision=rule)
+    tested = int(y.sum())
+    misses = max(allowed_misses(samples, floor, 0.05), 0)
+    most = int(np.floor(tested * (1 - promise.promised) + 1e-9))
+    chance = float(betabinom.cdf(most, tested, misses + 1, samples - misses))
+    found = float(named[y == 1].mean())
+    alarms = float(1000 * (named[y == 0] == 1).sum() / len(y))
+    return {"asked": floor, "promised": promise.promised, "found": found, "chance": chance, "false_alarms": alarms}
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/decisions.json"))
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    found = json.loads(options.out.read_text()) if options.out.exists() else {"splits": {}}
+    names = ("equipoise", "scikit-learn", "numpy", "scipy", "torch")
+    found |= {"versions": {name: version(name) for name in names}, "miss": MISS, "test_share": TEST}
+    data = {name: rows_of(name) for name in SETS}
+    for seed in range(FIRST, FIRST + options.splits):
+        for name in SETS:
+            if (key := f"{name} | {seed}") not in found["splits"]:
+                found["splits"][key] = split_result(name, *data[name], seed)
+                print(key, flush=True)
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""docs/results/text.md from the JSON of text.py."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "benchmarks/results/text.json", ROOT / "docs/results/text.md"
+SCORES = {
+    "balanced_accuracy": "balanced accuracy",
+    "macro_average_precision": "average precision, all classes",
+    "rare_average_precision": "average precision, rarest class",
+}
+SPLIT = ("SMS spam", "TREC")
+OURS, OFFICIAL = "BalancedClassifier", "TREC, official test"
+SHOWN = {OURS: "`BalancedClassifier()`"}
+TEST_TO_TRAIN = 3 / 7
+"""Of five random splits with 30 % held out, for the corrected interval of Nadeau and Bengio (2003)."""
+
+
+def means(fits: dict[str, dict[str, float]], name: str, method: str, score: str) -> np.ndarray:
+    """One value a seed."""
+    own = sorted((key, fit[score]) for key, fit in fits.items() if key.split(" | ")[:2] == [name, method])
+    return 100 * np.array([value for _, value in own])
+
+
+def interval(difference: np.ndarray) -> tuple[float, float, float]:
+    """Mean and 95 % interval of paired differences over splits whose rows overlap."""
+    n = len(difference)
+    wide = student.ppf(0.975, n - 1) * np.sqrt((1 / n + TEST_TO_TRAIN) * difference.var(ddof=1))
+    return float(difference.mean()), float(difference.mean() - wide), float(difference.mean() + wide)
+
+
+def table(fits: dict[str, dict[str, float]], name: str) -> list[str]:
+    methods = list(dict.fromkeys(key.split(" | ")[1] for key in fits))
+    lines = ["| | " + " | ".join(SCORES.values()) + " | seconds |", "|---|" + "---|" * (len(SCORES) + 1)]
+    for method in methods:
+        cells = []
+        for score in SCORES:
+            found = means(fits, name, method, score)
+            cells.append(f"{found.mean():.1f} ± {found.std(ddof=1):.1f}" if len(found) > 1 else f"{found.mean():.1f}")
+        seconds = means(fits, name, method, "seconds").mean() / 100
+        lines.append(f"| {SHOWN.get(method, method)} | " + " | ".join(cells) + f" | {seconds:.1f} |")
+    return lines
+
+
+def against_best(fits: dict[str, dict[str, float]], name: str, sort: str) -> list[str]:
+    """How far ahead of the best method of a sort, by each score."""
+    others = [m for m in dict.fromkeys(key.split(" | ")[1] for key in fits) if m.startswith(sort)]
+    lines = []
+    for score, said in SCORES.items():
+        best = max(others, key=lambda method: means(fits, name, method, score).mean())
+        mean, low, high = interval(means(fits, name, OURS, score) - means(fits, name, best, score))
+        told = "ahead" if low > 0 else "behind" if high < 0 else "not significantly different"
+        lines.append(
+            f"| {said} | {best} | {mean:+.1f} | {low:+.1f} to {high:+.1f} | {told} |".replace(" -", " −").replace(
+                "to -", "to −"
+            )
+        )
+    return lines
+
+
+def lines() -> list[str]:
+    """Return the page, line by line."""
+    found = json.loads(RESULTS.read_text())
+    fits = found["fits"]
+    page = [
+        "# Text",
+        "",
+        "SMS messages (5,574, of which 13 % are spam) and TREC questions (5,443 of six classes, the rarest with 86): "
+        "five stratified splits with 30 % of the rows held out, mean and standard deviation in per cent, seconds of "
+        "one core for a fit. Messages that occur more than once stay as they are. *Words* is scikit-learn's "
+        "`TfidfVectorizer()` and `LogisticRegression()` as they come; *n-grams* has the n-grams that equipoise uses "
+        "(one and two words, two to five characters, TF-IDF with logarithmic counts) and C = 10. *Balanced* has class"
+        " weights, *prior shift* divides probabilities by the class shares before it decides. `BalancedClassifier()` "
+        "takes the frame with its column of text as it is. Repeat it with",
+        "",
+        "```text",
+        "EQUIPOISE_DATA=… python benchmarks/text.py && python benchmarks/text_page.py",
+        "```",
+        "",
+    ]
+
+    def won(sort: str) -> str:
+        rows = [row for name in SPLIT for row in against_best(fits, name, sort)]
+        return f"{sum(row.endswith('| ahead |') for row in rows)} of {len(rows)}"
+
+    for name in dict.fromkeys(key.split(" | ")[0] for key in fits):
+        page += [f"## {name}", "", *table(fits, name), ""]
+        if name == OFFICIAL:
+            page += ["One fit on all 5,443 questions, scored on the 499 official test questions.", ""]
+        else:
+            page += ["`BalancedClassifier()` against the best of each sort, by each score:", ""]
+            page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|"]
+            page += [*against_best(fits, name, "words"), *against_best(fits, name, "n-grams"), ""]
+    return [
+        *page,
+        f"Against the usual words and logistic regression the blend is ahead beyond chance by {won('words')} scores, "
+        f"against the same n-grams by {won('n-grams')}, at about ten times the time. Its log-odds are those of that "
+        "very regression; what the blend adds is the rest of a table, calibrated probabilities and the decision.",
+        "",
+        "## What was chosen, and by what",
+        "",
+        "By other splits of the same rows (seed 100 for the questions, 100 to 102 for the messages): the n-grams, C, "
+        "and how text enters the blend. A "
+        "truncated SVD of the n-grams alone is not enough: on TREC a blend of network, forests and boosting on 100 "
+        "components reached 82.4 % balanced accuracy where logistic regression on the n-grams themselves, with a "
+        "prior shift, reached 87.0 %. What closes the gap is a second linear map, the log-odds of that logistic "
+        "regression, out of fold for the training rows: with 50 components 87.6 %, and 86.4 % average precision of "
+        "the rarest class against 84.6 %. A linear member on the n-grams beside the others reached the same balanced "
+        "accuracy and 84.9 % average precision, so that the log-odds became columns, which trees can combine with the"
+        " rest of a table. The linear member by itself reached 88.2 % there. Each of these figures is one split.",
+        "",
+        "What to build next, from a trial without a script that repeats it: beside these columns the out-of-fold "
+        "log-odds of logistic regression on sentence embeddings (all-MiniLM-L6-v2). On the first three splits of "
+        "TREC the blend then reached 91.0, 90.2 and 91.6 % balanced accuracy, and 96.3, 95.0 and 95.4 % average "
+        "precision over all classes; logistic regression on the embeddings alone, with a prior shift, reached "
+        "84.1, 84.3 and 84.3 %.",
+        "",
+        "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
+    ]
+
+
+if __name__ == "__main__":
+    PAGE.write_text("\n".join(lines()) + "\n", encoding="utf-8")
