@@ -22,8 +22,8 @@ ARGUMENTS = re.compile(r"^ +(\w+(?:, \w+)*):\s|^(\w+(?:, \w+)*) : ", re.M)
 SHAPE = re.compile(
     r"\((?:[\w·*. ]+,[^)]*|\.\.\.)?\)|\bany shape\b|\bbroadcasts\b|shaped as|likewise|\bas (?:in|for)\s+:"
 )
-ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|Images|ImageSource")
-CONSTANTS = {"BACKBONES", "DATASETS", "DROPOUT_TYPES", "LOSSES", "METHODS", "METRICS", "__version__"}
+ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|Images")
+CONSTANTS = {"BACKBONES", "DATASETS", "DECISIONS", "DROPOUT_TYPES", "LOSSES", "METHODS", "METRICS", "__version__"}
 """Of an ``__all__``, but nothing to call: the pages' own text tells of them."""
 
 

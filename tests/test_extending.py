@@ -15,11 +15,15 @@ import torch
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from equipoise import UncertaintyBalancedClassifier
+from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
 from equipoise.app.compare import METHODS
 from equipoise.app.report import write_report
 from equipoise.app.report.sections import SECTIONS
+from equipoise.app.runs.predictors import BlendPredictor
+from equipoise.app.runs.run_options import TrainOptions
+from equipoise.decisions import DECISIONS, Balanced, Natural
 from equipoise.errors import InvalidInputError
+from equipoise.estimators.members import FAMILIES
 from equipoise.evaluation import METRICS, scores
 from equipoise.losses import LOSSES
 from equipoise.main import app
@@ -33,14 +37,21 @@ from tests.paper.sets import layouts
 from tests.paper.sets import test_contract as sets_contract
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
-FAMILIES = {"poly1": LOSSES, "small_digits": DATASETS, "tiny": BACKBONES, "weakest_f1": METRICS}
+ADDED = {
+    "poly1": LOSSES,
+    "small_digits": DATASETS,
+    "tiny": BACKBONES,
+    "weakest_f1": METRICS,
+    "halfway": DECISIONS,
+    "bayes": FAMILIES,
+}
 LISTS = (SECTIONS, app.registered_commands)
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
     """The names that the page's blocks define, run in order in one folder; all families are as before afterwards."""
-    families = [*FAMILIES.values(), METHODS]
+    families = [*ADDED.values(), METHODS]
     before, lists = [dict(family) for family in families], [list(each) for each in LISTS]
     found = {"__name__": "__page__"}
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +67,7 @@ def followed(tmp_path_factory):
 
 
 def test_the_page_adds_one_of_each(followed):
-    assert {name: name in family for name, family in FAMILIES.items()} == dict.fromkeys(FAMILIES, True)
+    assert {name: name in family for name, family in ADDED.items()} == dict.fromkeys(ADDED, True)
     assert METHODS["poly1"].label == "Poly-1"
     assert followed["clf"].predict(followed["images"]).shape == (60,)
 
@@ -127,6 +138,18 @@ def test_the_metric_is_kept_beside_the_others():
     assert found.as_dict()["weakest_f1"] == pytest.approx(min(f1))
 
 
+def test_the_decision_rule_is_kept_by_files_and_stands_between_two_others(followed, tmp_path):
+    model, x = followed["halfway"], followed["X"]
+    model.save(tmp_path)
+    again = type(model).load(tmp_path)
+    assert again.decision == model.decision == DECISIONS["halfway"]()
+    assert (again.predict(x) == model.predict(x)).all()
+    p, prior = model.predict_proba(x), model.prior_
+    assert (model.predict(x) == model.classes_[(p / np.sqrt(prior)).argmax(1)]).all()
+    same = [(model.predict(x, decision=rule) == model.predict(x)).mean() for rule in (Natural(), Balanced())]
+    assert min(same) > 0.5
+
+
 def test_the_section_stands_in_the_page_and_its_menu(followed, tmp_path_factory):
     run = made.once(made.table_run, tmp_path_factory)
     page = write_report(run, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
@@ -149,6 +172,14 @@ def test_the_backbone_keeps_the_contract_of_backbones():
     backbones_contract.test_images_do_not_see_one_another("tiny")
     small, large = (build_backbone("tiny")(torch.zeros(1, BACKBONES["tiny"]().in_channels, s, s)) for s in (24, 40))
     assert small.shape == large.shape  # features of any size of image
+
+
+def test_the_family_is_blended_named_and_stored(followed, tmp_path):
+    blend, x = followed["blend"], followed["X"]
+    assert [part.name for part in BlendPredictor(blend).blend] == ["naive Bayes", "extra trees"]
+    assert TrainOptions("table.csv", model="bayes").model == "bayes"
+    blend.save(tmp_path)
+    assert np.array_equal(BalancedClassifier.load(tmp_path).predict_proba(x), blend.predict_proba(x))
 
 
 @pytest.mark.slow

@@ -107,7 +107,9 @@ def test_dates_keep_their_seconds():
     np.testing.assert_allclose(days * 86_400_000 - NOW, x, atol=1)
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "smote", "random_over", "svm_linear", "svm_rbf"])
+@pytest.mark.parametrize(
+    "name", ["cross_entropy", "smote", "random_over", "svm_linear", "svm_rbf", "random_forest", "boosting"]
+)
 def test_compared_methods_see_the_signal_as_well(name):
     x, y = moments(300)
     rows = np.column_stack([x + NOW, np.arange(300) % 5])
