@@ -105,7 +105,7 @@ FILES = {
         text('{"options": [' + "{}," * 10**6 + "{}]}"),
         "it has more than 1,000,000 lists and objects",
     ),
-    "table/months.csv": (cells("jan " * 2000), "no column is left to learn from: x: ignored"),
+    "table/months.csv": (cells("jan " * 2000), "read"),  # words, hence text; the limits are what counts
     "table/spaces.csv": (cells("1" + " " * 8000 + "x"), "no column is left to learn from: x: ignored"),
     "table/digits.csv": (cells("1," * 8000 + ";"), r"instead of|more than one|column names"),
     "table/blanks.csv": (text("x y\n1 0\n" + " " * 2**21 + "z\n" * 3), r"line 3|fields"),
