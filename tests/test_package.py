@@ -127,6 +127,19 @@ def test_the_citation_names_the_software_and_the_paper():
     assert "year: 2019" in text
 
 
+def test_the_tasks_of_nox_run_the_commands_of_ci():
+    ci, tasks = ((ROOT / name).read_text(encoding="utf-8") for name in (".ci/run", "noxfile.py"))
+    ran = [
+        ", ".join(f'"{word}"' for word in line.split())
+        for line in re.findall(r"^(?:ruff|mypy|lint-imports).*", ci, re.M)
+    ]
+    assert len(ran) == 4
+    assert all(f"session.run({command})" in tasks for command in ran)
+    slow = re.search(r"^OMP_NUM_THREADS=1 (python -m pytest .*)", ci, re.M)
+    assert slow is not None
+    assert ", ".join(f'"{word}"' for word in slow[1].split()) in tasks
+
+
 def test_the_lowest_versions_are_those_of_the_metadata():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     allowed = re.search(r"^dependencies = \[(.*?)^\]", text, re.S | re.M)

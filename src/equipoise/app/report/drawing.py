@@ -197,7 +197,7 @@ def inline_svg(
     _settle(figure)  # else matplotlib does it anew at every draw
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(file.getvalue())
+    root = ElementTree.fromstring(file.getvalue())  # matplotlib wrote it  # nosec B314
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag == SVG + "style" or "metadata" in child.tag:
@@ -212,7 +212,7 @@ def inline_svg(
         ElementTree.SubElement(root, SVG + "g", {"id": extra})
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
-    return Markup(ElementTree.tostring(root, encoding="unicode"))  # ElementTree has escaped all text
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # ElementTree has escaped all text  # nosec B704
 
 
 def _settle(figure: Any) -> None:
