@@ -150,8 +150,10 @@ def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: f
         return Scaling.none(tuple(shape))
     size = int(np.prod(shape))
     own = 0 if form == "temperature" else size  # offsets, one a class
-    each = (w / max(w.sum(), np.finfo(float).tiny)).reshape(-1, *[1] * (y.ndim - 1)) * len(y) / y.size
     strength = len(y) / y.size / max(w.sum(), np.finfo(float).tiny)
+    each = w * strength
+    by_class, odds = np.ascontiguousarray(z.T), shift.T[..., None]  # (classes, batch) or (2, attributes, batch)
+    true = y.T.ravel() * y.size + np.arange(y.size)  # places of the true classes in ``by_class``
 
     def numbers(values: Array) -> tuple[Array, Array]:
         """Return the logarithm of the scale, before it is bounded, and the offset of each class."""
@@ -160,16 +162,19 @@ def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: f
 
     def loss(values: Array) -> tuple[float, Array]:
         log_scale, bias = numbers(values)
-        scaled = z * np.exp(log_scale.clip(-WIDEST, widest))
-        log_p = log_softmax(scaled + bias + shift, -1)
-        slope = np.exp(log_p)  # d loss / d logits: p − [y = c]
-        np.put_along_axis(slope, y[..., None], _of_truth(slope, y)[..., None] - 1, -1)
-        slope *= each[..., None]
+        scaled = by_class * np.exp(log_scale.clip(-WIDEST, widest)).T[..., None]
+        moved = scaled + (bias.T[..., None] + odds)
+        moved -= moved.max(0)
+        slope = np.exp(moved)
+        total = slope.sum(0)
+        found = float((each * (np.log(total) - moved.ravel()[true].reshape(total.shape))).sum())
+        slope *= each / total  # d loss / d logits: p − [y = c]
+        slope.ravel()[true] -= np.broadcast_to(each, total.shape).ravel()
         inside = (log_scale >= -WIDEST) & (log_scale <= widest)
-        by_scale = (slope * scaled).sum(0) * inside
-        parts = [by_scale.sum(keepdims=True).ravel(), slope.sum(0).ravel() if own else np.empty(0)]
+        by_scale = (slope * scaled).sum(-1).T * inside
+        parts = [by_scale.sum(keepdims=True).ravel(), slope.sum(-1).T.ravel() if own else np.empty(0)]
         gradient = np.concatenate([*parts, by_scale.ravel() if form == "vector" else np.empty(0)])
-        return float(-(each * _of_truth(log_p, y)).sum() + strength / 2 * values @ values), gradient + strength * values
+        return found + float(strength / 2 * values @ values), gradient + strength * values
 
     start = np.zeros(1 + own + (size if form == "vector" else 0))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200, "gtol": 1e-7, "ftol": 1e-12}).x

@@ -13,8 +13,11 @@ the same. :func:`sure_shift` tells how much of it is beyond chance, and a predic
 
 import math
 
+import numpy as np
 import torch
-import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from torch import Tensor
 
 from equipoise.data.labels import class_counts
@@ -123,21 +126,24 @@ def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weig
     return max(0.0, min(k, WIDEST) - curvature**-0.5) if curvature > 0 else 0.0
 
 
-@torch.enable_grad()
 def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> tuple[float, float]:
     """k and T of the least weighed log loss of (rows + k·along)/T: all of shape (samples, classes) but the last two."""
-    values = torch.zeros(2, dtype=torch.float64, device=rows.device, requires_grad=True)  # k and log T
-    optimizer = torch.optim.LBFGS([values], max_iter=100, line_search_fn="strong_wolfe")
+    z, d, each = (tensor.detach().double().cpu().numpy() for tensor in (rows, along, weight))
+    own = np.arange(len(z)), target.cpu().numpy()
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        temperature = values[1].clamp(-WARMEST, WARMEST).exp()
-        found = (weight * F.cross_entropy((rows + values[0] * along) / temperature, target, reduction="none")).sum()
-        found.backward()
-        return found
+    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        k, log_temperature = values
+        cold = math.exp(-min(WARMEST, max(-WARMEST, log_temperature)))
+        scaled = (z + k * d) * cold
+        log_p = log_softmax(scaled, -1)
+        slope = np.exp(log_p)  # d loss / d logits: p − [y = c]
+        slope[own] -= 1
+        slope *= each[:, None]
+        inside = abs(log_temperature) <= WARMEST
+        return float(-each @ log_p[own]), np.array([(slope * d).sum() * cold, -(slope * scaled).sum() * inside])
 
-    optimizer.step(loss)
-    k, log_temperature = values.detach().tolist()
+    options = {"maxiter": 100, "gtol": 1e-7, "ftol": 1e-14}
+    k, log_temperature = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", options=options).x.tolist()
     return k, math.exp(min(WARMEST, max(-WARMEST, log_temperature)))
 
 
