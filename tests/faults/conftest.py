@@ -49,6 +49,11 @@ def read_only(tmp_path):
         yield turn
 
 
+@pytest.fixture(autouse=True)
+def _plain_pictures(monkeypatch):
+    made.plain_pictures(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def table_run(tmp_path_factory):
     return made.once(made.table_run, tmp_path_factory)

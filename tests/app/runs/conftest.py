@@ -10,6 +10,11 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
 
 
+@pytest.fixture(autouse=True)
+def _plain_pictures(monkeypatch):
+    made.plain_pictures(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def table_run(tmp_path_factory):
     return made.once(made.table_run, tmp_path_factory)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import Markup
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -77,6 +78,11 @@ def image_run(folder: Path) -> Path:
     """A run of grey pictures, with the network that is trained along; the pictures lie beside it."""
     photos = pictures(folder / "photos", {"night": 30, "day": 12})
     return train_run(TrainOptions(str(photos), epochs=4, batch_size=8), folder / "run").folder
+
+
+def plain_pictures(patch: pytest.MonkeyPatch) -> None:
+    """Let pages have empty pictures: drawing them takes longer than training so small a network."""
+    patch.setattr("equipoise.app.report.drawing.inline_svg", lambda *_, **__: Markup("<svg></svg>"))
 
 
 def once(make: Callable[[Path], Path], factory: pytest.TempPathFactory) -> Path:

@@ -18,6 +18,11 @@ from tests.app.runs.made import pictures
 MB = 2**20
 
 
+@pytest.fixture(autouse=True)
+def _plain_pictures():
+    """Draw pages whole: their size is measured."""
+
+
 @contextmanager
 def traced():
     """The peak and what is left, in megabytes, of all that Python and numpy take meanwhile."""

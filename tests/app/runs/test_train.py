@@ -16,13 +16,8 @@ from equipoise.data.imbalance import step
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
-def table(tmp_path) -> Path:
+def digits(tmp_path) -> Path:
     """Imbalanced digits as a CSV, with a column of words and a few holes."""
     x, y = load_digits(return_X_y=True)
     kept = step(y, rng=0)
@@ -31,6 +26,16 @@ def table(tmp_path) -> Path:
     frame.loc[:20, "pixel 20"] = np.nan
     frame["digit"] = [f"digit {label}" for label in y[kept]]
     path = tmp_path / "digits.csv"
+    frame.to_csv(path, index=False, sep=";")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    """Two classes of a few rows as a CSV."""
+    x = np.random.default_rng(0).normal(size=(120, 3)).round(3)
+    frame = pd.DataFrame(x, columns=["age", "dose", "weight"]).assign(state=np.where(x[:, 0] > 0.8, "ill", "well"))
+    path = tmp_path / "patients.csv"
     frame.to_csv(path, index=False, sep=";")
     return path
 
@@ -66,9 +71,9 @@ class Listener:
         assert 0 <= done <= total
 
 
-def test_a_table_becomes_a_run(table, tmp_path):
+def test_a_table_becomes_a_run(digits, tmp_path):
     told, folder = Listener(), tmp_path / "run"
-    result = train_run(TrainOptions(data=str(table), target="digit", epochs=8), folder, watcher=told)
+    result = train_run(TrainOptions(data=str(digits), target="digit", epochs=8), folder, watcher=told)
     assert result.scores.balanced_accuracy > 0.85
     assert result.classes == [f"digit {number}" for number in range(10)]
     assert {path.name for path in folder.iterdir()} >= {
@@ -82,7 +87,7 @@ def test_a_table_becomes_a_run(table, tmp_path):
     assert any("pixel 20: " in sentence and "missing values filled" in sentence for sentence in told.notes)
     assert {profile.kind for profile in told.profiles} >= {"number"}
     classes, train, test = told.tables[0]
-    assert (len(classes.names), train + test) == (10, len(pd.read_csv(table, sep=";")))
+    assert (len(classes.names), train + test) == (10, len(pd.read_csv(digits, sep=";")))
     loaded = UncertaintyBalancedClassifier.load(folder)
     np.testing.assert_array_equal(loaded.margins_, result.model.margins_)
 
@@ -90,7 +95,7 @@ def test_a_table_becomes_a_run(table, tmp_path):
 def test_the_split_is_kept_and_follows_the_seed(table, tmp_path):
     splits = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_run(TrainOptions(data=str(table), target="digit", epochs=1, seed=seed), tmp_path / name)
+        train_run(TrainOptions(data=str(table), target="state", epochs=1, seed=seed), tmp_path / name)
         splits.append(json.loads((tmp_path / name / "split.json").read_text()))
     assert splits[0] == splits[1] != splits[2]
     rows = len(pd.read_csv(table, sep=";"))
@@ -189,7 +194,7 @@ def test_a_test_set_of_ones_own(table, tmp_path):
     frame = pd.read_csv(table, sep=";")
     frame[::3].to_csv(tmp_path / "test.csv", index=False)
     result = train_run(
-        TrainOptions(str(table), target="digit", epochs=2, test=str(tmp_path / "test.csv")), tmp_path / "run"
+        TrainOptions(str(table), target="state", epochs=2, test=str(tmp_path / "test.csv")), tmp_path / "run"
     )
     assert result.scores.samples == len(frame[::3])
     assert json.loads((tmp_path / "run" / "split.json").read_text())["train"] == list(range(len(frame)))
@@ -212,14 +217,14 @@ class HaltError(Exception):
 
 
 def test_an_unfinished_run_goes_on_only_when_asked_and_as_it_was(table, tmp_path, monkeypatch):
-    options, folder = TrainOptions(str(table), target="digit", epochs=2), tmp_path / "run"
+    options, folder = TrainOptions(str(table), target="state", epochs=2), tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(UncertaintyBalancedClassifier, "save", lambda *_: (_ for _ in ()).throw(HaltError))
         with pytest.raises(HaltError):
             train_run(options, folder)
     with pytest.raises(InvalidInputError, match="holds an unfinished run; pass --resume to go on, or another --out"):
         train_run(options, folder)
-    other = TrainOptions(str(table), target="digit", epochs=3)
+    other = TrainOptions(str(table), target="state", epochs=3)
     with pytest.raises(InvalidStateError, match="was started with epochs = 2, and now it is 3; give it as it was"):
         train_run(other, folder, resume=True)
     finished = train_run(options, folder, resume=True)
@@ -232,13 +237,13 @@ def test_a_folder_of_something_else_is_left_alone(table, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("all of it")
     with pytest.raises(InvalidInputError, match="precious exists and holds no run; choose another folder with --out"):
-        train_run(TrainOptions(str(table), target="digit"), tmp_path / "precious")
+        train_run(TrainOptions(str(table), target="state"), tmp_path / "precious")
     assert [path.name for path in (tmp_path / "precious").iterdir()] == ["thesis.txt"]
 
 
 def test_options_for_images_are_refused_for_a_table(table, tmp_path):
-    with pytest.raises(InvalidInputError, match=r"--backbone is for images, and .*digits\.csv is a table; leave"):
-        train_run(TrainOptions(str(table), target="digit", backbone="resnet18"), tmp_path / "run")
+    with pytest.raises(InvalidInputError, match=r"--backbone is for images, and .*patients\.csv is a table; leave"):
+        train_run(TrainOptions(str(table), target="state", backbone="resnet18"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -297,9 +302,9 @@ def test_a_test_set_of_ones_own_spares_the_official_test_part(tmp_path):
 
 def test_what_is_wrong_with_the_test_set_is_said_before_training(table, tmp_path):
     frame = pd.read_csv(table, sep=";")
-    frame.drop(columns="pixel 9").to_csv(tmp_path / "test.csv", index=False)
-    options = TrainOptions(str(table), target="digit", epochs=2, test=str(tmp_path / "test.csv"))
-    with pytest.raises(InvalidInputError, match="the table lacks 1 of the columns the model was trained on: pixel 9"):
+    frame.drop(columns="dose").to_csv(tmp_path / "test.csv", index=False)
+    options = TrainOptions(str(table), target="state", epochs=2, test=str(tmp_path / "test.csv"))
+    with pytest.raises(InvalidInputError, match="the table lacks 1 of the columns the model was trained on: dose"):
         train_run(options, tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoints").exists()
 
