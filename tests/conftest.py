@@ -1,7 +1,9 @@
 """One thread, one seed, and no machine-dependent example counts: the suite runs alike everywhere."""
 
 import os
+import sys
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # some virtual machines offer AMX and crash on it
 
@@ -10,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+sys.dont_write_bytecode = False  # else each worker, and each command in a process of its own, compiles everything anew
 settings.register_profile("fast", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fast")
 

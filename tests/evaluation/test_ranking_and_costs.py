@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, brier_score_loss, matthews_corrcoef, roc_auc_score
 
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation import scores
+from equipoise.evaluation import bootstrap, scores
 from equipoise.evaluation.bootstrap import RESAMPLES, resamples
 from equipoise.evaluation.ranking import MOST_STEPS, ranking_sums
 
@@ -183,7 +183,8 @@ def test_merged_steps_change_resampled_rankings_little():
         np.testing.assert_allclose(getattr(merged, name), getattr(exact, name), rtol=2e-3)
 
 
-def test_intervals_are_the_quantiles_of_scored_resamples():
+def test_intervals_are_the_quantiles_of_scored_resamples(monkeypatch):
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
     true, p = case(9, samples=60, rare=True)
     predicted, costs = p.argmax(1), np.array([[0, 1, 1], [3, 0, 1], [9, 9, 0.0]])
     found = scores(true, predicted, probabilities=p, costs=costs, intervals=True)
