@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import DataLoaderConfiguration
+from accelerate.utils import DataLoaderConfiguration, DistributedType
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
@@ -125,6 +125,20 @@ def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[to
     with surroundings_kept():
         optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
+
+
+def take_step(accelerator: Accelerator, optimizer: Any) -> None:
+    """Step with a prepared optimiser, and clear the gradients, once those of all accumulated batches are there.
+
+    Accelerate's wrapper looks for packages on the disk at each step, which takes a small network nearly as long as the
+    step itself; it is passed by where it has nothing else to do.
+    """
+    if not accelerator.sync_gradients:
+        return
+    alone = accelerator.distributed_type == DistributedType.NO and accelerator.scaler is None
+    bare = optimizer.optimizer if alone else optimizer
+    bare.step()
+    bare.zero_grad()
 
 
 def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:

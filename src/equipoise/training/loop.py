@@ -14,7 +14,13 @@ from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
 from equipoise.storage.run_files import SOFTMAX
-from equipoise.training.accelerate_setup import make_accelerator, make_loader, make_optimizer, workers_watched
+from equipoise.training.accelerate_setup import (
+    make_accelerator,
+    make_loader,
+    make_optimizer,
+    take_step,
+    workers_watched,
+)
 from equipoise.training.batches import ArrayData, EpochBatches, capped_sample, random_order
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
@@ -81,9 +87,8 @@ def train(
                     loss = model(*batch)
                     value = _finite(loss, position)
                     accelerator.backward(loss)
-                    optimizer.step()
+                    take_step(accelerator, optimizer)
                     scheduler.step()
-                    optimizer.zero_grad()
                 position.advance(value)
                 for each in watchers:
                     each.step(epoch, stage, len(batches))
