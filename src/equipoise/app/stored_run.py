@@ -125,7 +125,8 @@ class JudgedLabels:
 class StoredRun:
     """A finished run, as read from its folder.
 
-    Every array a class is in the order of ``classes``, NaN where a value is not defined.
+    Every array a class is in the order of ``classes``, NaN where a value is not defined. ``predictions`` is the file
+    whose predictions were rebalanced, None where a model was trained.
     """
 
     folder: Path
@@ -142,6 +143,7 @@ class StoredRun:
     held_out: HeldOut | None
     epochs: list[dict[str, Any]] = field(default_factory=list)
     gallery: Gallery = field(default_factory=Gallery)
+    predictions: str | None = None
 
     @property
     def name(self) -> str:

@@ -34,15 +34,14 @@ from equipoise.estimators.calibrated_classifier import (
     relative_weights_of,
 )
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
-from equipoise.estimators.members import (
-    as_estimators,
+from equipoise.estimators.member_outputs import (
     check_frozen,
-    fit_members,
+    check_frozen_attributes,
     is_frozen,
     member_probabilities,
     take,
-    thinned,
 )
+from equipoise.estimators.members import as_estimators, fit_members, thinned
 from equipoise.estimators.persistence import labels_to_json
 from equipoise.estimators.unseen_rows import as_if_unseen
 from equipoise.tensor_checks import check_finite
@@ -126,9 +125,10 @@ class BalancedClassifier(CalibratedClassifier):
         """Fit to the predictions of a model that lives elsewhere, for rows that it has not seen.
 
         Args:
-            probabilities: (rows, classes); for two classes that of the second, (rows,), is enough.
-            y: true labels, (rows,).
-            classes: the labels in the order of the columns; None is the sorted labels of ``y``.
+            probabilities: (rows, classes); for two classes that of the second, (rows,), is enough. For several labels
+                that of each being 1, (rows, labels).
+            y: true labels, (rows,), or a 0/1 matrix, (rows, labels).
+            classes: the labels in the order of the columns; None is the sorted labels of ``y``, or its columns.
 
         Returns:
             A classifier whose X is such probabilities: ``clf.predict(new_probabilities)``.
@@ -137,11 +137,12 @@ class BalancedClassifier(CalibratedClassifier):
         >>> BalancedClassifier.from_predictions(p, [0, 0, 0, 1] * 5).predict([0.04, 0.25])
         array([0, 1])
         """
-        truth = plain_labels(y)
-        if np.ndim(truth) > 1:
-            raise InvalidInputError("y must have one label for each row, got a matrix; balance each label by itself.")
-        labels = np.unique(truth) if classes is None else np.asarray(classes)
-        model = GivenProbabilities(labels)
+        truth = column_or_matrix(np.asarray(plain_labels(y)))
+        if truth.ndim == 1:
+            named = np.unique(truth) if classes is None else np.asarray(classes)
+        else:
+            named = np.asarray(getattr(y, "columns", np.arange(truth.shape[1])) if classes is None else classes)
+        model = GivenProbabilities(named, several=truth.ndim > 1)
         return cls(FrozenEstimator(model), random_state=random_state).fit(model.columns(probabilities), y)
 
     def fit(
@@ -163,7 +164,7 @@ class BalancedClassifier(CalibratedClassifier):
         labels = labels.ravel() if target.ndim == 1 else labels
         seed = int(check_random_state(self.random_state).randint(2**30))
         chosen = as_estimators(self.estimator, len(counted))
-        frozen = self._frozen([each for each, _ in chosen], classes, several=target.ndim == 2)
+        frozen = self._frozen([each for each, _ in chosen], classes, x, target)
         folds = [(counted, counted)] if frozen else self._folds(x, labels, groups, seed, counted)
         place = np.full(len(labels), -1)
         place[counted] = np.arange(len(counted))
@@ -203,16 +204,16 @@ class BalancedClassifier(CalibratedClassifier):
             raise InvalidInputError(f"kind must be 'total' or 'epistemic', got {kind!r}.")
         x, prior = self._rows(X), self._decision_prior(target_prior)
         if kind == "total":
-            p = self.calibrated_.decision(self._logits(x), prior).softmax(-1)
-            return np.asarray((p * (1 - p)).flatten(1).sum(-1).numpy())
+            return np.asarray(self._unresolved(self._logits(x), prior).numpy())
         each = self._member_outputs(x)  # (models, members, rows, ...)
+        together = self._unresolved(self.blend_.logits(each.mean(1)), prior)
         share = (self.blend_.weights / each.shape[1]).repeat_interleave(each.shape[1])
         apart = [self.blend_.comparable(each[:, member]) for member in range(each.shape[1])]
         logits = torch.stack(apart, 1).flatten(0, 1).clamp_min(SMALLEST_SHARE).log() + self.blend_.margins
         p = self.calibrated_.decision(logits, prior).softmax(-1)
         mean = torch.einsum("m,m...->...", share, p)
         found = torch.einsum("m,m...->...", share, (p - mean).square())
-        return np.asarray(found.flatten(1).sum(-1).numpy())
+        return np.asarray(found.flatten(1).sum(-1).minimum(together).numpy())
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model into a ``folder``: ``model.json``, ``model.safetensors`` and a file for each member;
@@ -333,7 +334,7 @@ class BalancedClassifier(CalibratedClassifier):
         )
         return found
 
-    def _frozen(self, estimators: list[Any], classes: Array, *, several: bool) -> bool:
+    def _frozen(self, estimators: list[Any], classes: Array, x: Any, target: Tensor) -> bool:
         """Tell whether the models are trained already; then they must know the labels."""
         trained = [each for each in estimators if is_frozen(each)]
         if 0 < len(trained) < len(estimators):
@@ -342,7 +343,10 @@ class BalancedClassifier(CalibratedClassifier):
             )
         for each in trained:
             check_is_fitted(each)
-            check_frozen(each, classes, several=several)
+            if target.ndim == 1:
+                check_frozen(each, x, classes)
+            else:
+                check_frozen_attributes(each, x, target.numpy())
         return bool(trained)
 
     def _folds(
@@ -434,8 +438,8 @@ class BalancedClassifier(CalibratedClassifier):
         honest = np.unique(np.concatenate([own[np.isin(y[own], y[part])] for part, own in folds]))
         if len(honest) == 0:
             raise InvalidInputError(
-                "each class has all of its rows in one fold, so that no member can predict a class it has seen; use "
-                "other groups or another cv."
+                "each class has all of its rows in one fold, so that no member can predict a class it has seen; give "
+                "more rows of a class, or use other groups or another cv."
             )
         lost = np.setdiff1d(y, y[honest])
         if len(lost):
@@ -450,7 +454,8 @@ class BalancedClassifier(CalibratedClassifier):
     def _output(self, member: Any, x: Any, share: Array | None) -> Tensor:
         """Return the probabilities of a member at the class prior of all rows, though it was fitted to some."""
         known = self.classes_ if is_frozen(member) else None
-        p = torch.from_numpy(member_probabilities(member, x, len(self.classes_), known=known))
+        given = member_probabilities(member, x, len(self.classes_), known=known, several=self._several)
+        p = torch.from_numpy(given)
         if known is not None:  # it may know further classes
             p = p / p.sum(-1, keepdim=True).clamp_min(SMALLEST_SHARE)
         if share is not None:
@@ -467,6 +472,11 @@ class BalancedClassifier(CalibratedClassifier):
                 for own, shares in zip(self.members_, self._shares, strict=True)
             ]
         )
+
+    def _unresolved(self, logits: Tensor, prior: ArrayLike | None) -> Tensor:
+        """Return the variance of the label that is decided, Σ p(1 − p), (rows,)."""
+        p = self.calibrated_.decision(logits, prior).softmax(-1)
+        return (p * (1 - p)).flatten(1).sum(-1)
 
     def _logits(self, x: Any) -> Tensor:
         return self.blend_.logits(self._member_outputs(x).mean(1))

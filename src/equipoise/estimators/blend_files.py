@@ -19,7 +19,7 @@ from equipoise.decisions import DecisionRule, Evidence
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.estimators.blending import Blend
 from equipoise.estimators.member_files import MemberRecord, load_member, save_member
-from equipoise.estimators.members import is_frozen
+from equipoise.estimators.member_outputs import is_frozen
 from equipoise.estimators.persistence import (
     LARGEST_RECORD,
     REMEDY,
@@ -42,7 +42,8 @@ class BlendRecord(Struct, kw_only=True):
     """``model.json`` of a :class:`~equipoise.BalancedClassifier`.
 
     Args:
-        members: of each classifier, of each fold; one file, or with several labels one for each attribute.
+        members: of each classifier, of each fold; one file, or with several labels one for each attribute unless it is
+            a trained model of all.
         shares: of each classifier, of each fold, the share of each class that the member was fitted to; None for all.
     """
 
@@ -133,7 +134,7 @@ def load_blend(folder: Path) -> SavedBlend:
     folds = {len(own) for own in record.members}
     files = {len(each) for own in record.members for each in own}
     fits = [len(own) for own in record.members] == [len(own) for own in record.shares] and len(folds) == 1
-    fits = fits and files == {len(classes) if record.multilabel else 1}
+    fits = fits and files in ({1}, {len(classes) if record.multilabel else 1})
     each = [share for own in record.shares for share in own if share is not None]
     if not fits or any(len(share) != len(classes) for share in each):
         raise InvalidInputError(f"{path} names members that do not fit its classes and folds; {REMEDY}.")
@@ -181,8 +182,13 @@ def _load_member(files: list[MemberRecord], folder: Path, record: BlendRecord) -
     found = [load_member(each, folder) for each in files]
     most = 2 if record.multilabel else len(record.classes)
     for each in found:
+        if is_frozen(each):
+            continue
         classes = np.asarray(getattr(each, "classes_", None))
         whole = classes.ndim == 1 and classes.dtype.kind in "iu" and len(classes) > 0
-        if not is_frozen(each) and not (whole and classes.min() >= 0 and classes.max() < most):
+        if not (whole and classes.min() >= 0 and classes.max() < most):
             raise InvalidInputError(f"{folder} holds a member of other classes than the blend's; {REMEDY}.")
-    return found if record.multilabel else found[0]
+    one = len(found) == 1
+    if record.multilabel and one and not is_frozen(found[0]):
+        raise InvalidInputError(f"{folder} holds one member for several labels; {REMEDY}.")
+    return found[0] if one else found

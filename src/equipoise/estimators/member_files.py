@@ -122,7 +122,7 @@ def _packed(model: Any, shown: str) -> bytes:
             others[id(found)] = found.tolist()
     try:
         described = skops.io.dumps(copy.deepcopy(model, others))
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+    except Exception as error:  # an object's own way of being copied may raise anything
         raise InvalidInputError(f"a {shown} cannot be stored without pickle ({error}).") from error
     with zipfile.ZipFile(io.BytesIO(described)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}

@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from equipoise.data.labels import label_places
 from equipoise.errors import InvalidInputError
+from equipoise.estimators.member_outputs import Member, is_frozen, take, without_probabilities
 from equipoise.estimators.packed_network import PackedNetwork
 
 Array = NDArray[Any]
-Member = Any
-"""A fitted classifier; for several labels a list of them, one for each attribute."""
 TREES, TREES_OF_MANY = 40, 20
 """Of each member of a forest: five members have 200, or 100 on large tables."""
 MANY, VERY_MANY = 10_000, 50_000
@@ -31,7 +28,6 @@ MOST_OF_A_FOREST = 10_000
 """Rows that a member of a forest is fitted to at most; on more its time grows and its gain does not."""
 MOST_OF_A_MEMBER = 100_000
 """Rows that any other member is fitted to at most; every member draws others, and rare classes stay whole."""
-ROWS_AT_ONCE = 50_000
 
 
 def _forest(kind: Any, rows: int) -> Any:
@@ -117,7 +113,7 @@ def _as_estimator(given: Any, rows: int) -> tuple[Any, int]:
             f"{', '.join(FAMILIES)}."
         )
     if not hasattr(type(given), "predict_proba") and not hasattr(given, "predict_proba"):
-        raise InvalidInputError(_without_probabilities(given))
+        raise InvalidInputError(without_probabilities(given))
     return given, sys.maxsize if is_frozen(given) else MOST_OF_A_MEMBER  # a frozen one is fitted already
 
 
@@ -125,18 +121,6 @@ def _classifies(given: Any) -> bool:
     if not all(hasattr(given, needed) for needed in ("fit", "get_params")):
         return False
     return bool(is_classifier(given)) if hasattr(given, "__sklearn_tags__") else hasattr(given, "predict_proba")
-
-
-def _without_probabilities(estimator: Any) -> str:
-    return (
-        f"estimator must be a classifier with predict_proba, got {type(estimator).__name__} without; wrap it in "
-        "CalibratedClassifierCV."
-    )
-
-
-def is_frozen(estimator: Any) -> bool:
-    """Tell whether a model is trained already and is not to be fitted again."""
-    return isinstance(estimator, FrozenEstimator)
 
 
 def fit_members(
@@ -191,51 +175,6 @@ def _seeded(estimator: Any, seed: int) -> Any:
     given = model.get_params()
     names = [name for name, value in given.items() if name.rpartition("__")[2] == "random_state" and value is None]
     return model.set_params(**dict.fromkeys(names, seed))
-
-
-def take(x: Any, rows: Any) -> Any:
-    """Return some rows of an array or a data frame."""
-    return x.iloc[rows] if hasattr(x, "iloc") else x[rows]
-
-
-def member_probabilities(member: Member, x: Any, classes: int, *, known: Array | None = None) -> NDArray[np.float64]:
-    """Return a member's probabilities, (rows, classes), or (rows, attributes, 2); 0 for a class it has not seen.
-
-    Args:
-        known: the labels whose places are the class numbers, of a model trained elsewhere; None where it was fitted to
-            class numbers.
-    """
-    if isinstance(member, list):
-        return np.stack([member_probabilities(each, x, 2) for each in member], axis=1)
-    if not hasattr(member, "predict_proba"):
-        raise InvalidInputError(_without_probabilities(member))
-    places = np.asarray(member.classes_)
-    places = places.astype(np.intp) if known is None else label_places(places, known)
-    found = np.zeros((len(x), classes))
-    for at in range(0, len(x), ROWS_AT_ONCE):
-        part = take(x, slice(at, at + ROWS_AT_ONCE))
-        given = np.asarray(member.predict_proba(part), dtype=np.float64)
-        if given.shape != (len(part), len(places)):
-            raise InvalidInputError(
-                f"{type(member).__name__}.predict_proba must give {len(places)} probabilities a row, got {given.shape}."
-            )
-        found[at : at + len(part), places[places >= 0]] = given[:, places >= 0]
-    return found
-
-
-def check_frozen(estimator: Any, classes: Array, *, several: bool) -> None:
-    """Refuse a trained model that does not know the labels it is to be balanced for."""
-    if several:
-        raise InvalidInputError("a FrozenEstimator takes one label a row, got a matrix y; balance each by itself.")
-    known = np.asarray(estimator.classes_)
-    if len(set(known.tolist())) < len(known):
-        raise InvalidInputError(f"the model's classes must differ, got {known.tolist()[:5]}; name each once.")
-    unknown = classes[label_places(classes, known) < 0]
-    if len(unknown):
-        raise InvalidInputError(
-            f"y has labels that the trained model does not know: {', '.join(map(repr, unknown.tolist()[:5]))}; it "
-            f"knows {', '.join(map(repr, known.tolist()[:5]))}."
-        )
 
 
 def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tuple[Array, Array | None]:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
 from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, Target, check_data
-from equipoise.app.cli.printing import ConsoleWatcher, ends, new_table, print_json, shown
+from equipoise.app.cli.printing import ConsoleWatcher, ends, new_table, print_json, print_verdict, shown
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 
@@ -177,14 +177,17 @@ def _fit(
     check_source(data, target=target)
     folder = out or new_folder(data)
     check_unused(folder)
+    from equipoise.app.report.sections.verdict import verdict
     from equipoise.app.runs.rebalance import rebalance as fit  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         found = fit(data, folder, target=target, columns=columns, human=human, rule=rule, raw=raw, watcher=watcher)
+        judged = verdict(found.run)
         if as_json:
             print_json(
                 {
                     "folder": str(folder),
+                    "verdict": judged.as_dict(),
                     "classes": list(found.decision.classes),
                     "before": found.before.as_dict(),
                     "after": found.after.as_dict(),
@@ -193,6 +196,7 @@ def _fit(
             )
         else:
             _print(found)
+            print_verdict(Console(), judged.headline, [*judged.worth, *judged.change])
         if found.decision.chosen is not None:
             tell_expected(found.decision.chosen.sentences(), tell=watcher.note if as_json else None)
         watcher.note(f"The decision, the corrected answers and the report are in {folder}.")

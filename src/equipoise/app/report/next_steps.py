@@ -15,12 +15,15 @@ def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
     """Say what to do next, the most useful first."""
     subject, folder = judged.subject, shlex.quote(run.folder.as_posix())
     name = "CLASS" if judged.name is None else judged.name
-    recall = f"`equipoise predict {folder} new.csv --recall {shlex.quote(f'{name}=0.9')}`"
+    again = f"predict {folder} new.csv" if run.predictions is None else f"rebalance {shlex.quote(run.predictions)}"
+    recall = f"`equipoise {again} --recall {shlex.quote(f'{name}=0.9')}`"
+    decide = "see Decide" if run.predictions is None else "by `--cost`"
     few = (
         f"Label more samples of {subject}: {judged.samples:,} are held out, and {ENOUGH} would show its recall to "
         "about 8 points either way."
     )
-    labels = f"Check the labels first (`equipoise inspect {folder}` lists the doubtful ones), then the columns."
+    doubtful = f" (`equipoise inspect {folder}` lists the doubtful ones)" if run.predictions is None else ""
+    labels = f"Check the labels first{doubtful}, then the columns."
     said = {
         "unknown": [few] if subject else [f"Label samples of more than one {run.noun}: there is nothing to judge by."],
         "unclear": [few],
@@ -30,21 +33,19 @@ def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
             "shows whether another model ranks better.",
             labels,
         ],
-        "silent": [f"Lower the threshold, see Decide; {recall} finds nine of ten."],
+        "silent": [f"Lower the threshold, {decide}; {recall} finds nine of ten."],
         "misses": [
-            f"If misses cost more than false alarms, lower the threshold, see Decide; {recall} finds nine of ten."
+            f"If misses cost more than false alarms, lower the threshold, {decide}; {recall} finds nine of ten."
         ],
-        "false alarms": [
-            "If a false alarm costs nearly as much as a miss, raise the threshold: Decide shows what each choice finds "
-            "and costs."
-        ],
-        "fair": ["Choose the threshold by what a miss costs, see Decide."],
-        "good": ["Choose the threshold by what a miss costs, see Decide; the model can be used as it is."],
+        "false alarms": [f"If a false alarm costs nearly as much as a miss, raise the threshold, {decide}."],
+        "fair": [f"Choose the threshold by what a miss costs, {decide}."],
+        "good": [f"Choose the threshold by what a miss costs, {decide}; the model can be used as it is."],
     }[judged.grade]
     if not is_asked(run):
         return [*said, *_without_remedy(rare)]
     if judged.grade in ("silent", "misses", "false alarms"):
-        return ["Decide shows what another threshold than that of your rule would find and cost."]
+        shows = "Decide shows" if run.predictions is None else "Another rule shows"
+        return [f"{shows} what another threshold than that of your rule would find and cost."]
     return said
 
 

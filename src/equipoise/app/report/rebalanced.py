@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill, render
 from equipoise.app.report.page import write_page
-from equipoise.app.report.sections import confusion, human_review
+from equipoise.app.report.sections import confusion, human_review, verdict
 from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.stored_run import StoredRun
@@ -27,7 +27,8 @@ SHOWN = {
 """Name of a figure -> where it stands in ``Scores.as_dict``, and its format."""
 FIGURES = """\
 <p>{{ run.support.sum()|whole }} labelled rows. Before: the predictions as given, where the most probable class is the \
-answer. After: corrected, and decided at a class prior close to a balanced one. The rows were cut into {{ folds }} \
+answer. After: corrected, and decided {{ "by the rule you asked for" if run.record.decision else \
+"at a class prior close to a balanced one" }}. The rows were cut into {{ folds }} \
 parts, and each was answered by a correction fitted to the others: no row flatters itself.</p>
 <div class="scroll" tabindex="0" role="region" aria-label="Figures before and after"><table id="figures">
 <thead><tr><th scope="col"></th>{{ heads("before", "after") }}</tr></thead>
@@ -38,7 +39,7 @@ parts, and each was answered by a correction fitted to the others: no row flatte
 </tbody></table></div>
 """
 CLASSES = """\
-<p>The margin is what the logit of a class is moved by, from its uncertainty.\
+<p>The margin is what the logit of a class is moved by, from its count and its uncertainty.\
 {% if rows|length < run.classes|length %} Of {{ run.classes|length|whole }} classes the {{ (rows|length // 2)|whole }} \
 largest and as many of the smallest are listed.{% endif %} <span class="screen">Choose a heading to sort.</span></p>
 {% if rows|length > 15 %}{{ finder("class") }}{% endif %}
@@ -66,16 +67,16 @@ too sure of itself. The larger a dot, the more answers; bars are 95% intervals.<
 """
 
 
-def write_rebalanced(run: StoredRun, path: Path, *, source: str) -> Path:
+def write_rebalanced(run: StoredRun, path: Path) -> Path:
     """Write the page, one self-contained file.
 
     Args:
         run: the labelled rows and their cross-fitted answers as held out, and as ``before`` the predictions as given.
-        source: the file that they came from.
     """
-    sections = [_figures(run), _classes(run), _reliability(run), confusion.section(run), human_review.section(run)]
+    makers = (verdict.section, _figures, _classes, _reliability, confusion.section, human_review.section)
+    sections = [make(run) for make in makers]
     data = {name: value for section in sections for name, value in section.data.items()}
-    origin = {"data": one_line(source), "method": "rebalanced"}
+    origin = {"data": one_line(str(run.predictions)), "method": "rebalanced"}
     return write_page(render("report.html.j2", run=run, origin=origin, sections=sections, data=data), path)
 
 

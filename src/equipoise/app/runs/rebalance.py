@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.app.output_files import RunWatcher, write_rows
-from equipoise.app.run_folder import CalibrationRecord, RunRecord, check_unused
+from equipoise.app.run_folder import BlendPart, CalibrationRecord, RunRecord, check_unused
 from equipoise.app.runs.decision_file import HUMAN, Decision
 from equipoise.app.runs.predict import answer_rows, rule_column, rule_of
 from equipoise.app.runs.prediction_table import LabelledPredictions, read_labelled
@@ -34,12 +34,14 @@ class Rebalanced:
         folder: holds ``decision.json``, ``answers.csv`` and ``report.html``.
         before: scores of the predictions as given, where the most probable class is the answer.
         after: scores of the answers, each by a correction that has not seen its row.
+        run: all of it as the report shows it.
     """
 
     folder: Path
     decision: Decision
     before: Scores
     after: Scores
+    run: StoredRun
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,13 @@ def rebalance(
     decision = Decision.of(fitted, given.classes, given.columns, crossed.uncertainty, rule)
     as_given = p / p.sum(1, keepdims=True)
     before, after = _scores(as_given, p.argmax(1), given), _scores(crossed.probabilities, crossed.predicted, given)
-    run = _stored(folder, decision, given, crossed, before, after)
+    run = _stored(folder, decision, given, crossed, before, after, source=str(source))
     from equipoise.app.report.rebalanced import write_rebalanced  # it draws, and --apply should not wait for matplotlib
 
-    write_rebalanced(run, folder / REPORT, source=str(source))
+    write_rebalanced(run, folder / REPORT)
     write_rows(_labelled_answers(decision, given, crossed, human), folder / ANSWERS, kind="csv", raw=raw)
     decision.save(folder / DECISION)  # last: a folder with it is whole
-    return Rebalanced(folder, decision, before, after)
+    return Rebalanced(folder, decision, before, after, run)
 
 
 def _scores(p: Floats, predicted: NDArray[np.int64], given: LabelledPredictions) -> Scores:
@@ -137,7 +139,14 @@ def _labelled_answers(
 
 
 def _stored(
-    folder: Path, decision: Decision, given: LabelledPredictions, crossed: CrossFitted, before: Scores, after: Scores
+    folder: Path,
+    decision: Decision,
+    given: LabelledPredictions,
+    crossed: CrossFitted,
+    before: Scores,
+    after: Scores,
+    *,
+    source: str,
 ) -> StoredRun:
     """Return what the sections of a run's page show."""
     counts = np.bincount(given.target, minlength=len(given.classes))
@@ -157,7 +166,13 @@ def _stored(
     )
     return StoredRun(
         folder=folder,
-        record=RunRecord(options={}, classes=list(given.classes), calibration=calibration),
+        record=RunRecord(
+            options={},
+            classes=list(given.classes),
+            blend=[BlendPart("model", 1.0, 1)],
+            calibration=calibration,
+            decision=None if decision.chosen is None else decision.chosen.to_json(),
+        ),
         classes=given.classes,
         multilabel=False,
         counts=counts,
@@ -168,4 +183,5 @@ def _stored(
         uncertainty=decision.blend.uncertainty.numpy(),
         margins=decision.blend.margins.numpy(),
         held_out=held,
+        predictions=source,
     )

@@ -43,7 +43,8 @@ TEMPLATE = """\
 </tbody></table></div>
 </div>
 <div class="prose">
-{{ told("Against plain training", verdict.change) }}{{ told("What to do next", verdict.next) }}
+{{ told("What rebalancing changed" if run.predictions else "Against plain training", verdict.change) }}\
+{{ told("What to do next", verdict.next) }}
 </div>
 </div>
 """
@@ -232,9 +233,10 @@ def _average_precision(run: StoredRun, scores: dict[str, Any] | None, rare: Chan
 
 def _caveats(run: StoredRun, total: Change) -> list[str]:
     if run.is_blend and total.gained is not None and (total.gained or total.lost):
+        alone = "decision" if run.predictions is None else "correction and the decision"
         return [
             f"Before is the same {run.model_noun} with the most probable {run.noun} as its answer: the change comes "
-            "from the decision alone."
+            f"from the {alone} alone."
         ]
     stages = [epoch["stage"] for epoch in run.epochs]
     early = stages.count("softmax")
