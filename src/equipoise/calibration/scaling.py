@@ -27,8 +27,10 @@ FEWEST_SAMPLES = 50
 """From which on any scaling is fitted: of fewer, one number strays by a third or more."""
 SAMPLES_A_CLASS = 20
 """On average, from which on classes get numbers of their own."""
-NUMBERS = 2**22
-"""Logits that are looked at: more samples than that hardly change a temperature."""
+NUMBERS, NUMBERS_OF_MANY = 2**22, 2**20
+"""Logits that are looked at: more samples than that hardly change a temperature. Fewer of many classes."""
+MANY_CLASSES = 25
+"""Above which classes get no scales of their own: with 200 of them these took as long to fit as boosted trees."""
 WIDEST = 5.0
 """Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
 SMALLEST_SHARE = 1e-12
@@ -85,7 +87,8 @@ def fit_scaling(
             f"{tuple(target.shape)}."
         )
     fewest = SAMPLES_A_CLASS * logits.shape[-1]
-    most = max(fewest, NUMBERS // logits[0].numel())
+    many = logits.shape[-1] > MANY_CLASSES
+    most = max(fewest, (NUMBERS_OF_MANY if many else NUMBERS) // logits[0].numel())
     if len(logits) > most:  # evenly among the samples, which are in no order
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
@@ -97,7 +100,7 @@ def fit_scaling(
     )  # of a class without samples nothing is learnt
     if len(z) < FEWEST_SAMPLES and form is None:
         return Scaling.none(tuple(z.shape[1:]))
-    forms, widest = FORMS if len(z) >= fewest else FORMS[:2], WIDEST if sharpen else 0.0
+    forms, widest = FORMS[: 2 if len(z) < fewest else 3 if many else 4], WIDEST if sharpen else 0.0
     return _fit(z, y, w, shift, form or _best_form(z, y, w, shift, forms, widest), widest)
 
 

@@ -59,10 +59,10 @@ class BalancedClassifier(CalibratedClassifier):
     resampling, the weights of the blend, class uncertainty and its margins, calibrated probabilities and label sets.
 
     Args:
-        estimator: ``"auto"`` blends a network, a random forest, extra trees and gradient boosting. Or one of
-            ``"network"``, ``"forest"``, ``"extra_trees"``, ``"boosting"``; any scikit-learn classifier or pipeline with
-            ``predict_proba``; a list of these. ``FrozenEstimator(model)`` is a model that is trained already: ``fit``
-            then takes rows that it has not seen.
+        estimator: ``"auto"`` blends a network, a random forest, extra trees and, up to 50 classes, gradient boosting.
+            Or one of ``"network"``, ``"forest"``, ``"extra_trees"``, ``"boosting"``; any scikit-learn classifier or
+            pipeline with ``predict_proba``; a list of these. ``FrozenEstimator(model)`` is a model that is trained
+            already: ``fit`` then takes rows that it has not seen.
         members: how often each classifier is fitted, and how many folds there are. A member is fitted to at most
             100,000 rows, of the default's forests to at most 10,000: rare classes stay whole as long as there is room.
         cv: a splitter or folds of scikit-learn to use instead of stratified ones.
@@ -163,7 +163,7 @@ class BalancedClassifier(CalibratedClassifier):
         classes, target = encode_labels(labels[counted])
         labels = labels.ravel() if target.ndim == 1 else labels
         seed = int(check_random_state(self.random_state).randint(2**30))
-        chosen = as_estimators(self.estimator, len(counted))
+        chosen = as_estimators(self.estimator, len(counted), len(classes) if target.ndim == 1 else 2)
         frozen = self._frozen([each for each, _ in chosen], classes, x, target)
         folds = [(counted, counted)] if frozen else self._folds(x, labels, groups, seed, counted)
         place = np.full(len(labels), -1)

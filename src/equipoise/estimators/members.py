@@ -28,6 +28,8 @@ MOST_OF_A_FOREST = 10_000
 """Rows that a member of a forest is fitted to at most; on more its time grows and its gain does not."""
 MOST_OF_A_MEMBER = 100_000
 """Rows that any other member is fitted to at most; every member draws others, and rare classes stay whole."""
+MOST_BOOSTED = 50
+"""Classes up to which the default has boosting, which fits a tree for each class in every round."""
 
 
 def _forest(kind: Any, rows: int) -> Any:
@@ -54,20 +56,27 @@ class MemberFamily(NamedTuple):
         label: its name in a report.
         make: from the number of rows to an estimator that has not been fitted.
         most_rows: rows that a member is fitted to at most.
+        most_classes: classes up to which the default blend has it.
     """
 
     label: str
     make: Callable[[int], Any]
     most_rows: int = MOST_OF_A_MEMBER
+    most_classes: int = sys.maxsize
 
 
 FAMILIES: dict[str, MemberFamily] = {
     "network": MemberFamily("network", _network),
     "forest": MemberFamily("random forest", partial(_forest, RandomForestClassifier), MOST_OF_A_FOREST),
     "extra_trees": MemberFamily("extra trees", partial(_forest, ExtraTreesClassifier), MOST_OF_A_FOREST),
-    "boosting": MemberFamily("gradient boosting", _boosting),
+    "boosting": MemberFamily("gradient boosting", _boosting, most_classes=MOST_BOOSTED),
 }
-"""The default blends all of them. A new one is one line here."""
+"""The default blends all of them that take so many classes. A new one is one line here."""
+
+
+def default_families(classes: int) -> dict[str, MemberFamily]:
+    """Return the families of the default blend for a number of classes."""
+    return {name: family for name, family in FAMILIES.items() if classes <= family.most_classes}
 
 
 def family_label(classifier: Any) -> str:
@@ -80,14 +89,17 @@ def family_label(classifier: Any) -> str:
     return labels.get(type(classifier), type(classifier).__name__)
 
 
-def as_estimators(given: Any, rows: int) -> list[tuple[Any, int]]:
+def as_estimators(given: Any, rows: int, classes: int = 2) -> list[tuple[Any, int]]:
     """Return what a user calls the estimator, ``"auto"``, a name, a classifier or a list of these, as classifiers.
+
+    Args:
+        rows, classes: of the training data; 2 classes where a row has several labels.
 
     Returns:
         Pairs of a classifier and how many rows a member of it is fitted to at most.
     """
     if isinstance(given, str) and given == "auto":
-        given = list(FAMILIES)
+        given = list(default_families(classes))
     several = list(given) if isinstance(given, list | tuple) else [given]
     if not several:
         raise InvalidInputError(

@@ -1,6 +1,7 @@
 """Predictions of a model that lives elsewhere, undistorted, calibrated and balanced."""
 
 import json
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from scipy.special import expit, log_softmax, softmax
 
 from equipoise import BalancedClassifier
+from equipoise.app.report.sections.verdict import verdict
 from equipoise.app.runs.apply_decision import apply_decision
 from equipoise.app.runs.decision_file import Decision
 from equipoise.app.runs.rebalance import CrossFitted, rebalance
@@ -143,6 +145,28 @@ def test_the_answers_given_are_those_of_the_report(made):
         covered = answers["set"][y == place].str.split("|").map(lambda own, name=name: name in own).mean()
         assert covered > 0.84  # 90 % in expectation; of the 75 owls with a deviation of 3.5 points
     assert 0.05 < answers["human"].mean() < 0.15
+
+
+def test_the_verdict_says_what_the_model_is_worth_and_what_rebalancing_changed(made):
+    found, _, _, _ = made
+    judged = verdict(found.run)
+    assert "the rare class owl" in judged.headline
+    before, after = (each.recall.each[2] for each in (found.before, found.after))
+    assert f"recall {before:.1%} before, {after:.1%} after" in judged.change[0]
+    assert judged.change[-1].endswith("the change comes from the correction and the decision alone.")
+    page = unescape((found.folder / "report.html").read_text())
+    assert judged.headline in page
+    assert "What rebalancing changed" in page
+    advice = " ".join(judged.next)
+    assert "see Decide" not in advice  # the page has no such section
+    assert "equipoise predict" not in advice
+
+
+def test_a_model_that_ranks_at_random_is_called_no_better_than_guessing(tmp_path):
+    rows = np.arange(600)
+    frame = pd.DataFrame({"p_b": (rows + 0.5) / 600, "label": np.where(rows % 10 == 5, "b", "a")})
+    found = rebalance(written(tmp_path, frame), tmp_path / "out", target="label")
+    assert verdict(found.run).headline.startswith("No better than guessing")
 
 
 def test_columns_in_another_order_and_beside_others_give_the_same_answers(made, tmp_path):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.imported_estimator import imported_estimator
@@ -13,7 +14,7 @@ from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.member_files import check_storable
-from equipoise.estimators.members import as_estimators
+from equipoise.estimators.members import FAMILIES, as_estimators, default_families
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.training_options import training_values
 
@@ -31,22 +32,31 @@ def own_estimator(options: TrainOptions) -> Any:
     return found
 
 
-def choose_model(options: TrainOptions, prepared: RunInput) -> tuple[str, str | None]:
-    """Return the name of the model to train, and a sentence about it where the user may wonder."""
+def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> tuple[str, str | None]:
+    """Return the name of the model to train for labels ``y``, and a sentence about it where the user may wonder."""
     if options.model is not None:
         if options.model != NETWORK and prepared.backbone is not None:
             raise InvalidInputError(
                 f"--model {options.model} takes a table, or images through a frozen backbone (--weights, --freeze); "
                 "leave it out for images."
             )
-        return options.model, None
+        return options.model, _left_out(y) if options.model == AUTO else None
     if prepared.encoder is None:
         return NETWORK, None
     if options.of_network:
         return NETWORK, f"{options.of_network[0]} concerns the network, so that is trained instead of --model auto."
     if are_several():
         return NETWORK, "several processes train a network together; --model auto is the default of a single one."
-    return AUTO, None
+    return AUTO, _left_out(y)
+
+
+def _left_out(y: NDArray[Any]) -> str | None:
+    """Say which classifiers the default leaves out for many classes."""
+    classes = 2 if y.ndim == 2 else len(np.unique(y))
+    missing = [family.label for name, family in FAMILIES.items() if name not in default_families(classes)]
+    if not missing:
+        return None
+    return f"--model auto leaves out {' and '.join(missing)}, which is slow with {classes:,} classes."
 
 
 def fit_model(

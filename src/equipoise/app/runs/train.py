@@ -107,7 +107,7 @@ def train_run(
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
     rule = _checked_rule(options, train)
     prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
-    name, why = choose_model(options, prepared)
+    name, why = choose_model(options, prepared, train.y)
     _tell_of_columns(told, options, division, prepared)
     for sentence in [*prepared.notes, *([] if why is None else [why])]:
         told.note(sentence)
