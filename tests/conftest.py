@@ -5,6 +5,7 @@ import sys
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("EQUIPOISE_TEXT_ENCODER", "none")  # whatever is installed
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # some virtual machines offer AMX and crash on it
 
 import pytest

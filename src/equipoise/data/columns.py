@@ -22,6 +22,9 @@ from equipoise.data.parsing import (
     plain,
     without_blanks,
 )
+from equipoise.data.samples import Progress
+from equipoise.data.sentence_encoder import chosen_encoder
+from equipoise.data.sentence_features import SentenceFeatures
 from equipoise.data.text_features import TextFeatures
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
@@ -37,7 +40,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
     ``levels`` are a category's values, or words that stand among numbers; ``folded`` whether case makes no difference
-    to them; ``text`` is what was learnt from free text.
+    to them; ``text`` is what was learnt from the n-grams of free text, ``sentences`` from its embeddings.
     """
 
     name: str
@@ -50,14 +53,20 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wide: bool = False
     folded: bool = False
     text: TextFeatures | None = None
+    sentences: SentenceFeatures | None = None
+
+    @property
+    def texts(self) -> tuple[TextFeatures | SentenceFeatures, ...]:
+        """What makes the columns of free text, in their order."""
+        return tuple(each for each in (self.text, self.sentences) if each is not None)
 
     @property
     def outputs(self) -> list[str]:
         """Names of the columns it becomes."""
         ends = [OTHER] * self.other + [MISSING] * self.indicator
         named = [f"{self.name}={level}" for level in (*self.levels, *ends)]
-        if self.text is not None:
-            return [f"{self.name} {output}" for output in self.text.outputs] + named
+        if self.kind == "text":
+            return [f"{self.name} {output}" for each in self.texts for output in each.outputs] + named
         return named if self.kind == "category" else [self.name, *named]
 
     @property
@@ -70,16 +79,26 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and len(set(levels)) == len(levels)
             and {"category": bool(levels), "number": True}.get(self.kind, not levels)
             and (self.kind == "category" or not self.other)
-            and (self.kind == "text" if self.text is not None else self.kind != "text")
-            and (self.text is None or self.text.sound)
+            and (self.kind == "text") == bool(self.texts)
+            and all(each.sound for each in self.texts)
         )
 
 
-def learn_column(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[Any] | None = None) -> Column | None:
+def learn_column(
+    guess: ColumnGuess,
+    values: Any,
+    notes: list[str],
+    y: NDArray[Any] | None = None,
+    *,
+    text_encoder: str | None = None,
+    progress: Progress | None = None,
+) -> Column | None:
     """Return how to encode a column, or None to leave it out; a note for what a user would want to know.
 
     Args:
         y: labels of the rows, which text is learnt by; None learns it without.
+        text_encoder: of :class:`~equipoise.data.encoder.TableEncoder`.
+        progress: called as sentences are embedded.
     """
     values = without_blanks(values)
     if guess.parsed is not None:
@@ -88,7 +107,7 @@ def learn_column(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[A
         notes.append(f"{guess.name}: ignored, {guess.reason}.")
         return None
     if guess.kind == "text":
-        return _learn_text(guess, values, notes, y)
+        return _learn_text(guess, values, notes, y, text_encoder, progress)
     if guess.kind == "category":
         return _learn_levels(guess, int(values.isna().sum()), notes)
     assert guess.parsed is not None
@@ -158,15 +177,29 @@ def _note_lost_digits(parsed: Parsed, values: Any, name: str, notes: list[str]) 
             return
 
 
-def _learn_text(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[Any] | None) -> Column | None:
+def _learn_text(
+    guess: ColumnGuess,
+    values: Any,
+    notes: list[str],
+    y: NDArray[Any] | None,
+    text_encoder: str | None,
+    progress: Progress | None,
+) -> Column | None:
     words = as_words(values)
-    found = TextFeatures.fit(_texts(words), y)
-    if found is None:
+    texts = _texts(words)
+    found, encoder = TextFeatures.fit(texts, y), chosen_encoder(text_encoder, len(texts))
+    sentences = None if encoder is None else SentenceFeatures.fit(texts, y, encoder, progress=progress)
+    if found is None and sentences is None:
         notes.append(f"{guess.name}: ignored, no two of its texts share a word.")
         return None
     missing = int(words.isna().sum())
-    notes.append(f"{guess.name}: free text ({guess.reason}), taken as {counted(len(found.outputs), 'column')}.")
-    if found.scores and y is not None and y.ndim == 1:
+    column = Column(
+        guess.name, "text", 0.0, 0 < INDICATOR_SHARE * len(words) <= missing, (), False, text=found, sentences=sentences
+    )
+    by = "by n-grams" if sentences is None else f"by {'n-grams and ' * bool(found)}the sentence encoder {encoder}"
+    width = len(column.outputs) - column.indicator
+    notes.append(f"{guess.name}: free text ({guess.reason}), taken as {counted(width, 'column')} {by}.")
+    if found is not None and found.scores and y is not None and y.ndim == 1:
         classes, counts = np.unique(y, return_counts=True)
         rare, two = int(counts.argmin()), len(found.scores) == 1
         speaking = found.speaking_for(0 if two else rare, against=two and rare == 0)
@@ -174,8 +207,7 @@ def _learn_text(guess: ColumnGuess, values: Any, notes: list[str], y: NDArray[An
             notes.append(f"{guess.name}: words that speak for {str(classes[rare])!r}: {', '.join(speaking)}.")
     if missing:
         notes.append(f"{guess.name}: {counted(missing, 'missing text')} taken as empty.")
-    marked = 0 < INDICATOR_SHARE * len(words) <= missing
-    return Column(guess.name, "text", 0.0, marked, (), False, text=found)
+    return column
 
 
 def _texts(words: Any) -> list[str | None]:
@@ -224,11 +256,13 @@ def encode_column(
         trained: labels and groups of the rows, where they are those that the column was learnt from.
     """
     values = without_blanks(values)
-    if column.text is not None:
-        words, text = as_words(values), column.text
-        texts = _texts(words)
-        made = text.transform(texts) if trained is None else text.transform_training(texts, *trained)
-        out[:, : made.shape[1]] = made
+    if column.kind == "text":
+        words = as_words(values)
+        texts, start = _texts(words), 0
+        for each in column.texts:
+            made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
+            out[:, start : start + made.shape[1]] = made
+            start += made.shape[1]
         if column.indicator:
             out[:, -1] = words.isna()
         return np.zeros(len(words), dtype=np.bool_)

@@ -17,6 +17,7 @@ from equipoise.data.columns import Column, encode_column, learn_column
 from equipoise.data.delimited import check_names
 from equipoise.data.labels import label_array
 from equipoise.data.parsing import relabelled
+from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.records import as_record
 
@@ -54,11 +55,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     A category has a 0/1 column a value, one for the rare values together (beyond the 50 most frequent, or seen once),
     and one for missing values. A value never seen in training counts as rare; where training had none, it has 0 in all
     columns. Free text becomes up to 50 columns by the words and parts of words in it, and with labels one more for each
-    class, :meth:`fit_transform`. ``notes`` says in a sentence each what was filled in, left out or put together.
+    class, :meth:`fit_transform`; with a sentence encoder as many again by its embeddings, which are kept on disk.
+    ``notes`` says in a sentence each what was filled in, left out or put together.
 
     Args:
         kinds: by column, what it is taken for instead of what would be guessed: ``"number"``, ``"date"``,
             ``"category"``, ``"text"``, ``"identifier"`` or ``"constant"``.
+        text_encoder: of free text, beside n-grams: a name or a folder that sentence-transformers takes, or ``"none"``
+            for n-grams alone; None is all-MiniLM-L6-v2 where the extra ``text`` is installed and the table has up to
+            20,000 rows.
 
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
@@ -70,8 +75,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ['age', 'age=(missing)']
     """
 
-    def __init__(self, *, kinds: Mapping[str, str] | None = None) -> None:
+    progress: Progress | None = None
+    """Called with what is done and what there is to do as :meth:`fit` embeds sentences."""
+
+    def __init__(self, *, kinds: Mapping[str, str] | None = None, text_encoder: str | None = None) -> None:
         self.kinds = kinds
+        self.text_encoder = text_encoder
         self.notes: list[str] = []
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
@@ -90,7 +99,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         notes: list[str] = []
         kept, guesses = [], []
         for guess in guess_kinds(table, self.kinds):
-            column = learn_column(guess, table[guess.name], notes, labels)
+            column = learn_column(
+                guess,
+                table[guess.name],
+                notes,
+                labels,
+                text_encoder=self.text_encoder,
+                progress=self.progress,
+            )
             guesses.append(replace(guess, parsed=None, counts={}))  # which may be as large as the table
             if column is not None:
                 kept.append(column)

@@ -15,33 +15,29 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, hstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from equipoise.data.labels import label_array
-from equipoise.data.splits import stratified_folds
-from equipoise.errors import Muted
+from equipoise.data.log_odds import FITTED_TO, MOST_SCORES, LogOdds, out_of_fold, score_names
 
 WORDS: dict[str, Any] = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"(?u)\w+|[^\w\s]"}
 CHARACTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
 """Which n-grams are counted: words and signs by one and two, characters within a word by two to five."""
 MOST_TERMS = 20_000
 """N-grams kept of either sort, the most frequent."""
-MOST_DIMENSIONS, MOST_SCORES = 50, 100
-"""Of the SVD; and classes or attributes of which each has a column of log-odds, for more there are none."""
-LEARNT_FROM, FITTED_TO = 20_000, 50_000
-"""Texts that n-grams, and the log-odds, are learnt from, drawn evenly from more."""
+MOST_DIMENSIONS = 50
+"""Of the SVD."""
+LEARNT_FROM = 20_000
+"""Texts that n-grams are learnt from, drawn evenly from more."""
 MOST_CHARACTERS = 10**7
 """Of all texts together that n-grams are learnt from."""
 LONGEST = 5_000
 """Characters of a text that are read; what comes later is left out."""
-FOLDS = 5
 STRENGTH = 10.0
 """C of the logistic regression."""
 
 Term = Annotated[str, Meta(max_length=100)]
 Terms = Annotated[tuple[Term, ...], Meta(max_length=MOST_TERMS)]
 Texts = Sequence[str | None]
-_unsettled = Muted(r"(?s).*lbfgs failed to converge")
 
 
 class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,9 +84,9 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if labels is None or not scores:
             return found
         rows = range(0, len(labels), -(-len(labels) // FITTED_TO))
-        model = _LogOdds(found.counts([texts[row] for row in rows]), labels[rows], labels)
+        model = LogOdds(found.counts([texts[row] for row in rows]), labels[rows], labels, STRENGTH)
         both = _packed(np.concatenate((maps, model.maps)))
-        return cls(words, characters, weights, dimensions, scores, both, model.offsets)
+        return cls(words, characters, weights, dimensions, scores, both, tuple(model.offsets.tolist()))
 
     @property
     def sound(self) -> bool:
@@ -147,16 +143,11 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             y: their labels.
             groups: rows of one group are never on both sides, (texts,).
         """
-        counts, labels = self.counts(texts), label_array(y)
+        counts = self.counts(texts)
         found = self._mapped(counts)
-        members = len(labels) if groups is None else len(np.unique(np.asarray(groups)))
-        if not self.scores or members < 2:
-            return found
-        for fit, rest in stratified_folds(labels, min(FOLDS, members), seed=0, groups=groups, allow_missing=True):
-            model = _LogOdds(
-                counts[fit[:: -(-len(fit) // FITTED_TO)]], labels[fit[:: -(-len(fit) // FITTED_TO)]], labels
-            )
-            found[rest, self.dimensions :] = counts[rest] @ model.maps.T.astype(np.float32) + model.offsets
+        honest = out_of_fold(counts, y, groups, STRENGTH) if self.scores else None
+        if honest is not None:
+            found[:, self.dimensions :] = honest
         return found
 
     def speaking_for(self, place: int, *, against: bool = False, most: int = 5) -> list[str]:
@@ -178,44 +169,6 @@ def _terms(texts: list[str], options: dict[str, Any]) -> tuple[tuple[str, ...], 
     except ValueError:  # there is none
         return (), np.zeros(0, dtype=np.float32), csr_matrix((len(texts), 0), dtype=np.float32)
     return tuple(made.get_feature_names_out().tolist()), made.idf_, counts
-
-
-def score_names(labels: NDArray[Any]) -> tuple[str, ...]:
-    """Return what there are log-odds for: each class, of two the second, or each attribute; nothing of too many."""
-    if labels.dtype.kind == "f" and not (labels == np.floor(labels)).all():  # no classes
-        return ()
-    if labels.ndim == 2:
-        found = [str(place) for place in range(labels.shape[1])]
-    else:
-        classes = [str(label) for label in np.unique(labels).tolist()]
-        found = classes[1:] if len(classes) <= 2 else classes
-    return tuple(found) if len(found) <= MOST_SCORES else ()
-
-
-class _LogOdds:
-    """Logistic regression of labels on n-grams: ``maps`` (scores, n-grams) and ``offsets`` for all of the classes."""
-
-    def __init__(self, counts: Any, labels: NDArray[Any], every: NDArray[Any]) -> None:
-        size = len(score_names(every))
-        self.maps: NDArray[np.float64] = np.zeros((size, counts.shape[1]))
-        offsets = np.zeros(size)
-        targets = labels.T if labels.ndim == 2 else [labels]
-        for place, target in enumerate(targets):
-            classes = np.unique(target)
-            if len(classes) < 2:
-                continue
-            with _unsettled:
-                model = LogisticRegression(C=STRENGTH, max_iter=100).fit(counts, target)
-            if labels.ndim == 2 or size == 1:
-                self.maps[place], offsets[place] = model.coef_[0], model.intercept_[0]
-                continue
-            maps, own = model.coef_, model.intercept_
-            if len(classes) == 2:  # of more, which the other rows have
-                maps, own = np.concatenate((-maps, maps)), np.concatenate((-own, own))
-            places = np.searchsorted(np.unique(every), classes)
-            offsets[:] = own.min() - 1  # of a class that is not here
-            self.maps[places], offsets[places] = maps, own
-        self.offsets = tuple(offsets.tolist())
 
 
 def _packed(maps: NDArray[Any]) -> bytes:

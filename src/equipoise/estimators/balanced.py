@@ -69,6 +69,8 @@ class BalancedClassifier(CalibratedClassifier):
         decision: a rule of :mod:`equipoise.decisions` by which ``predict`` answers; None is ``Balanced()``.
         probabilities: the class prior at which ``predict_proba`` holds, ``"natural"`` (as among the training rows) or
             ``"balanced"``, where ``predict`` is its argmax; for voting and stacking.
+        encoder: a ``TableEncoder`` with kinds of columns or a text encoder of your choice, of which a copy is fitted
+            to frames with more than numbers; None is one with its defaults.
         n_jobs: members fitted at the same time; as in scikit-learn.
         verbose: 1 prints a line for each classifier fitted.
         random_state: seed; the same seed gives the same model.
@@ -100,6 +102,7 @@ class BalancedClassifier(CalibratedClassifier):
         cv: Any = None,
         decision: DecisionRule | None = None,
         probabilities: Literal["natural", "balanced"] = "natural",
+        encoder: TableEncoder | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: int | np.random.RandomState | None = None,
@@ -109,6 +112,7 @@ class BalancedClassifier(CalibratedClassifier):
         self.cv = cv
         self.decision = decision
         self.probabilities = probabilities
+        self.encoder = encoder
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -294,13 +298,13 @@ class BalancedClassifier(CalibratedClassifier):
         if hasattr(table, "tocsr"):
             check_array(table)  # refuses it, in scikit-learn's own words
         own = self._as_they_are = _prepares_rows(self.estimator)
-        encode = not own and needs_encoding(table)
+        encode = not own and (needs_encoding(table) or (self.encoder is not None and hasattr(table, "columns")))
         if encode and _prepares_rows(self.estimator, all_of_them=False):
             raise InvalidInputError(
                 "pipelines take a frame as it is and other classifiers take numbers; blend pipelines only, or encode "
                 "the frame with TableEncoder first."
             )
-        self.encoder_ = TableEncoder() if encode else None
+        self.encoder_ = clone(self.encoder or TableEncoder()) if encode else None
         validate_data(self, table, skip_check_array=True)
         if self.encoder_ is not None:
             rows = self.encoder_.fit_transform(table, column_or_matrix(labels), groups)

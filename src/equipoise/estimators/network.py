@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -52,8 +53,8 @@ from equipoise.uncertainty.margins import MarginRule
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
 Probabilities = Literal["natural", "balanced"]
-UNSAVED = ("backbone", "run_dir", "decision")
-"""Parameters that a saved model does not name: one could be anything, one any folder, one has a place of its own."""
+UNSAVED = ("backbone", "run_dir", "decision", "encoder")
+"""Parameters that a saved model does not name: one could be anything, one any folder, two have places of their own."""
 
 
 @documented
@@ -89,6 +90,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
             ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
+        encoder: a ``TableEncoder`` with kinds of columns or a text encoder of your choice, of which a copy is fitted
+            to frames with more than numbers; None is one with its defaults.
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
             epochs, and keep the best epoch's weights.
         warm_start: start from the weights of the last fit.
@@ -130,6 +133,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     probabilities: Probabilities = option("natural", choices=lambda: get_args(Probabilities))
     decision: DecisionRule | None = None
     validation_fraction: float = option(0.1, least=0, below=1)
+    encoder: TableEncoder | None = None
     early_stopping: bool = False
     patience: int = 10
     warm_start: bool = False
@@ -255,7 +259,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         classes, class_type = labels_to_json(self.classes_)
         record = ModelRecord(
             format=FORMAT,
-            parameters={name: _plain(value) for name, value in self.get_params().items() if name not in UNSAVED},
+            parameters={
+                name: _plain(value) for name, value in self.get_params(deep=False).items() if name not in UNSAVED
+            },
             custom_backbone=self.backbone is not None,
             classes=classes,
             class_type=class_type,
@@ -285,7 +291,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         self.encoder_: TableEncoder | None = None
         if not rows_of(X).from_files:
             table = checked_table(X)
-            if self.backbone is None and hasattr(table, "columns") and needs_encoding(table):
+            named = self.backbone is None and hasattr(table, "columns")
+            if named and (self.encoder is not None or needs_encoding(table)):
                 return self._encoded(table, y)
             checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
             x, labels = validate_data(self, table, y, allow_nd=self.backbone is not None, **checks)
@@ -300,7 +307,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         validate_data(self, table, skip_check_array=True)
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(table, labels)
-        encoder = self.encoder_ = TableEncoder()
+        encoder = self.encoder_ = clone(self.encoder or TableEncoder())
         return encoder.fit_transform(table, column_or_matrix(labels)), labels
 
     def _rows(self, X: Any) -> Any:

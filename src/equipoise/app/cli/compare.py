@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from equipoise.app.cli.decision_flags import Cost
-from equipoise.app.cli.flags import AsJson, Drop, Keep, Labels, Quiet, Target, check_weights
+from equipoise.app.cli.flags import AsJson, Drop, Keep, Kind, Labels, Quiet, Target, TextEncoder, check_weights
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
 from equipoise.app.runs.decision_option import read_decision
 
@@ -29,6 +29,8 @@ def compare(
     group: Annotated[str | None, typer.Option(help="Column whose equal values stay in one fold: a patient.")] = None,
     drop: Drop = None,
     keep: Keep = None,
+    kind: Kind = None,
+    text_encoder: TextEncoder = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +78,17 @@ def compare(
     from equipoise.data.sources import check_source, open_data
 
     file = None if weights is None else str(weights)
-    options = TrainOptions(data, drop=drop, keep=keep, backbone=backbone, weights=file, freeze=freeze, size=size)
+    options = TrainOptions(
+        data,
+        drop=drop,
+        keep=keep,
+        kind=kind,
+        text_encoder=text_encoder,
+        backbone=backbone,
+        weights=file,
+        freeze=freeze,
+        size=size,
+    )
     chosen = None if methods is None else named_methods(methods)
     costs = read_decision(cost=cost)
     check_source(data, target=target, labels=labels, group=group, columns=options.columns)

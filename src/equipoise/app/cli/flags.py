@@ -63,6 +63,7 @@ Labels = Annotated[Path | None, training_flag("labels")]
 Drop = Annotated[str | None, training_flag("drop")]
 Keep = Annotated[str | None, training_flag("keep")]
 Kind = Annotated[str | None, training_flag("kind")]
+TextEncoder = Annotated[str | None, training_flag("text_encoder")]
 Prior = Annotated[
     str | None,
     typer.Option(

@@ -151,7 +151,9 @@ def make_input(
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")
         kinds = options.columns.kinds([str(name) for name in getattr(x, "columns", ())])
-        return TableInput(TableEncoder(kinds=kinds or None).fit(x, y), y, groups)
+        encoder = TableEncoder(kinds=kinds or None, text_encoder=options.text_encoder)
+        encoder.progress = progress
+        return TableInput(encoder.fit(x, y), y, groups)
     channels, height, width = x.shape[1:]
     small = channels == 1 and max(height, width) <= SMALL_IMAGE and options.weights is None
     name = options.backbone or ("lenet" if small else "resnet18")

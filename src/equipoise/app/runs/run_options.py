@@ -62,6 +62,13 @@ class TrainOptions(TrainingOptions):
         detail="It is learnt from as well, unless it is left out by ``--drop``.",
         metavar="<column>",
     )
+    text_encoder: str | None = option(
+        None,
+        "Sentence encoder for free text, by name or folder, beside n-grams; none for these alone.",
+        detail="By ``sentence-transformers``. The default is all-MiniLM-L6-v2 where the extra ``text`` is installed "
+        "and there are up to 20,000 rows.",
+        metavar="<name>",
+    )
     test: str | None = option(None, "Data to score on; else a part is held out.")
     test_labels: str | None = option(
         None, "A table of file,label for the images of --test; default --labels.", metavar="<path>"
