@@ -93,13 +93,15 @@ def test_a_damaged_cache_is_made_anew(words, tmp_path, damage):
     database.close()
 
 
-def test_nothing_is_kept_where_there_is_no_room(words, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("words")
+def test_nothing_is_kept_where_there_is_no_room(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "file"))
     assert load_encoder("mine").embed(TEXTS[:3], tokens=32).shape == (3, 8)
 
 
-def test_outputs_are_components_and_log_odds(words):
+@pytest.mark.usefixtures("words")
+def test_outputs_are_components_and_log_odds():
     found = SentenceFeatures.fit(TEXTS, Y, "mine")
     x = load_encoder("mine").embed(TEXTS, tokens=256)
     made = found.transform(TEXTS)
@@ -113,7 +115,8 @@ def test_outputs_are_components_and_log_odds(words):
     assert abs(np.corrcoef(honest, chance == "stayed")[0, 1]) < 0.2
 
 
-def test_columns_stand_beside_those_of_n_grams_and_are_stored(words):
+@pytest.mark.usefixtures("words")
+def test_columns_stand_beside_those_of_n_grams_and_are_stored():
     frame = pd.DataFrame({"notes": [*TEXTS[:-9], *[None] * 9], "age": np.arange(300) % 60})
     encoder = TableEncoder(text_encoder="mine")
     made = encoder.fit_transform(frame, Y)
@@ -124,8 +127,9 @@ def test_columns_stand_beside_those_of_n_grams_and_are_stored(words):
     np.testing.assert_array_equal(again.transform(frame), encoder.transform(frame))
 
 
+@pytest.mark.usefixtures("words")
 @pytest.mark.parametrize("field", ["maps", "offsets", "size", "dimensions", "tokens"])
-def test_a_record_that_contradicts_itself_is_refused(words, field):
+def test_a_record_that_contradicts_itself_is_refused(field):
     record = TableEncoder(text_encoder="mine").fit(pd.DataFrame({"notes": TEXTS}), Y).to_json()
     record["columns"][0]["sentences"][field] = {"maps": "AAAA", "offsets": [0.0]}.get(field, 1000)
     with pytest.raises(InvalidInputError, match="train the model again"):
@@ -172,7 +176,8 @@ def test_a_folder_without_an_encoder_is_one_sentence(tmp_path):
         load_encoder(str(tmp_path))
 
 
-def test_both_estimators_take_an_encoder_and_are_saved_with_it(words, tmp_path):
+@pytest.mark.usefixtures("words")
+def test_both_estimators_take_an_encoder_and_are_saved_with_it(tmp_path):
     frame = pd.DataFrame({"notes": TEXTS, "zip": np.arange(300) % 7})
     encoder = TableEncoder(kinds={"zip": "category"}, text_encoder="mine")
     models = [

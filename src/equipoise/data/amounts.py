@@ -12,6 +12,10 @@ GAPS = "'’ \u00a0\u2009\u202f"
 GAPPED = re.compile(rf"[+-]?\d{{1,3}}(?:[{GAPS}]\d{{3}})+(?:[.,]\d+)?")
 
 
+USUAL = re.compile(rf"([0-9][0-9.,]*) ?(?:%|{'|'.join(map(re.escape, CURRENCIES))})")
+"""A number with a sign of a currency or per cent behind it: most amounts, which are read all at once."""
+
+
 def plain_amount(text: str, read: Callable[[str], str | None]) -> str | None:
     """Return an amount as a plain number; None where it is none. A percentage stays what it says: 8% is 8.
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.chosen_columns import ColumnKind
+from equipoise.data.distinct import distinct
 from equipoise.data.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.errors import InvalidInputError
 from equipoise.wording import are_codes, counted
@@ -65,7 +66,7 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
     if parsed is None:
         return _of_words(values, name)
     written = parsed.kind == "number" and not pd.api.types.is_numeric_dtype(values.dtype)
-    if written and are_codes(as_words(values).dropna()):
+    if written and are_codes(word_counts(values)):
         return _of_codes(_of_words(values, name))
     return _of_numbers(parsed, values, name)
 
@@ -88,7 +89,7 @@ def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
                 f"the column {name!r} holds no {kind} that can be read, for example {example!r}; choose another kind."
             )
         return ColumnGuess(name, parsed.kind, reason, parsed, said=True)
-    counts = as_words(values).value_counts().to_dict() if kind in ("category", "text") else {}
+    counts = word_counts(values) if kind in ("category", "text") else {}
     return ColumnGuess(name, kind, reason, None, counts, said=True)  # type: ignore[arg-type]
 
 
@@ -122,16 +123,20 @@ def _why_left_out(
     if len(known) == 0:
         return "constant", "it has no finite value"
     if known.min() == known.max() and gone < INDICATOR_SHARE * len(parsed.numbers):
-        different = as_words(values).nunique() if abs(known[0]) > EXACT else 1
+        different = _different(values) if abs(known[0]) > EXACT else 1
         same = f"its {different} different values are too large to be told apart, all about"
         return "constant", f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
     if parsed.kind == "number" and gone == 0 and _names_rows(known, name):
         return "identifier", "it looks like an identifier"
     if parsed.kind == "number" and _are_long(known):
-        different, number = as_words(values)[~np.isnan(parsed.numbers)].nunique(), len(known)
+        different, number = _different(values[~np.isnan(parsed.numbers)]), len(known)
         if different > number / 2:
             return "identifier", _unique_reason(different, number)
     return None
+
+
+def _different(values: Any) -> int:
+    return int(values.nunique() if pd.api.types.is_integer_dtype(values.dtype) else as_words(values).nunique())
 
 
 def _names_rows(known: NDArray[np.float64], name: str) -> bool:
@@ -157,10 +162,9 @@ def _are_long(known: NDArray[np.float64]) -> bool:
 
 
 def _of_words(values: Any, name: str) -> ColumnGuess:
-    words = as_words(values)
-    counts = words.value_counts().to_dict()
+    counts = word_counts(values)
     known = sum(counts.values())
-    if len(counts) == 1 and known == len(words):
+    if len(counts) == 1 and known == len(values):
         return ColumnGuess(name, "constant", f"it is {next(iter(counts))!r} in every row", None, counts)
     unique = max(counts.values()) == 1 or (len(counts) > MANY_VALUES and len(counts) > known / 2)
     average = _mean_words(list(counts)[:LOOKED_AT])
@@ -171,6 +175,22 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
     if unique:
         return ColumnGuess(name, "identifier", _unique_reason(len(counts), known, _why_unique(counts)), None, counts)
     return ColumnGuess(name, "category", counted(len(counts), "different value"), None, counts)
+
+
+def word_counts(values: Any) -> dict[str, int]:
+    """Return how often each word of a column occurs, the most frequent first, then the first of them."""
+    texts = distinct(values)
+    if texts is None:
+        return dict(as_words(values).value_counts().to_dict())
+    order = np.argsort(-texts.counts, kind="stable")
+    words, numbers = as_words(texts.values.iloc[order]).tolist(), texts.counts[order].tolist()
+    found = dict(zip(words, numbers, strict=True))
+    if len(found) == len(words):
+        return found
+    found = {}
+    for word, number in zip(words, numbers, strict=True):  # they differ in the spaces around them
+        found[word] = found.get(word, 0) + number
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _mean_words(texts: list[str]) -> float:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.column_kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess, finite, largest
+from equipoise.data.distinct import distinct
 from equipoise.data.parsing import (
     AMOUNTS,
     FORMS,
@@ -29,7 +30,8 @@ from equipoise.data.text_features import TextFeatures
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 
-MOST_NAMED = 3
+MOST_NAMED, MOST_LOOKED_AT = 3, 10_000
+"""Examples in a note, and different values among which they are looked for."""
 WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 TOO_MANY = 5  # of so many values, most must be what they were in training
 OTHER, MISSING = "(other)", "(missing)"
@@ -134,7 +136,8 @@ def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None
 def _examples(parsed: Parsed, values: Any) -> str:
     """Show what an amount of each style was read as."""
     found: dict[str, str] = {}
-    for word, number in zip(as_words(values), parsed.numbers, strict=True):
+    first = np.flatnonzero(~values.duplicated().to_numpy())[:MOST_LOOKED_AT]
+    for word, number in zip(as_words(values.iloc[first]), parsed.numbers[first], strict=True):
         style = "" if word is None else "".join(sign for sign in word if not (sign.isdigit() or sign in "., -+"))
         if style and np.isfinite(number):
             found.setdefault(style, f"{word!r} as {number:g}")
@@ -236,6 +239,9 @@ def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
 
 def _spellings(counts: dict[str, int]) -> dict[str, list[str]]:
     """Return the values that are one but for case, the most frequent spelling first."""
+    each = {_fold(word): [word] for word in counts}
+    if len(each) == len(counts):
+        return each
     found: dict[str, list[str]] = {}
     for word in sorted(counts, key=lambda word: (-counts[word], word)):
         found.setdefault(_fold(word), []).append(word)
@@ -267,21 +273,24 @@ def encode_column(
             out[:, -1] = words.isna()
         return np.zeros(len(words), dtype=np.bool_)
     if column.kind == "category":
-        words = as_words(values)
-        codes = _codes(words, column)
+        codes = _codes(values, column)
         unknown = codes < 0
-        gone = words.isna().to_numpy() & unknown
+        gone = values.isna().to_numpy() & unknown
         out[np.flatnonzero(~unknown), codes[~unknown]] = 1
         if column.other:
             out[unknown & ~(gone & column.indicator), len(column.levels)] = 1
         if column.indicator:
             out[gone, -1] = 1
-        return np.zeros(len(words), dtype=np.bool_)
+        return np.zeros(len(values), dtype=np.bool_)
     return _encode_numbers(values, column, out)
 
 
 def _codes(words: Any, column: Column) -> NDArray[np.intp]:
-    """Return the place of each word among the levels; -1 where it is none of them."""
+    """Return the place of each value among the levels; -1 where it is none of them."""
+    texts = distinct(words)
+    if texts is not None and len(texts.values) < len(words):
+        return texts.spread(_codes(texts.values, column), -1)
+    words = as_words(words)
     levels = column.levels
     if column.folded:
         levels = tuple(map(_fold, levels))
@@ -293,7 +302,7 @@ def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]])
     numbers, unread = parse_as(values, column.kind, column.form)
     spoken = np.zeros_like(unread)
     if column.levels and unread.any():
-        codes = np.where(unread, _codes(as_words(values), column), -1)
+        codes = np.where(unread, _codes(values, column), -1)
         spoken = codes >= 0
         out[np.flatnonzero(spoken), 1 + codes[spoken]] = 1
         unread = unread & ~spoken

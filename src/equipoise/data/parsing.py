@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.amounts import plain_amount
+from equipoise.data.amounts import USUAL, plain_amount
+from equipoise.data.distinct import distinct, is_text
 
 Kind = Literal["number", "date", "category", "text"]
 """What a column is encoded as."""
@@ -32,6 +33,7 @@ DATES = {
 PATTERNS = NUMBERS | DATES
 FORMS = {"number": (PLAIN, *NUMBERS, *AMOUNTS), "date": (PLAIN, *DATES), "category": (PLAIN,), "text": (PLAIN,)}
 """By the kind of the column."""
+FIRST_TRIED: tuple[tuple[Kind, str], ...] = (("number", PLAIN),)
 TRIED: tuple[tuple[Kind, str], ...] = (
     ("date", PLAIN),
     *(("number", form) for form in NUMBERS),
@@ -43,6 +45,7 @@ SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
+USUAL_WHOLE = f"^{USUAL.pattern}$"
 LONGEST_FORM = 60
 """Letters of a number or date that a person has written; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -74,26 +77,36 @@ class Parsed:
 def parse(values: Any) -> Parsed | None:
     """Find the kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
 
-    A date is read only where day and month cannot be taken for one another in the whole column. Where numbers begin
-    with a zero, as 007, a word among them says that they are names. Up to three words that come back, such as refused,
-    may be up to half of a column of numbers; they are its ``words``.
+    Each different text is read once. A date is read only where day and month cannot be taken for one another in the
+    whole column. Where numbers begin with a zero, as 007, a word among them says that they are names. Up to three words
+    that come back, such as refused, may be up to half of a column of numbers; they are its ``words``.
     """
-    first = _parsed(values, "number", PLAIN)
-    if not first.unread.any():
-        return first
-    known = values[values.notna()]
-    sample = known.iloc[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
-    found = [first]
-    for forms in (TRIED, LAST_TRIED):
-        likely = [tried for tried in forms if _parsed(sample, *tried).unread.mean() <= 0.5]
+    texts = distinct(values)
+    if texts is None:
+        return _parse_each(values, values.notna().to_numpy().astype(np.intp))
+    found = _parse_each(texts.values, texts.counts)
+    if found is None:
+        return None
+    return replace(found, numbers=texts.spread(found.numbers, np.nan), unread=texts.spread(found.unread, False))
+
+
+def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
+    """Parse values of which each counts for so many rows, (values,)."""
+    known = np.flatnonzero(values.notna().to_numpy())
+    some = known[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
+    sample, found = values.iloc[some], list[Parsed]()
+    for forms in (FIRST_TRIED, TRIED, LAST_TRIED):
+        likely = [tried for tried in forms if np.average(_parsed(sample, *tried).unread, weights=counts[some]) <= 0.5]
         found += [_parsed(values, *tried) for tried in likely]
         if any(not parsed.unread.any() for parsed in found):
             break
-    left = {parsed.form: int(parsed.unread.sum()) for parsed in found if parsed.form}
-    best = min(found, key=lambda parsed: int(parsed.unread.sum()))
+    if not found:
+        return None
+    left = {parsed.form: int(counts[parsed.unread].sum()) for parsed in found if parsed.form}
+    best = min(found, key=lambda parsed: int(counts[parsed.unread].sum()))
     if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
         return None
-    return best if _tolerable(best, values) else _with_words(best, values)
+    return best if _tolerable(best, values, counts) else _with_words(best, values, counts)
 
 
 def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
@@ -104,6 +117,10 @@ def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
 
 def parse_as(values: Any, kind: Kind, form: str) -> Read:
     """Read values as numbers, or as days since 1970, and mark those that could not be read."""
+    texts = distinct(values)
+    if texts is not None and len(texts.values) < len(values):
+        numbers, unread = parse_as(texts.values, kind, form)
+        return texts.spread(numbers, np.nan), texts.spread(unread, False)
     return _as_days(values, form) if kind == "date" else _as_numbers(values, form)
 
 
@@ -148,7 +165,10 @@ def without_blanks(values: Any) -> Any:
     """Return the same column, its empty texts missing."""
     if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
         return values
-    blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
+    if is_text(values):
+        blank = (values.str.strip() == "").fillna(False).to_numpy(dtype=bool)
+    else:
+        blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
     return values.mask(blank) if blank.any() else values
 
 
@@ -156,6 +176,8 @@ def as_words(values: Any) -> Any:
     """Return text without spaces around it, missing where the value is; a whole number has no decimals."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
+    if is_text(values):
+        return values.str.strip().astype(object).where(values.notna(), None)
     return values.astype(object).map(_word).where(values.notna(), None).astype(object)
 
 
@@ -168,24 +190,26 @@ def _word(value: Any) -> str:
 def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
     numbers, unread = parse_as(values, kind, form)
     if kind == "date" and form == PLAIN and not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        shaped = as_words(values).astype("str").str.fullmatch(ISO_DATE).to_numpy(dtype=bool)  # 2020 alone is a number
+        words = values if is_text(values) else as_words(values).astype("str")
+        shaped = words.str.strip().str.fullmatch(ISO_DATE).fillna(False).to_numpy(dtype=bool)  # 2020 alone is a number
         unread = (unread | ~shaped) & values.notna().to_numpy()
         numbers = np.where(unread, np.nan, numbers)
     return Parsed(kind, form, numbers, unread)
 
 
-def _with_words(parsed: Parsed, values: Any) -> Parsed | None:
+def _with_words(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     """Return numbers with the few words that come back among them; None where that is not what the column holds."""
-    present = values.notna().to_numpy()
-    if parsed.kind != "number" or present.sum() < ENOUGH_VALUES or parsed.unread.sum() > present.sum() / 2:
+    if parsed.kind != "number" or counts.sum() < ENOUGH_VALUES or counts[parsed.unread].sum() > counts.sum() / 2:
         return None
-    counts = as_words(values[parsed.unread]).value_counts().to_dict()
-    known = present & ~parsed.unread
-    if len(counts) > MOST_WORDS or min(counts.values()) < 2 or any(sign.isdigit() for word in counts for sign in word):
+    words: dict[str, int] = {}
+    for word, count in zip(as_words(values[parsed.unread]), counts[parsed.unread].tolist(), strict=True):
+        words[word] = words.get(word, 0) + count
+    known = values.notna().to_numpy() & ~parsed.unread
+    if len(words) > MOST_WORDS or min(words.values()) < 2 or any(sign.isdigit() for word in words for sign in word):
         return None
     if len(np.unique(parsed.numbers[known])) < LEAST_NUMBERS or _has_leading_zeros(values[known]):
         return None
-    return replace(parsed, unread=np.zeros_like(parsed.unread), words=tuple(sorted(counts)))
+    return replace(parsed, unread=np.zeros_like(parsed.unread), words=tuple(sorted(words)))
 
 
 def _has_leading_zeros(values: Any) -> bool:
@@ -193,13 +217,12 @@ def _has_leading_zeros(values: Any) -> bool:
     return bool(as_words(values).str.fullmatch(r"[+-]?0\d+").any())
 
 
-def _tolerable(parsed: Parsed, values: Any) -> bool:
+def _tolerable(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> bool:
     if not parsed.unread.any():
         return True
-    present = values.notna().to_numpy()
-    if present.sum() < ENOUGH_VALUES or parsed.unread.sum() > (1 - ENOUGH_SHARE) * present.sum() + 1e-9:
+    if counts.sum() < ENOUGH_VALUES or counts[parsed.unread].sum() > (1 - ENOUGH_SHARE) * counts.sum() + 1e-9:
         return False
-    return not _has_leading_zeros(values[present & ~parsed.unread])
+    return not _has_leading_zeros(values[values.notna().to_numpy() & ~parsed.unread])
 
 
 def _as_numbers(values: Any, form: str) -> Read:
@@ -240,7 +263,22 @@ def _as_days(values: Any, form: str) -> Read:
 
 
 def _all_plain(values: Any, form: str) -> Any:
-    return values if form == PLAIN else values.astype(object).map(lambda value: plain(value, form)).astype(object)
+    if form == PLAIN:
+        return values
+    if form in AMOUNTS and is_text(values):
+        usual = values.str.strip().str.extract(USUAL_WHOLE, expand=False)
+        return _all_plain(usual, AMOUNTS[form]).where(usual.notna(), _each_plain(values[usual.isna()], form))
+    if form in NUMBERS and is_text(values):
+        text = values.str.strip()
+        fits = text.str.fullmatch(NUMBERS[form].pattern) & (text.str.len() <= LONGEST_FORM)
+        read = text.str.replace("," if form == THOUSANDS_COMMA else ".", "", regex=False)
+        read = read if form == THOUSANDS_COMMA else read.str.replace(",", ".", regex=False)
+        return read.where(fits.fillna(False).astype(bool), None)
+    return _each_plain(values, form)
+
+
+def _each_plain(values: Any, form: str) -> Any:
+    return values.astype(object).map(lambda value: plain(value, form)).astype(object)
 
 
 def plain(value: Any, form: str) -> Any:
