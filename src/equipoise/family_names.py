@@ -11,8 +11,8 @@ from typing import Literal
 from equipoise.errors import InvalidInputError
 
 Precision = Literal["no", "fp16", "bf16"]
-TIMM = "timm:"
-"""In front of the name of a network of timm's."""
+TIMM, HUGGING_FACE = "timm:", "hf:"
+"""In front of the name of a network of timm's, and of the name or folder of a vision model of transformers."""
 
 
 def loss_names() -> Collection[str]:

@@ -37,8 +37,20 @@ def test_weights_of_a_file_and_what_was_left_out(tmp_path, caplog):
     assert [r.message for r in caplog.records] == [f"the classifier in {tmp_path / 'w.pth'} was left out (fc.weight)."]
 
 
+def test_weights_of_another_backbone_are_recognised(tmp_path):
+    torch.save(build_backbone("vgg16").state_dict() | {"classifier.6.bias": torch.ones(10)}, tmp_path / "w.pth")
+    with pytest.raises(InvalidInputError, match=r"w\.pth looks like weights of vgg16, not of resnet18; choose that"):
+        build_backbone("resnet18", weights=tmp_path / "w.pth")
+
+
+def test_weights_of_no_backbone_are_said_not_to_fit(tmp_path):
+    torch.save({"layer.weight": torch.ones(3)}, tmp_path / "w.pth")
+    with pytest.raises(InvalidInputError, match=r"do not fit \(missing: conv1\.weight"):
+        build_backbone("lenet", weights=tmp_path / "w.pth")
+
+
 def test_a_name_that_is_none():
-    with pytest.raises(InvalidInputError, match=r"backbone must be one of lenet, vgg16, .* or timm:NAME, got 'vgg'"):
+    with pytest.raises(InvalidInputError, match=r"backbone must be one of lenet, .* or hf:NAME, got 'vgg'"):
         build_backbone("vgg")
 
 

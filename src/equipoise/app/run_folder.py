@@ -29,13 +29,14 @@ LARGEST_RECORD, LARGEST_FILE = 2**26, 2**28
 """Bytes of a ``run.json`` and of any other JSON that are read at most; a foreign file must not fill the memory."""
 
 
-class BackboneRecord(Struct, frozen=True):
-    """The backbone for images, in ``run.json``."""
+class BackboneRecord(Struct, frozen=True, omit_defaults=True):
+    """The backbone for images, in ``run.json``; ``config`` is that of a model of transformers."""
 
     name: Name
     channels: Literal[1, 3]
     size: tuple[Annotated[int, Meta(ge=1, le=4096)], Annotated[int, Meta(ge=1, le=4096)]]
     frozen: bool = False
+    config: dict[str, Any] | None = None
 
 
 class InputRecord(Struct, frozen=True, omit_defaults=True):

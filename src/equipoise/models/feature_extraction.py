@@ -89,7 +89,8 @@ def _check(images: NDArray[np.uint8] | Images, batch_size: int) -> None:
 def _features(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.float32]:
     weight = next(backbone.parameters(), None)
     batch = torch.from_numpy(np.ascontiguousarray(pixels))
-    features = backbone(batch if weight is None else batch.to(weight.device))
+    parts = batch.split(getattr(backbone, "images_at_once", None) or len(batch))
+    features = torch.cat([backbone(part if weight is None else part.to(weight.device)) for part in parts])
     if features.ndim != 2 or len(features) != len(pixels):
         raise InvalidInputError(f"the backbone must give (images, features), got the shape {tuple(features.shape)}.")
     found: NDArray[np.float32] = features.to("cpu", torch.float32).numpy()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.models.augment import Augment
-from equipoise.models.backbones import build_backbone
+from equipoise.models.backbones import build_backbone, has_weights
 from equipoise.models.mlp import MLP
 
 
@@ -40,6 +40,7 @@ class ImageBackbone(nn.Module):
         self.input, self.body, self.body_rate = input, body, body_rate
         self.top = nn.Identity() if top is None else top
         self.in_channels = int(getattr(body, "in_channels", 3))
+        self.images_at_once: int | None = getattr(body, "images_at_once", None)  # where more take longer
         width = getattr(top if top is not None else body, "out_features", None)
         if not isinstance(width, int):
             raise InvalidInputError(
@@ -158,18 +159,22 @@ def image_backbone(
     name: str,
     *,
     weights: str | Path | None = None,
+    pretrained: bool = False,
+    config: dict[str, Any] | None = None,
     images: Any = None,
     augment: Augment | None = None,
     width: int = 512,
     dropout: float = 0.5,
     frozen: bool = False,
 ) -> ImageBackbone:
-    """Build a network from pixels to features by a backbone of ``BACKBONES`` or ``timm:NAME``.
+    """Build a network from pixels to features by a backbone of ``BACKBONES``, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
 
     Args:
-        name: of ``BACKBONES``, or ``timm:NAME``.
-        weights: a file of weights; the input is then normalised as ImageNet's (a network of timm as timm says of it),
+        name: of ``BACKBONES``, or of a network of one of these libraries.
+        weights: a file of weights; the input is then normalised as the network says it was trained, else as ImageNet's,
             and the backbone learns at a tenth of the rate of what follows it.
+        pretrained: without a file, take the weights that an installed package, timm or transformers has for it.
+        config: of a vision model of transformers, to build it without its folder.
         images: training images, by which the input is normalised where there are no weights; grey or colour.
         augment: how images are varied while training; None leaves them.
         width: of the two full layers behind the pooling, the paper's 512; a backbone that ends in a
@@ -183,9 +188,9 @@ def image_backbone(
     >>> backbone(torch.from_numpy(images)).shape, backbone.out_features
     (torch.Size([8, 500]), 500)
     """
-    body = build_backbone(name, weights=weights)
-    channels = int(getattr(body, "in_channels", 3))
-    if channels == 3 and weights is not None:
+    body = build_backbone(name, weights=weights, pretrained=pretrained, config=config)
+    channels, trained = int(getattr(body, "in_channels", 3)), weights is not None or (pretrained and has_weights(name))
+    if channels == 3 and trained:
         first = _pretrained_input(body, augment)
     else:
         first = ImageInput(channels, augment=augment)
@@ -193,12 +198,11 @@ def image_backbone(
     top = None
     if not frozen and not getattr(body, "ends_in_full_layer", False):
         top = MLP(int(body.out_features), (width, width), dropout=dropout)  # type: ignore[arg-type]
-    return ImageBackbone(first, body, top, body_rate=1.0 if weights is None else PRETRAINED_RATE)
+    return ImageBackbone(first, body, top, body_rate=PRETRAINED_RATE if trained else 1.0)
 
 
 def _pretrained_input(body: nn.Module, augment: Augment | None) -> ImageInput:
-    """The normalisation that the weights were trained with: timm keeps it beside a network, all others are
-    ImageNet's."""
+    """The normalisation that the weights were trained with, as the network or else ImageNet says."""
     told = getattr(body, "default_cfg", None)
     mean, std = (told.get("mean"), told.get("std")) if isinstance(told, dict) else (None, None)
     if mean is None or std is None or len(mean) != 3 or len(std) != 3:

@@ -43,17 +43,39 @@ def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
     tensor([[2., 2., 2.]])
     """
     path = Path(path)
-    state = _state(_read(path), path)
+    fitting, dropped = _matched(_state(_read(path), path), module, path)
+    _check(fitting, module.state_dict(), path)
+    module.load_state_dict(fitting, strict=False)  # old files lack BatchNorm's counters
+    return (f"the classifier in {path} was left out ({listed(dropped, quoted=False)}).",) if dropped else ()
+
+
+class MisfitError(InvalidInputError):
+    """Weights that are not those of the network: some lack a place, or some places their tensor.
+
+    Args:
+        given: the weights by name.
+    """
+
+    def __init__(self, message: str, given: Mapping[str, Tensor]) -> None:
+        super().__init__(message)
+        self.given = given
+
+    def fits(self, module: nn.Module) -> bool:
+        """Tell whether the weights are those of another network."""
+        fitting, _ = _matched(self.given, module, Path())
+        return not _misfits(fitting, module.state_dict())
+
+
+def _matched(state: Mapping[str, Tensor], module: nn.Module, path: Path) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the tensors by the module's names for them, and the names of those that it leaves out."""
     own = module.state_dict()
     names = {name: _without_prefix(name, own) for name in state}
     if len(set(names.values())) < len(names):
         raise InvalidInputError(f"{path} holds two sets of weights, with and without a prefix; save one of them alone.")
+    left_out = tuple(f"{part}." for part in (*CLASSIFIERS, *getattr(module, "left_out", ())))
     given = {names[name]: tensor for name, tensor in state.items()}
-    dropped = [name for name in given if name not in own and name.split(".")[0] in CLASSIFIERS]
-    fitting = {name: tensor for name, tensor in given.items() if name not in dropped}
-    _check(fitting, own, path)
-    module.load_state_dict(fitting, strict=False)  # old files lack BatchNorm's counters
-    return (f"the classifier in {path} was left out ({listed(dropped, quoted=False)}).",) if dropped else ()
+    dropped = [name for name in given if name not in own and name.startswith(left_out)]
+    return {name: tensor for name, tensor in given.items() if name not in dropped}, dropped
 
 
 def _read(path: Path) -> Any:
@@ -114,8 +136,8 @@ def _without_prefix(name: str, own: Collection[str]) -> str:
     return name
 
 
-def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
-    """Every tensor has its place, and every place its tensor; else one sentence names those that have not."""
+def _misfits(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+    """Say which places have no tensor, which tensors no place, and which another shape than their place."""
     missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in given if name not in own]
     misshapen = [
@@ -124,9 +146,16 @@ def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -
         if name in own and tensor.shape != own[name].shape
     ]
     kinds = {"missing": missing, "unexpected": unexpected, "of the wrong shape": misshapen}
-    found = [f"{kind}: {listed(names, quoted=False)}" for kind, names in kinds.items() if names]
+    return [f"{kind}: {listed(names, quoted=False)}" for kind, names in kinds.items() if names]
+
+
+def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
+    """Every tensor has its place, and every place its tensor; else one sentence names those that have not."""
+    found = _misfits(given, own)
     if found:
-        raise InvalidInputError(f"the weights in {path} do not fit ({'; '.join(found)}); choose those of this network.")
+        raise MisfitError(
+            f"the weights in {path} do not fit ({'; '.join(found)}); choose those of this network.", given
+        )
     broken = [name for name, tensor in given.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if broken:
         raise InvalidInputError(

@@ -165,13 +165,16 @@ def test_labels_that_cannot_be_judged_cost_no_trained_model(tmp_path, monkeypatc
     assert RunModel.load(run).classes == ("0", "1")
 
 
-def test_an_image_folder_becomes_a_run(tmp_path):
+def test_an_image_folder_becomes_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("equipoise.models.backbones.packaged_weights", lambda _: None)  # not installed
     photos = image_folder(tmp_path / "photos", {"red <i>": 60, "grün": 30, "blue sky": 10})
     options = TrainOptions(str(photos), epochs=6, size=16, batch_size=16)
     result = train_run(options, tmp_path / "run")
     assert result.classes == ["blue sky", "grün", "red <i>"]
     assert result.scores.balanced_accuracy > 0.8
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["input"]["backbone"]["name"] == "resnet18"
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["input"]["backbone"]["name"] == "resnet18"
+    assert [note for note in record["notes"] if "`pip install 'equipoise[images]'` brings pretrained" in note]
 
 
 def test_frozen_features_are_extracted_once(tmp_path):
@@ -252,7 +255,7 @@ def test_freezing_needs_weights(tmp_path):
     with pytest.raises(
         InvalidInputError, match="--freeze uses a backbone as it was trained before; pass its --weights"
     ):
-        train_run(TrainOptions(str(photos), freeze=True), tmp_path / "run")
+        train_run(TrainOptions(str(photos), backbone="resnet18", freeze=True), tmp_path / "run")
 
 
 def test_runs_get_names_that_are_free(tmp_path, monkeypatch):

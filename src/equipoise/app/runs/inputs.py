@@ -12,19 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import BackboneRecord, InputRecord
+from equipoise.app.runs.choose_backbone import choose_backbone
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
-from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
+from equipoise.models import ImageBackbone, build_backbone, extract_features, image_backbone
+from equipoise.models.other_libraries import check_config
 from equipoise.storage.files import write_atomically
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
-
-SMALL_IMAGE = 32
-"""Pixels a side up to which the network of the MNIST experiment is the default for grey images."""
 
 
 class RunInput(ABC):
@@ -154,23 +153,10 @@ def make_input(
         encoder = TableEncoder(kinds=kinds or None, text_encoder=options.text_encoder)
         encoder.progress = progress
         return TableInput(encoder.fit(x, y), y, groups)
-    channels, height, width = x.shape[1:]
-    small = channels == 1 and max(height, width) <= SMALL_IMAGE and options.weights is None
-    name = options.backbone or ("lenet" if small else "resnet18")
-    freeze = options.freeze if options.freeze is not None else name == "vgg16" and options.weights is not None
-    if freeze and options.weights is None:
-        raise InvalidInputError("--freeze uses a backbone as it was trained before; pass its --weights.")
-    described = BackboneRecord(name, channels, (height, width), freeze)
-    module = image_backbone(
-        name,
-        weights=options.weights,
-        images=x,
-        augment=None if freeze or not options.augment else Augment(flip=0.5 if channels == 3 else 0.0),
-        dropout=options.dropout,
-        frozen=freeze,
-    )
-    kind = FeaturesInput if freeze else ImagesInput
-    return kind(module, described, progress)
+    chosen = choose_backbone(options, x)
+    found = (FeaturesInput if chosen.described.frozen else ImagesInput)(chosen.network, chosen.described, progress)
+    found.notes = chosen.notes
+    return found
 
 
 def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:
@@ -187,27 +173,27 @@ def load_input(known: InputRecord | None, folder: Path, columns: int, network: S
         return TableInput(encoder)
     if known is None or known.backbone is None:
         raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")
-    name = known.backbone.name
+    name, config = known.backbone.name, known.backbone.config or {}
     if known.kind == "images":
         if network is None:
             raise InvalidInputError(f"{folder / RECORD} is of images, and the model beside it is not; train again.")
         shapes = {key: tuple(own.shape) for key, own in network.network.items()}
-        _check_shapes(folder / MODEL, name, shapes, "backbone.")
-        backbone = image_backbone(name, dropout=network.recipe.dropout)  # its weights come with the model
+        _check_shapes(folder / MODEL, name, config, shapes, "backbone.")
+        backbone = image_backbone(name, config=config, dropout=network.recipe.dropout)  # its weights are the model's
         return ImagesInput(backbone.eval(), known.backbone, None)
-    extractor = _load_extractor(name, folder / EXTRACTOR)
+    extractor = _load_extractor(name, config, folder / EXTRACTOR)
     if extractor.out_features != columns:
         raise InvalidInputError(f"{folder} holds a backbone of another model; train again.")
     return FeaturesInput(extractor, known.backbone, None, cache=False)
 
 
-def _load_extractor(name: str, path: Path) -> ImageBackbone:
+def _load_extractor(name: str, config: dict[str, Any], path: Path) -> ImageBackbone:
     try:
         weights = load_tensors(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
-    _check_shapes(path, name, {key: tuple(own.shape) for key, own in weights.items()}, "")
-    extractor = image_backbone(name, frozen=True)
+    _check_shapes(path, name, config, {key: tuple(own.shape) for key, own in weights.items()}, "")
+    extractor = image_backbone(name, config=config, frozen=True)
     try:
         extractor.load_state_dict(weights)
     except RuntimeError as error:
@@ -218,10 +204,13 @@ def _load_extractor(name: str, path: Path) -> ImageBackbone:
     return extractor.eval()
 
 
-def _check_shapes(path: Path, name: str, shapes: Mapping[str, tuple[int, ...]], prefix: str) -> None:
+def _check_shapes(
+    path: Path, name: str, config: dict[str, Any], shapes: Mapping[str, tuple[int, ...]], prefix: str
+) -> None:
     """Compare tensors with those of the named network before it is built: a wrong name must not fill the memory."""
+    check_config(config, tensors=len(shapes))
     with torch.device("meta"):
-        body = build_backbone(name)
+        body = build_backbone(name, config=config)
     for key, tensor in body.state_dict().items():
         if shapes.get(f"{prefix}body.{key}") != tuple(tensor.shape):
             raise InvalidInputError(f"the weights in {path} are not those of {name}: {prefix}body.{key} does not fit.")

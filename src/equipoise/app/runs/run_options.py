@@ -11,7 +11,7 @@ from equipoise.app.runs.decision_option import read_decision
 from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions, check_options, declared, documented, option
-from equipoise.family_names import TIMM, backbone_names, model_names
+from equipoise.family_names import HUGGING_FACE, TIMM, backbone_names, model_names
 
 if TYPE_CHECKING:
     from equipoise.decisions import DecisionRule
@@ -84,14 +84,16 @@ class TrainOptions(TrainingOptions):
     test_share: float = option(0.2, "Share of the samples held out for scoring.", above=0, below=1)
     backbone: str | None = option(
         None,
-        f"For images: {', '.join(backbone_names())} or {TIMM}NAME.",
-        detail="A name of ``equipoise.models.BACKBONES``, or of timm's.",
+        f"For images: {', '.join(backbone_names())}, {TIMM}NAME or {HUGGING_FACE}NAME_OR_FOLDER.",
+        detail="A name of ``equipoise.models.BACKBONES``; or of timm's or Hugging Face's, with their weights. The "
+        "default is EfficientNet-Lite0 where ``equipoise[images]`` is installed.",
     )
     weights: str | None = option(None, "Pretrained weights for the backbone (.pth, .safetensors).", metavar="<path>")
     freeze: bool | None = option(
         None,
         "Use the backbone as it is, or train it too.",
-        detail="As it is, two layers are trained on its features; None does so for VGG16 with weights.",
+        detail="As it is, two layers are trained on its features, which are kept; None does so for pretrained weights. "
+        "Trained too, its layers learn at a tenth of the rate of those behind them.",
         flags=("--freeze/--fine-tune",),
     )
     size: int | None = option(None, "Side of the square that images are brought to.", least=8, whole=True)
@@ -132,9 +134,12 @@ class TrainOptions(TrainingOptions):
     def __post_init__(self) -> None:
         """Refuse what would only be found after the data are read, or never."""
         check_options(self, called=flag_of)
-        if self.backbone is not None and not self.backbone.startswith(TIMM) and self.backbone not in backbone_names():
+        foreign = self.backbone is None or self.backbone.startswith((TIMM, HUGGING_FACE))
+        if not foreign and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
-            raise InvalidInputError(f"--backbone must be one of {names} or {TIMM}NAME, got {self.backbone!r}.")
+            raise InvalidInputError(
+                f"--backbone must be one of {names}, {TIMM}NAME or {HUGGING_FACE}NAME, got {self.backbone!r}."
+            )
         self._check_model()
         self.decision()
         for name in ("test", "group"):
