@@ -10,7 +10,7 @@ from equipoise.errors import InvalidInputError, listed
 if TYPE_CHECKING:  # numpy: a command is refused before it is imported
     from equipoise.data.samples import Samples
 
-ColumnKind = Literal["number", "date", "category", "text", "identifier", "constant"]
+ColumnKind = Literal["number", "date", "category", "text", "image", "identifier", "constant"]
 """What a column is taken for; the last two are left out."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
 """Columns of predictions, which a column that names the rows must not be called."""

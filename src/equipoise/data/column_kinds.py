@@ -1,5 +1,6 @@
 """What each column of a table is taken for, and why: a number, a date, a category, text, or nothing to learn from."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.chosen_columns import ColumnKind
 from equipoise.data.distinct import distinct
+from equipoise.data.images.scan import SUFFIXES
 from equipoise.data.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.errors import InvalidInputError
 from equipoise.wording import are_codes, counted
@@ -19,6 +21,7 @@ MOST_LEVELS = 50
 MANY_VALUES, MANY_WORDS = 20, 3
 """Different values from which on most of them being unique says identifier or text; words of an average text."""
 MANY_ROWS = 100
+IMAGES_SHARE = 0.9
 INDICATOR_SHARE = 0.01
 EXACT = 2.0**53  # the whole numbers up to here are floats of their own
 ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
@@ -36,7 +39,7 @@ class ColumnGuess:
 
     Args:
         name: of the column.
-        kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"identifier"`` or ``"constant"``.
+        kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
         reason: why, as the end of a sentence.
         parsed: the column as numbers or dates; None for the other kinds.
         counts: how often each value occurs, for categories, text and identifiers of text.
@@ -166,6 +169,8 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
     known = sum(counts.values())
     if len(counts) == 1 and known == len(values):
         return ColumnGuess(name, "constant", f"it is {next(iter(counts))!r} in every row", None, counts)
+    if _are_images(list(counts)[:LOOKED_AT]):
+        return ColumnGuess(name, "image", f"{counted(len(counts), 'path')} of image files", None, counts)
     unique = max(counts.values()) == 1 or (len(counts) > MANY_VALUES and len(counts) > known / 2)
     average = _mean_words(list(counts)[:LOOKED_AT])
     listed = isinstance(values.dtype, pd.CategoricalDtype)
@@ -191,6 +196,11 @@ def word_counts(values: Any) -> dict[str, int]:
     for word, number in zip(words, numbers, strict=True):  # they differ in the spaces around them
         found[word] = found.get(word, 0) + number
     return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def _are_images(words: list[str]) -> bool:
+    """Tell whether words end as the names of image files do."""
+    return sum(os.path.splitext(word)[1].lower() in SUFFIXES for word in words) > IMAGES_SHARE * len(words)
 
 
 def _mean_words(texts: list[str]) -> float:

@@ -58,7 +58,7 @@ def _rank_values(values: Any, guess: ColumnGuess, rows: NDArray[np.intp], rare: 
         numbers = guess.parsed.numbers[rows]
         known = np.nan_to_num(numbers, nan=float(np.nanmedian(numbers)) if not np.isnan(numbers).all() else 0.0)
         return _either_end(rare, known)
-    if guess.kind == "identifier":
+    if guess.kind in ("identifier", "image"):
         return None
     words = as_words(values).fillna("")
     score = _by_words(words.tolist(), rare) if guess.kind == "text" else _by_level(words.to_numpy(dtype=str), rare)
@@ -102,7 +102,7 @@ def _by_tree(x: NDArray[Any], labels: NDArray[np.intp]) -> float:
 
 def _numbers(column: Any, guess: ColumnGuess) -> NDArray[np.float64] | None:
     """A column as what a tree can divide: numbers, or categories in the order of their names; None of other kinds."""
-    if guess.kind in ("constant", "text"):
+    if guess.kind in ("constant", "text", "image"):
         return None
     if guess.parsed is not None:
         limit = float(np.finfo(np.float32).max) / 2

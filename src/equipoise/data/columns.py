@@ -23,6 +23,7 @@ from equipoise.data.parsing import (
     plain,
     without_blanks,
 )
+from equipoise.data.picture_columns import PictureColumn, PictureReader
 from equipoise.data.samples import Progress
 from equipoise.data.sentence_encoder import chosen_encoder
 from equipoise.data.sentence_features import SentenceFeatures
@@ -42,7 +43,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
     ``levels`` are a category's values, or words that stand among numbers; ``folded`` whether case makes no difference
-    to them; ``text`` is what was learnt from the n-grams of free text, ``sentences`` from its embeddings.
+    to them; ``text`` is what was learnt from the n-grams of free text, ``sentences`` from its embeddings, ``picture``
+    from the pictures that image paths name.
     """
 
     name: str
@@ -56,19 +58,20 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folded: bool = False
     text: TextFeatures | None = None
     sentences: SentenceFeatures | None = None
+    picture: PictureColumn | None = None
 
     @property
-    def texts(self) -> tuple[TextFeatures | SentenceFeatures, ...]:
-        """What makes the columns of free text, in their order."""
-        return tuple(each for each in (self.text, self.sentences) if each is not None)
+    def features(self) -> tuple[TextFeatures | SentenceFeatures | PictureColumn, ...]:
+        """What makes the columns of free text or of pictures, in their order."""
+        return tuple(each for each in (self.text, self.sentences, self.picture) if each is not None)
 
     @property
     def outputs(self) -> list[str]:
         """Names of the columns it becomes."""
         ends = [OTHER] * self.other + [MISSING] * self.indicator
         named = [f"{self.name}={level}" for level in (*self.levels, *ends)]
-        if self.kind == "text":
-            return [f"{self.name} {output}" for each in self.texts for output in each.outputs] + named
+        if self.features:
+            return [f"{self.name} {output}" for each in self.features for output in each.outputs] + named
         return named if self.kind == "category" else [self.name, *named]
 
     @property
@@ -81,8 +84,9 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and len(set(levels)) == len(levels)
             and {"category": bool(levels), "number": True}.get(self.kind, not levels)
             and (self.kind == "category" or not self.other)
-            and (self.kind == "text") == bool(self.texts)
-            and all(each.sound for each in self.texts)
+            and (self.kind == "text") == (self.text is not None or self.sentences is not None)
+            and (self.kind == "image") == (self.picture is not None)
+            and all(each.sound for each in self.features)
         )
 
 
@@ -93,6 +97,7 @@ def learn_column(
     y: NDArray[Any] | None = None,
     *,
     text_encoder: str | None = None,
+    pictures: PictureReader | None = None,
     progress: Progress | None = None,
 ) -> Column | None:
     """Return how to encode a column, or None to leave it out; a note for what a user would want to know.
@@ -100,6 +105,7 @@ def learn_column(
     Args:
         y: labels of the rows, which text is learnt by; None learns it without.
         text_encoder: of :class:`~equipoise.data.encoder.TableEncoder`.
+        pictures: reads the pictures that a column names; None leaves it out.
         progress: called as sentences are embedded.
     """
     values = without_blanks(values)
@@ -110,6 +116,8 @@ def learn_column(
         return None
     if guess.kind == "text":
         return _learn_text(guess, values, notes, y, text_encoder, progress)
+    if guess.kind == "image":
+        return _learn_pictures(guess, values, notes, pictures)
     if guess.kind == "category":
         return _learn_levels(guess, int(values.isna().sum()), notes)
     assert guess.parsed is not None
@@ -213,6 +221,22 @@ def _learn_text(
     return column
 
 
+def _learn_pictures(guess: ColumnGuess, values: Any, notes: list[str], reader: PictureReader | None) -> Column | None:
+    if reader is None:
+        notes.append(f"{guess.name}: ignored, {guess.reason}; pip install 'equipoise[images]' to learn from them.")
+        return None
+    found, unread = PictureColumn.fit(values, guess.name, reader)
+    notes.append(f"{guess.name}: {guess.reason}, taken as {len(found.outputs)} features of {found.network}.")
+    if unread:
+        row, reason = next(iter(unread.items()))
+        notes.append(
+            f"{guess.name}: {counted(len(unread), 'picture')} that cannot be read taken as missing, such as "
+            f"{values.iloc[row]!r} ({reason})."
+        )
+    gone = int(values.isna().sum()) + len(unread)
+    return Column(guess.name, "image", 0.0, 0 < INDICATOR_SHARE * len(values) <= gone, (), False, picture=found)
+
+
 def _texts(words: Any) -> list[str | None]:
     return [word if isinstance(word, str) else None for word in words]
 
@@ -253,22 +277,34 @@ def _fold(word: str) -> str:
 
 
 def encode_column(
-    values: Any, column: Column, out: NDArray[np.floating[Any]], trained: tuple[Any, Any] | None = None
+    values: Any,
+    column: Column,
+    out: NDArray[np.floating[Any]],
+    trained: tuple[Any, Any] | None = None,
+    pictures: PictureReader | None = None,
 ) -> NDArray[np.bool_]:
     """Write one column's outputs into ``out`` (rows, outputs), which comes full of zeros, and say which values were no
     number or date where one belongs: they count as missing.
 
     Args:
         trained: labels and groups of the rows, where they are those that the column was learnt from.
+        pictures: reads the pictures that a column names.
     """
     values = without_blanks(values)
+    if column.picture is not None:
+        made, unread = column.picture.transform(values, pictures)
+        out[:, : made.shape[1]] = made
+        if column.indicator:
+            out[:, -1] = values.isna().to_numpy() | unread
+        return unread
     if column.kind == "text":
         words = as_words(values)
         texts, start = _texts(words), 0
-        for each in column.texts:
-            made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
-            out[:, start : start + made.shape[1]] = made
-            start += made.shape[1]
+        for each in (column.text, column.sentences):
+            if each is not None:
+                made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
+                out[:, start : start + made.shape[1]] = made
+                start += made.shape[1]
         if column.indicator:
             out[:, -1] = words.isna()
         return np.zeros(len(words), dtype=np.bool_)

@@ -17,6 +17,7 @@ from equipoise.data.columns import Column, encode_column, learn_column
 from equipoise.data.delimited import check_names
 from equipoise.data.labels import label_array
 from equipoise.data.parsing import relabelled
+from equipoise.data.picture_columns import PictureColumn, PictureReader
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.records import as_record
@@ -60,10 +61,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         kinds: by column, what it is taken for instead of what would be guessed: ``"number"``, ``"date"``,
-            ``"category"``, ``"text"``, ``"identifier"`` or ``"constant"``.
+            ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
         text_encoder: of free text, beside n-grams: a name or a folder that sentence-transformers takes, or ``"none"``
             for n-grams alone; None is all-MiniLM-L6-v2 where the extra ``text`` is installed and the table has up to
             20,000 rows.
+        pictures: reads the pictures that a column of image paths names, such as
+            :class:`equipoise.models.picture_features.PictureFeatures`; None leaves such columns out. Relative paths
+            begin at the table's folder where a file was read, else at the working directory.
 
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
@@ -78,9 +82,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     progress: Progress | None = None
     """Called with what is done and what there is to do as :meth:`fit` embeds sentences."""
 
-    def __init__(self, *, kinds: Mapping[str, str] | None = None, text_encoder: str | None = None) -> None:
-        self.kinds = kinds
-        self.text_encoder = text_encoder
+    def __init__(
+        self,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        text_encoder: str | None = None,
+        pictures: PictureReader | None = None,
+    ) -> None:
+        self.kinds, self.text_encoder, self.pictures = kinds, text_encoder, pictures
         self.notes: list[str] = []
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
@@ -101,10 +110,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for guess in guess_kinds(table, self.kinds):
             column = learn_column(
                 guess,
-                table[guess.name],
+                _column(table, guess.name),
                 notes,
                 labels,
                 text_encoder=self.text_encoder,
+                pictures=self.pictures,
                 progress=self.progress,
             )
             guesses.append(replace(guess, parsed=None, counts={}))  # which may be as large as the table
@@ -163,7 +173,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         start = 0
         for column in columns:
             width = len(column.outputs)
-            unread = encode_column(table[column.name], column, out[:, start : start + width], trained)
+            unread = encode_column(
+                _column(table, column.name), column, out[:, start : start + width], trained, self.pictures
+            )
             if unread.any():
                 lost[column.name] = unread
             start += width
@@ -184,6 +196,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(self.column_names_, dtype=object)
 
     @property
+    def picture(self) -> PictureColumn | None:
+        """What was learnt of the first column of image paths; None where there is none."""
+        return next((column.picture for column in self._fitted() if column.picture is not None), None)
+
+    @property
     def text_columns(self) -> list[str]:
         """Columns whose values are not plain numbers: to be read as they stand in a file."""
         return [column.name for column in self._fitted() if column.kind != "number" or column.form]
@@ -194,8 +211,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {"format": 1, "columns": columns, "notes": list(self.notes)}
 
     @classmethod
-    def from_json(cls, record: Any) -> "TableEncoder":
-        """Return the encoder of which :meth:`to_json` gave the record; any other record is refused."""
+    def from_json(cls, record: Any, pictures: PictureReader | None = None) -> "TableEncoder":
+        """Return the encoder of which :meth:`to_json` gave the record; any other record is refused.
+
+        Args:
+            pictures: as in the constructor.
+        """
         stored = as_record(record, _StoredEncoder, "the table encoding", remedy="train the model again")
         names: set[str] = set()
         for column in stored.columns:
@@ -205,7 +226,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"the table encoding has the column {column.name!r} {what}; train the model again."
                 )
             names.add(column.name)
-        encoder = cls()
+        encoder = cls(pictures=pictures)
         encoder.columns_, encoder.notes = stored.columns, stored.notes
         return encoder
 
@@ -223,6 +244,13 @@ def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[
         raise InvalidInputError(f"there is no column {unknown[0]!r} to say the kind of; there are {_named(table)}.")
     for name, values in table.items():
         yield said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
+
+
+def _column(table: Any, name: str) -> Any:
+    """Return a column that knows the folder of its table."""
+    values = table[name]
+    values.attrs = dict(table.attrs)
+    return values
 
 
 def _named(table: Any) -> str:

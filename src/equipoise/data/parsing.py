@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from equipoise.data.amounts import USUAL, plain_amount
 from equipoise.data.distinct import distinct, is_text
 
-Kind = Literal["number", "date", "category", "text"]
+Kind = Literal["number", "date", "category", "text", "image"]
 """What a column is encoded as."""
 PLAIN = ""
 THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
@@ -31,7 +31,11 @@ DATES = {
     MONTH_FIRST: re.compile(r"(?P<month>\d{1,2})[/-](?P<day>\d{1,2})[/-](?P<year>\d{4})" + TIME),
 }
 PATTERNS = NUMBERS | DATES
-FORMS = {"number": (PLAIN, *NUMBERS, *AMOUNTS), "date": (PLAIN, *DATES), "category": (PLAIN,), "text": (PLAIN,)}
+FORMS = {
+    "number": (PLAIN, *NUMBERS, *AMOUNTS),
+    "date": (PLAIN, *DATES),
+    **dict.fromkeys(("category", "text", "image"), (PLAIN,)),
+}
 """By the kind of the column."""
 FIRST_TRIED: tuple[tuple[Kind, str], ...] = (("number", PLAIN),)
 TRIED: tuple[tuple[Kind, str], ...] = (

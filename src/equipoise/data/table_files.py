@@ -21,6 +21,7 @@ from equipoise.data.json_lines import json_parts, read_json_lines
 from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.parsing import fits_float32, relabelled, without_blanks
+from equipoise.data.picture_columns import FOLDER
 from equipoise.data.samples import Part, Samples
 from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError, listed
@@ -60,6 +61,12 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     path = _file(source)
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
+    samples = _read_file(path, target)
+    samples.x.attrs[FOLDER] = str(path.parent)
+    return samples
+
+
+def _read_file(path: Path, target: str | Sequence[str] | None) -> Samples:
     if path.suffix.lower() in WHOLE:
         frame, notes = WHOLE[path.suffix.lower()](path)
         return _noted(_with_target(frame, target, str(path)), notes)
@@ -85,15 +92,22 @@ def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text:
     path = _file(source)
     if path.suffix.lower() == ".npz":
         raise InvalidInputError(f"{path} cannot be read in parts; give a CSV or a Parquet file.")
+    for part in _parts(path, rows, text):
+        if isinstance(path, Path):  # standard input has no folder
+            part.attrs[FOLDER] = str(path.parent)
+        yield part
+
+
+def _parts(path: Path, rows: int, text: Collection[str]) -> Iterator[Any]:
     if path.suffix.lower() in PARQUET:
-        yield from parquet_parts(path, rows=rows)
-    elif path.suffix.lower() in JSON_LINES:
-        yield from json_parts(path, rows=rows)
-    elif path.suffix.lower() in EXCEL:
+        return parquet_parts(path, rows=rows)
+    if path.suffix.lower() in JSON_LINES:
+        return json_parts(path, rows=rows)
+    if path.suffix.lower() in EXCEL:
         frame, _ = read_excel(path)
-        yield from (frame[start : start + rows] for start in range(0, max(1, len(frame)), rows))
-    else:
-        yield from read_parts(find_layout(path), rows=rows, text=text)
+        found: list[Any] = [frame[start : start + rows] for start in range(0, max(1, len(frame)), rows)]
+        return iter(found)
+    return read_parts(find_layout(path), rows=rows, text=text)
 
 
 def _file(source: object) -> Path:

@@ -44,6 +44,7 @@ from equipoise.estimators.member_outputs import (
 from equipoise.estimators.members import as_estimators, fit_members, thinned
 from equipoise.estimators.persistence import labels_to_json
 from equipoise.estimators.unseen_rows import as_if_unseen
+from equipoise.models.picture_features import installed_pictures
 from equipoise.tensor_checks import check_finite
 
 Array = NDArray[Any]
@@ -258,7 +259,9 @@ class BalancedClassifier(CalibratedClassifier):
         found.classes_, found.n_features_in_, found._several = saved.classes, record.columns, record.multilabel
         if record.column_names is not None:
             found.feature_names_in_ = np.array(record.column_names, dtype=object)
-        found.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder)
+        found.encoder_ = (
+            None if record.encoder is None else TableEncoder.from_json(record.encoder, installed_pictures())
+        )
         found.members_, found._shares = saved.members, saved.shares
         found.blend_, found.calibrated_, found.history_ = saved.blend, saved.calibrated, record.history
         found._decide_as(saved.decision, saved.evidence)
@@ -304,7 +307,10 @@ class BalancedClassifier(CalibratedClassifier):
                 "pipelines take a frame as it is and other classifiers take numbers; blend pipelines only, or encode "
                 "the frame with TableEncoder first."
             )
-        self.encoder_ = clone(self.encoder or TableEncoder()) if encode else None
+        if encode:
+            self.encoder_ = clone(self.encoder or TableEncoder(pictures=installed_pictures()))
+        else:
+            self.encoder_ = None
         validate_data(self, table, skip_check_array=True)
         if self.encoder_ is not None:
             rows = self.encoder_.fit_transform(table, column_or_matrix(labels), groups)

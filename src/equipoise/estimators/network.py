@@ -35,6 +35,7 @@ from equipoise.estimators.training_options import TrainingOptions, check_options
 from equipoise.losses import LossBuilder, loss_builder
 from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
+from equipoise.models.picture_features import installed_pictures
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.batches import random_order
@@ -307,7 +308,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         validate_data(self, table, skip_check_array=True)
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(table, labels)
-        encoder = self.encoder_ = clone(self.encoder or TableEncoder())
+        encoder = self.encoder_ = clone(self.encoder or TableEncoder(pictures=installed_pictures()))
         return encoder.fit_transform(table, column_or_matrix(labels)), labels
 
     def _rows(self, X: Any) -> Any:
@@ -474,7 +475,7 @@ def restore(
     found.classes_, found.n_features_in_ = model.classes, record.columns
     if record.column_names is not None:
         found.feature_names_in_ = np.array(record.column_names, dtype=object)
-    found.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder)
+    found.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, installed_pictures())
     if found.encoder_ is not None and len(found.encoder_.column_names_) != model.recipe.columns:
         raise InvalidInputError(f"{folder} holds a table encoding of another model; save the model again.")
     found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, record.history

@@ -20,6 +20,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
 from equipoise.models import ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.models.other_libraries import check_config
+from equipoise.models.picture_features import PictureFeatures, installed_pictures
 from equipoise.storage.files import write_atomically
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
@@ -90,8 +91,14 @@ class TableInput(RunInput):
         found = self.encoder.encode(x)
         return found.values, found.unread
 
-    def save(self, folder: Path) -> InputRecord:  # noqa: ARG002
-        return InputRecord("table", encoder=self.encoder.to_json())
+    def save(self, folder: Path) -> InputRecord:
+        described, reader = None, self.encoder.pictures
+        if self.encoder.picture is not None:
+            assert isinstance(reader, PictureFeatures)
+            _save_extractor(reader.extractor, folder)
+            side = self.encoder.picture.side
+            described = BackboneRecord(reader.network, 3, (side, side), frozen=True)
+        return InputRecord("table", encoder=self.encoder.to_json(), backbone=described)
 
 
 class ImagesInput(RunInput):
@@ -126,9 +133,13 @@ class FeaturesInput(RunInput):
         return extract_features(x, self.extractor, cache=self.cache, progress=self.progress)
 
     def save(self, folder: Path) -> InputRecord:
-        tensors = {name: tensor.contiguous() for name, tensor in self.extractor.state_dict().items()}
-        write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
+        _save_extractor(self.extractor, folder)
         return InputRecord("features", backbone=self.described)
+
+
+def _save_extractor(extractor: ImageBackbone, folder: Path) -> None:
+    tensors = {name: tensor.contiguous() for name, tensor in extractor.state_dict().items()}
+    write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
 
 
 def make_input(
@@ -150,7 +161,9 @@ def make_input(
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")
         kinds = options.columns.kinds([str(name) for name in getattr(x, "columns", ())])
-        encoder = TableEncoder(kinds=kinds or None, text_encoder=options.text_encoder)
+        encoder = TableEncoder(
+            kinds=kinds or None, text_encoder=options.text_encoder, pictures=installed_pictures(progress)
+        )
         encoder.progress = progress
         return TableInput(encoder.fit(x, y), y, groups)
     chosen = choose_backbone(options, x)
@@ -170,6 +183,10 @@ def load_input(known: InputRecord | None, folder: Path, columns: int, network: S
         encoder = TableEncoder.from_json(known.encoder)
         if len(encoder.column_names_) != columns:
             raise InvalidInputError(f"{folder} holds a table encoding of another model; train again.")
+        if encoder.picture is not None:
+            name = encoder.picture.network
+            extractor = _load_extractor(name, {}, folder / EXTRACTOR)
+            encoder.pictures = PictureFeatures(name, extractor=extractor, cache=False)
         return TableInput(encoder)
     if known is None or known.backbone is None:
         raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")

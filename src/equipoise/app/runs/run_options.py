@@ -50,7 +50,7 @@ class TrainOptions(TrainingOptions):
     kind: str | None = option(
         None,
         "What columns are taken for: notes=text,zip=category.",
-        detail="Of number, date, category, text, identifier and constant; others are guessed.",
+        detail="Of number, date, category, text, image, identifier and constant; others are guessed.",
         metavar="<column=kind>",
     )
     id: str | None = option(

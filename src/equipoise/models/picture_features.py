@@ -1,0 +1,86 @@
+"""Features of the pictures that a table's column names, by a network that stays as it is."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.images.check import verify
+from equipoise.data.images.folder import usual_side
+from equipoise.data.images.lazy import FileTable, Images
+from equipoise.data.picture_columns import Pictures
+from equipoise.data.samples import Progress
+from equipoise.errors import InvalidInputError
+from equipoise.models.backbones import has_weights
+from equipoise.models.feature_extraction import extract_features
+from equipoise.models.image_network import ImageBackbone, image_backbone
+
+PACKAGED = "efficientnet_lite0"
+
+
+class PictureFeatures:
+    """Reads image files and gives their features; each file once, and kept on disk as those of an image folder.
+
+    Args:
+        network: its name in ``BACKBONES``.
+        extractor: the network itself; None builds it with its pretrained weights when the first picture is read.
+        cache: as in :func:`~equipoise.models.extract_features`.
+        progress: called after each batch.
+    """
+
+    def __init__(
+        self,
+        network: str = PACKAGED,
+        *,
+        extractor: ImageBackbone | None = None,
+        cache: Literal[False] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.network, self.cache, self.progress = network, cache, progress
+        self._built = extractor
+
+    @property
+    def extractor(self) -> ImageBackbone:
+        """The network."""
+        if self._built is None:
+            self._built = image_backbone(self.network, pretrained=True, frozen=True).eval()
+        return self._built
+
+    def read(self, files: Sequence[str | None], *, side: int | None = None) -> Pictures:
+        """Return the features of files, as :class:`~equipoise.data.picture_columns.PictureReader` says."""
+        table, sides, reasons = _looked_at({file for file in files if file is not None})
+        if table is None:
+            reason = next(iter(reasons.values()), "no row names one")
+            raise InvalidInputError(f"none of the pictures can be read ({reason}); check the paths in the table.")
+        side = usual_side(sides) if side is None else side
+        good = [table.name(row) for row in range(len(table))]
+        images = Images.of_table(table, size=(side, side), channels=3)
+        found = extract_features(images, self.extractor, cache=self.cache, progress=self.progress)
+        places = {name: row for row, name in enumerate(good)}
+        features = np.full((len(files), found.shape[1]), np.nan, dtype=np.float32)
+        rows = [row for row, file in enumerate(files) if file in places]
+        features[rows] = found[[places[str(files[row])] for row in rows]]
+        unread = {row: reasons[file] for row, file in enumerate(files) if file in reasons}
+        return Pictures(features, unread, side)
+
+
+def installed_pictures(progress: Progress | None = None) -> PictureFeatures | None:
+    """Return what reads pictures where a package of pretrained weights is installed; else None."""
+    return PictureFeatures(progress=progress) if has_weights(PACKAGED) else None
+
+
+def _looked_at(files: set[str]) -> tuple[FileTable | None, NDArray[np.int64], dict[str, str]]:
+    """Return the files that are images, their shorter sides, and why the others cannot be read."""
+    there = sorted(file for file in files if os.path.isfile(file))
+    reasons = dict.fromkeys(files.difference(there), "there is no such file")
+    if not there:
+        return None, np.zeros(0, dtype=np.int64), reasons
+    table = FileTable.of("", there)
+    verified = verify(table)
+    good = np.flatnonzero(verified.reasons == "")
+    reasons |= {there[row]: str(verified.reasons[row]) for row in np.flatnonzero(verified.reasons != "")}
+    known = replace(table, digests=verified.digests).take(good) if len(good) else None
+    return known, verified.shapes[good].min(axis=1), reasons
