@@ -3,24 +3,29 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from equipoise import BalancedClassifier
-from equipoise.decisions import RecallAtLeast, ReviewBudget
-from equipoise.decisions.expected import ClassExpectation, Expected, widened
+from equipoise.decisions import Costs, RecallAtLeast, ReviewBudget
 from equipoise.estimators.unseen_rows import as_if_unseen
-from equipoise.evaluation.intervals import Estimate
 
 
-def test_members_that_saw_a_row_spread_like_those_that_did_not():
-    generator = np.random.default_rng(1)
-    labels = generator.integers(0, 2, 400)
-    by = generator.integers(0, 5, 400)
-    p = generator.beta(1 + labels, 2 - labels, (5, 400))
+def outputs_of(memorised: float, generator, rows=400):
+    """Return the second class's probabilities of five members, (5, rows), labels, and the member that saw no label."""
+    labels, by = generator.integers(0, 2, rows), generator.integers(0, 5, rows)
+    p = generator.beta(1 + labels, 2 - labels, (5, rows))
     seen = np.arange(5)[:, None] != by
-    p[seen] = np.where(np.broadcast_to(labels, p.shape)[seen] == 1, p[seen] ** 0.2, p[seen] ** 5)  # they know the label
+    towards = np.broadcast_to(labels, p.shape)
+    p[seen] = ((1 - memorised) * p + memorised * (0.999 * towards + 0.001 * p))[seen]
+    return p, labels, by, seen
+
+
+@pytest.mark.parametrize("memorised", [0.0, 0.3, 1.0])
+def test_members_that_saw_a_row_spread_like_those_that_did_not(memorised):
+    p, labels, by, seen = outputs_of(memorised, np.random.default_rng(1))
     outputs = torch.from_numpy(np.stack((1 - p, p), -1))
 
     found = as_if_unseen(outputs, torch.from_numpy(labels), by).numpy()
@@ -31,10 +36,19 @@ def test_members_that_saw_a_row_spread_like_those_that_did_not():
         own = labels == label
         honest, others = found[~seen & own, 1], found[seen & own, 1]
         np.testing.assert_allclose(
-            np.quantile(others, [0.1, 0.5, 0.9]), np.quantile(honest, [0.1, 0.5, 0.9]), atol=0.02
+            np.quantile(others, [0.1, 0.5, 0.9]), np.quantile(honest, [0.1, 0.5, 0.9]), atol=0.03
         )
-        given = p[seen & own]
-        assert (np.diff(others[np.argsort(given)]) >= 0).all()  # the order stays
+
+
+def test_as_far_as_labels_were_memorised_the_one_honest_member_speaks_for_all():
+    p, labels, by, seen = outputs_of(1.0, np.random.default_rng(2))
+    found = as_if_unseen(torch.from_numpy(np.stack((1 - p, p), -1)), torch.from_numpy(labels), by).numpy()[..., 1]
+    assert (found == p[by, np.arange(len(by))]).mean() > 0.95  # what was learnt by heart tells nothing else
+    p, labels, by, seen = outputs_of(0.0, np.random.default_rng(2), rows=4000)
+    found = as_if_unseen(torch.from_numpy(np.stack((1 - p, p), -1)), torch.from_numpy(labels), by).numpy()[..., 1]
+    assert (found == p[by, np.arange(len(by))])[seen].mean() < 0.1
+    given, others = p[seen & (labels == 1)], found[seen & (labels == 1)]
+    assert np.corrcoef(given, others)[0, 1] > 0.9  # the order stays
 
 
 @pytest.mark.parametrize("shape", [(3, 30, 4), (3, 30, 2, 2)])
@@ -50,59 +64,35 @@ def test_many_classes_and_several_labels_stay_probabilities(shape):
     np.testing.assert_allclose(found[by, np.arange(30)], p[by, np.arange(30)])
 
 
-def estimate(value: float) -> Estimate:
-    return Estimate(value, value - 30, value + 40)
-
-
-def expected(recall: float, alarms: float, cost: float) -> Expected:
-    share = Estimate(recall, recall - 0.03, recall + 0.04)
-    own = ClassExpectation("1", 50, share, share, estimate(alarms), 0.8)
-    return Expected(500, [own], estimate(alarms), estimate(cost))
-
-
-def test_intervals_allow_for_half_the_shift_and_recall_and_cost_are_the_worse_of_both():
-    found = widened(expected(0.9, 480, 500), expected(0.82, 400, 580))
-    (own,) = found.classes
-    assert (own.false_alarms.value, own.false_alarms.low, own.false_alarms.high) == pytest.approx(
-        (480, 430, 480 + 40 * 2**0.5)
-    )
-    assert (own.recall.value, own.recall.low) == pytest.approx((0.82, 0.77))
-    assert (found.cost.value, found.cost.low) == pytest.approx((580, 530))
-    assert found.reviews == own.false_alarms
-    other = widened(expected(0.8, 480, 600), expected(0.9, 400, 500))
-    assert (other.classes[0].recall.value, other.cost.value) == (0.8, 600)
-    assert widened(expected(0.99, 990, 0), expected(0.99, 900, 10)).classes[0].false_alarms.high == 1000
-
-
 def imbalanced(seed: int, rows: int = 6000):
     return make_classification(rows, n_features=20, n_informative=8, weights=[0.92], flip_y=0.02, random_state=seed)
 
 
 @pytest.mark.slow
-def test_the_false_alarms_of_a_promised_recall_lie_in_their_interval_for_new_rows():
-    """Four of six are inside their 95 % interval; docs/decisions.md says so."""
+def test_what_is_expected_of_new_rows_lies_in_its_interval():
+    """Of 20 draws of the training rows so many are inside as 95 % intervals allow with a probability of 99.9 %.
+
+    The test rows are many, so that what they found is nearly the truth.
+    """
     model = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8)
-    inside, shifts = 0, []
-    for seed in range(6):
-        X, y = imbalanced(seed)
-        clf = BalancedClassifier(model, decision=RecallAtLeast({1: 0.9}), random_state=seed).fit(X[:2000], y[:2000])
-        expected = clf.decision_.expected.classes[1].false_alarms
-        alarms = 1000 * ((clf.predict(X[2000:]) == 1) & (y[2000:] == 0)).mean()
-        inside += expected.low <= alarms <= expected.high
-        shifts.append(alarms / expected.value - 1)
-    assert inside >= 4
-    assert abs(np.mean(shifts)) < 0.05
-
-
-@pytest.mark.slow
-def test_a_review_budget_is_kept_on_new_rows():
-    shares = []
-    for seed in range(3):
-        X, y = imbalanced(seed)
-        model = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8)
-        clf = BalancedClassifier(model, decision=ReviewBudget(300, per=1000), random_state=seed).fit(X[:2000], y[:2000])
-        shares.append((clf.predict(X[2000:]) == 1).mean())
-    assert np.mean(shares) == pytest.approx(0.3, abs=0.03)  # of boosting on few rows: 0.32
+    rules = {"false alarms": RecallAtLeast({1: 0.9}), "reviews": ReviewBudget(200), "cost": Costs(miss={1: 10})}
+    inside = dict.fromkeys((*rules, "recall"), 0)
+    draws = 20
+    for seed in range(500, 500 + draws):
+        X, y = imbalanced(seed, 12_000)
+        clf = BalancedClassifier(model, random_state=seed).fit(X[:1500], y[:1500])
+        for name, rule in rules.items():
+            expected, named, truth = clf.choose(rule).expected, clf.predict(X[1500:], decision=rule), y[1500:]
+            given = {
+                "false alarms": (expected.classes[1].false_alarms, 1000 * ((named == 1) & (truth == 0)).mean()),
+                "reviews": (expected.reviews, 1000 * (named == 1).mean()),
+                "cost": (expected.cost, 1000 * (np.where(truth == 1, 10, 1) * (named != truth)).mean()),
+            }
+            interval, found = given[name]
+            inside[name] += interval.low <= found <= interval.high
+        recall = expected.classes[1].recall  # of the costs
+        inside["recall"] += recall.low <= (named[truth == 1] == 1).mean() <= recall.high
+    assert min(inside.values()) >= binom.ppf(0.001, draws, 0.95), inside
 
 
 def test_evidence_by_all_members_is_kept_by_save_and_given_up_by_calibrate(tmp_path):

@@ -10,9 +10,10 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label
-from equipoise.decisions.expected import PER, Expected
+from equipoise.decisions.expected import Expected
 from equipoise.decisions.form import Claim, Form, Promise
 from equipoise.decisions.situation import Floats
+from equipoise.decisions.yardstick import PER
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.intervals import Estimate
 from equipoise.storage.records import as_record

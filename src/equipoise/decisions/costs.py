@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.cost_threshold import cheapest_threshold
 from equipoise.decisions.form import Claim, Form
 from equipoise.decisions.rule import MOST_NAMED, DecisionRule, rare_names
 from equipoise.decisions.situation import Floats, Situation, each_label
+from equipoise.decisions.yardstick import PER, Yardstick
 from equipoise.errors import InvalidInputError
 
 MOST_COST = 1e12
@@ -42,6 +44,7 @@ class Costs(DecisionRule):
     meaning: ClassVar[str] = "costs least on average"
     searches: ClassVar[bool] = True
     needs_evidence: ClassVar[bool] = False
+    yardstick: ClassVar[Yardstick | None] = Yardstick("cost_saved", "expected_cost")
 
     matrix: Any = None
     classes: tuple[Label, ...] | None = None
@@ -117,6 +120,21 @@ class Costs(DecisionRule):
             found[..., place, :] = np.asarray(cost)[..., None]
         found[..., np.arange(size), np.arange(size)] = 0
         return found
+
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return the cost of 1,000 cases, and the share saved of what the cheapest constant answer costs.
+
+        That is 1 where nothing is lost, 0 where always the same answer would do as well, and below 0 where it would do
+        better.
+        """
+        y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
+        cost, constant = 0.0, 0.0
+        for place in range(len(costs)) if situation.several else (None,):
+            true, answers, own = (y, named, costs) if place is None else (y[:, place], named[:, place], costs[place])
+            weights = situation.row_weights(place)
+            cost += PER * float((weights * own[true, answers]).sum())
+            constant += PER * float((weights[:, None] * own[true]).sum(0).min())
+        return {"cost_saved": 1 - cost / constant if constant > 0 else float(cost == 0), "expected_cost": cost}
 
     def _form(self, situation: Situation) -> Form:
         costs = self.cost_matrix(situation.classes, several=situation.several)

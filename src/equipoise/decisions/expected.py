@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from equipoise.decisions.promises import CONFIDENCE, least_share
 from equipoise.decisions.situation import Floats, Situation
+from equipoise.decisions.yardstick import PER
 from equipoise.evaluation.intervals import Estimate, Z, combined, wilson
-
-PER = 1000
-"""Cases that counts and costs are given for."""
 
 
 class ClassExpectation(Struct, frozen=True):
@@ -75,41 +72,6 @@ def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None)
     common = int(situation.rarest_first[-1])
     reviews = share_of(named != common, situation.row_weights(None)).times(PER)
     return Expected(len(y), classes, reviews, cost)
-
-
-def widened(found: Expected, alone: Expected) -> Expected:
-    """Return ``found`` with intervals that allow for an error of half of what it differs by from ``alone``.
-
-    Members know the labels of rows that they were trained on, which flatters: of recall and cost the worse is taken.
-
-    Args:
-        found: what all members of a model give together, which their outputs for rows that some were trained on tell.
-        alone: what one member gives, measured on rows that it was not trained on.
-    """
-    classes = [
-        msgspec.structs.replace(
-            own,
-            recall=_widened(*_sorted(own.recall, one.recall), 1),
-            precision=_widened(own.precision, one.precision, 1),
-            false_alarms=_widened(own.false_alarms, one.false_alarms, PER),
-        )
-        for own, one in zip(found.classes, alone.classes, strict=True)
-    ]
-    cost = _widened(*_sorted(found.cost, alone.cost)[::-1], np.inf)
-    return Expected(found.rows, classes, _widened(found.reviews, alone.reviews, PER), cost)
-
-
-def _sorted(one: Estimate | None, other: Estimate | None) -> tuple[Estimate | None, Estimate | None]:
-    """Return the lower one first."""
-    return (other, one) if one is not None and other is not None and other.value < one.value else (one, other)
-
-
-def _widened(found: Estimate | None, alone: Estimate | None, most: float) -> Any:
-    if found is None or alone is None:
-        return found
-    shift = (found.value - alone.value) / 2
-    low, high = np.hypot(found.value - found.low, shift), np.hypot(found.high - found.value, shift)
-    return Estimate(found.value, max(float(found.value - low), 0.0), min(float(found.value + high), most))
 
 
 def share_of(hits: NDArray[np.bool_], weights: Floats) -> Estimate:

@@ -11,6 +11,7 @@ from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.form import Claim, Form
 from equipoise.decisions.rule import DecisionRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
+from equipoise.decisions.yardstick import PER, Yardstick, marked
 from equipoise.errors import InvalidInputError
 
 ROUNDS = 5
@@ -37,6 +38,7 @@ class FScore(DecisionRule):
     name: ClassVar[str] = "f_score"
     meaning: ClassVar[str] = "by the threshold of the best F score"
     searches: ClassVar[bool] = True
+    yardstick: ClassVar[Yardstick | None] = Yardstick("f_score", "mistakes")
 
     beta: float = 1.0
     of: Label | None = None
@@ -48,6 +50,17 @@ class FScore(DecisionRule):
 
     def _named(self) -> Sequence[Label]:
         return () if self.of is None else (self.of,)
+
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return the mean score of the classes that count, and their mistakes."""
+        places = [place_of(label, situation.classes) for label in self._named()]
+        if not places:
+            one = not situation.several and len(situation.classes) == 2
+            places = situation.rarest_first[:1].tolist() if one else list(range(len(situation.classes)))
+        counts = marked(situation, named, [(place,) for place in places])
+        found, missed, alarms, _ = (np.array(part) for part in zip(*counts, strict=True))
+        mean = float(self._score(found, found + alarms, found + missed).mean())
+        return {"f_score": mean, "mistakes": PER * float((missed + alarms).sum())}
 
     def _form(self, situation: Situation) -> Form:
         q, labels = situation.probabilities, situation.known().labels

@@ -41,6 +41,10 @@ class FloorRule(DecisionRule):
     def _named(self) -> Sequence[Label]:
         return tuple(self.floors)
 
+    def _groups(self, situation: Situation) -> list[tuple[int]]:
+        """Return the place of each class, a group of its own."""
+        return [(place_of(label, situation.classes),) for label in self.floors]
+
     def _form(self, situation: Situation) -> Form:
         evidence, q = situation.known(), situation.probabilities
         risk = (1 - CONFIDENCE) / len(self.floors)

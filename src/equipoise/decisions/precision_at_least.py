@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from equipoise.decisions.floors import FloorRule, Kept
-from equipoise.decisions.situation import Floats, descending
+from equipoise.decisions.situation import Floats, Situation, descending
+from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 
 GROWTH = 1.25
 """Of the number of rows named from one threshold tried to the next."""
@@ -40,6 +41,11 @@ class PrecisionAtLeast(FloorRule):
     name: ClassVar[str] = "precision_at_least"
     meaning: ClassVar[str] = "by the threshold that the precision asked for needs"
     what: ClassVar[Literal["recall", "precision"]] = "precision"
+    yardstick: ClassVar[Yardstick | None] = Yardstick("found", "missed")
+
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return the share that is found of the classes."""
+        return found_and_missed(marked(situation, named, self._groups(situation)))
 
     def _threshold(
         self, scores: Floats, own: NDArray[np.bool_], floor: float, risk: float, odds: float, name: str

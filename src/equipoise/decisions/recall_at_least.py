@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.floors import FloorRule, Kept
 from equipoise.decisions.promises import allowed_misses, least_share, samples_needed
-from equipoise.decisions.situation import Floats
+from equipoise.decisions.situation import Floats, Situation
+from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, marked
 
 ROUNDING = 1e-6
 """Probabilities are kept in single precision: a threshold is lowered by this share of itself, so that none is lost."""
@@ -44,6 +45,14 @@ class RecallAtLeast(FloorRule):
     name: ClassVar[str] = "recall_at_least"
     meaning: ClassVar[str] = "by the threshold that the recall asked for needs"
     what: ClassVar[Literal["recall", "precision"]] = "recall"
+    yardstick: ClassVar[Yardstick | None] = Yardstick("false_alarms_spared", "false_alarms")
+
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return the share of false alarms spared that naming every case would raise, and what is found."""
+        counts = marked(situation, named, self._groups(situation))
+        alarms, most = sum(each.false_alarms for each in counts), sum(each.others for each in counts)
+        spared = 1 - alarms / most if most > 0 else 1.0
+        return {"false_alarms_spared": spared, "false_alarms": PER * alarms} | found_and_missed(counts)
 
     def _threshold(
         self,

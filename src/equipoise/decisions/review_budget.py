@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.form import Claim, Form
 from equipoise.decisions.rule import DecisionRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
+from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 from equipoise.errors import InvalidInputError
 
 
@@ -34,6 +36,7 @@ class ReviewBudget(DecisionRule):
     name: ClassVar[str] = "review_budget"
     meaning: ClassVar[str] = "by the threshold that the review budget allows"
     budgeted: ClassVar[bool] = True
+    yardstick: ClassVar[Yardstick | None] = Yardstick("found", "missed")
 
     cases: float
     per: float = 1000
@@ -66,17 +69,28 @@ class ReviewBudget(DecisionRule):
                 "a review budget looks for some of the classes, not for all; leave one out of `of`."
             )
 
-    def _form(self, situation: Situation) -> Form:
-        q = situation.answered  # whoever looks at cases gets those of new rows
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return the share found of the cases that are looked for."""
+        places = self._places(situation)
+        groups = [(place,) for place in places] if situation.several else [tuple(places)]
+        return found_and_missed(marked(situation, named, groups))
+
+    def _places(self, situation: Situation) -> list[int]:
+        """Return the places of the classes looked for."""
         places = [place_of(label, situation.classes) for label in self._named()]
         if situation.several:
-            chosen = places or range(len(situation.classes))
+            return places or list(range(len(situation.classes)))
+        return places or sorted(situation.rarest_first[:-1].tolist())
+
+    def _form(self, situation: Situation) -> Form:
+        q = situation.answered  # whoever looks at cases gets those of new rows
+        places = self._places(situation)
+        if situation.several:
             return Form(
                 thresholds=each_label(
-                    situation, lambda place: self._threshold(q[:, place], situation.row_weights(place)), chosen
+                    situation, lambda place: self._threshold(q[:, place], situation.row_weights(place)), places
                 )
             )
-        places = places or sorted(situation.rarest_first[:-1].tolist())
         threshold = self._threshold(q[:, places].sum(1), situation.row_weights(None))
         return Form(weights=situation.balanced_weights, claims=(Claim(tuple(places), threshold),))
 

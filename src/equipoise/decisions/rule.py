@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.chosen import Chosen
-from equipoise.decisions.expected import Expected, expect, widened
+from equipoise.decisions.expected import Expected, expect
 from equipoise.decisions.form import Form
 from equipoise.decisions.situation import Floats, Situation, check_shares
+from equipoise.decisions.yardstick import Yardstick
 
 Self = TypeVar("Self", bound="DecisionRule")
 MOST_NAMED = 5
@@ -39,6 +40,8 @@ class DecisionRule(ABC):
     """Whether it is about how many cases are named."""
     searches: ClassVar[bool] = False
     """Whether it searches the evidence for the best threshold, whose own figure would flatter."""
+    yardstick: ClassVar[Yardstick | None] = None
+    """What its answers are judged by; None for a rule that is about every class."""
 
     class_prior: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -116,18 +119,22 @@ class DecisionRule(ABC):
         return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
 
     def _expected(self, situation: Situation, form: Form) -> Expected:
-        """Measure what the answers to the evidence give: those of all members, where rows have one honest member."""
-        costs = self.cost_matrix(situation.classes, several=situation.several)
+        """Measure what the answers to the evidence give, by all members of a model as new rows get them."""
+        q = situation.answered
+        named = self.crossed(situation, q) if self.searches else form.places(q)
+        return expect(situation, named, self.cost_matrix(situation.classes, several=situation.several))
 
-        def given(probabilities: Floats) -> Expected:
-            named = self._crossed(situation, probabilities) if self.searches else form.places(probabilities)
-            return expect(situation, named, costs)
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return what answers to the evidence are worth, by the names of the rule's ``yardstick`` and others.
 
-        alone = given(situation.probabilities)
-        return alone if situation.known().answered is None else widened(given(situation.answered), alone)
+        Args:
+            situation: at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no yardstick.")
 
-    def _crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
-        """Answer the evidence a part at a time, by thresholds that were searched for in the other parts."""
+    def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
+        """Answer the evidence a part at a time, by thresholds that were chosen by the other parts."""
         evidence = situation.known()
         answers = np.zeros_like(evidence.labels)
         for others, own in evidence.parts(PARTS):

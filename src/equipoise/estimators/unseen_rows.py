@@ -10,6 +10,7 @@ agree is as they rank the row.
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import ks_2samp
 from torch import Tensor
 
 
@@ -43,11 +44,15 @@ def _match(
 ) -> None:
     """Replace those of ``p``, (members, rows, classes), that are of ``seen`` rows, a class at a time."""
     columns = range(1, 2) if p.shape[2] == 2 else range(p.shape[2])
+    single = p[seen.argmin(0), np.arange(p.shape[1])]  # (rows, classes)
     for label in np.unique(labels):
-        known = seen & (labels == label)
-        honest = ~seen & (labels == label)
+        own = labels == label
+        known, honest = seen & own, ~seen & own
+        memorised = float(ks_2samp(p[known, label], p[honest, label]).statistic) if known.any() else 0.0
+        alike = own & (generator.random(len(own)) < memorised)
         for column in columns:
             p[known, column] = _of_same_rank(p[known, column], p[honest, column], generator)
+            p[:, alike, column] = single[alike, column]
     if p.shape[2] == 2:
         p[..., 0] = 1 - p[..., 1]
     else:

@@ -1,11 +1,13 @@
 """Whether a model is any good: what its predictions and its order of the samples are worth against guessing."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.evaluation.bootstrap import FEW
 from equipoise.evaluation.intervals import Floats, auc_interval, auc_variance, combined, ratio, wilson
 from equipoise.evaluation.ranking import ranking
 from equipoise.evaluation.tally import prediction_counts
@@ -31,6 +33,7 @@ class Skill:
         auc, auc_low, auc_high: from the class's probability, with its 95 % interval; NaN without probabilities.
         auc_chance: how often a random order ranks the class as well.
         average_precision: from the class's probability.
+        mean_auc: the 95 % bootstrap interval of the mean AUC of all classes; None where there is none.
     """
 
     samples: int
@@ -49,6 +52,7 @@ class Skill:
     auc_high: Floats
     auc_chance: Floats
     average_precision: Floats
+    mean_auc: tuple[float, float] | None = None
 
     @property
     def tested(self) -> NDArray[np.bool_]:
@@ -72,6 +76,22 @@ def skill(
     """
     order = None if probabilities is None else ranking(probabilities, true)
     return skill_of_counts(*prediction_counts(true, predicted, size), len(true), order=order)
+
+
+def with_bootstrap(found: Skill, intervals: Mapping[str, Any] | None) -> Skill:
+    """Take the AUC's bootstrap intervals, which the scores have, where every class has samples enough for them.
+
+    Args:
+        intervals: of ``Scores``, or as a JSON file keeps them; None where there are none.
+    """
+    area = (intervals or {}).get("auc") or {}
+    each = np.array(area.get("each") or (), dtype=np.float64)
+    if each.shape != (len(found.auc), 2) or min(found.support[found.support > 0], default=0) < FEW:
+        return found
+    low, high = np.where(np.isnan(each.T), (found.auc_low, found.auc_high), each.T)
+    ends = np.array(area.get("mean"), dtype=np.float64)
+    mean = None if ends.shape != (2,) or np.isnan(ends).any() else (float(ends[0]), float(ends[1]))
+    return replace(found, auc_low=low, auc_high=high, mean_auc=mean)
 
 
 def skill_of_counts(

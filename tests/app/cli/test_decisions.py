@@ -64,16 +64,24 @@ def test_wrong_decisions_are_one_sentence_before_training(equipoise, patients, t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_comparison_with_costs_ranks_by_them(equipoise, patients):  # noqa: ARG001
-    flags = ("--target", "state", "--methods", "logistic_regression,random_forest", "--seeds", 1, "--folds", 3)
-    done = equipoise("compare", "patients.csv", *flags, "--cost", "miss:ill=30")
+@pytest.mark.parametrize(
+    ("flag", "value", "metric", "counted"),
+    [
+        ("--cost", "miss:ill=30", "cost_saved", "expected_cost"),
+        ("--recall", "ill=0.8", "false_alarms_spared", "false_alarms"),
+        ("--review", "200/1000", "found", "missed"),
+    ],
+)
+def test_a_comparison_by_a_rule_ranks_by_what_it_is_judged_by(equipoise, patients, flag, value, metric, counted):  # noqa: ARG001
+    flags = ("--target", "state", "--methods", "logistic_regression,random_forest", "--seeds", 1, "--folds", 2)
+    done = equipoise("compare", "patients.csv", *flags, flag, value, "--out", "fits.jsonl")
     assert done.code == 0, done.err
-    assert "1,000 cases" in done.out
-    assert "cost saved" in " ".join(done.out.split())
-    again = equipoise("compare", "patients.csv", *flags, "--cost", "miss:ill=30", "--json", "-q")
+    assert "in 1,000" in done.out
+    assert metric.replace("_", " ") in " ".join(done.out.split())
+    again = equipoise("compare", "patients.csv", *flags, flag, value, "--json", "-q", "--out", "fits.jsonl")
     told = json.loads(again.out)
-    assert told["metric"] == "cost_saved"
-    assert all(place["scores"]["expected_cost"] >= 0 for place in told["places"])
+    assert told["metric"] == metric
+    assert all(place["scores"][counted] >= 0 for place in told["places"])
 
 
 def test_a_rule_is_chosen_with_labels(equipoise, tmp_path):

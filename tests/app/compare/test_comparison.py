@@ -17,12 +17,12 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from equipoise.app.compare import METHODS, Fit, FitOptions, FitOutcome, Method, OutOfTimeError, compare
 from equipoise.app.compare.comparison import _suited, default_methods
-from equipoise.app.compare.cost_scores import cost_scores
+from equipoise.app.compare.decision_scores import decision_scores
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.samples import Samples
-from equipoise.decisions import Costs, Natural
+from equipoise.decisions import Costs, FScore, Natural, PrecisionAtLeast, RecallAtLeast, ReviewBudget
 from equipoise.errors import InvalidInputError
 from tests.app.compare.clocks import StepClock
 
@@ -69,43 +69,74 @@ def test_a_comparison_ranks_by_score_and_recommends():
     assert by_method["smote"]["scores"]["calibration"]["ece"] >= 0
 
 
-def test_costs_decide_and_rank():
-    rule = Costs(miss={"0": 20})
+RULES = {
+    "costs": (Costs(miss={"0": 20}), "cost_saved", "expected_cost"),
+    "recall": (RecallAtLeast({"0": 0.9}), "false_alarms_spared", "false_alarms"),
+    "precision": (PrecisionAtLeast({"0": 0.6}), "found", "missed"),
+    "review": (ReviewBudget(300, of="0"), "found", "missed"),
+    "f_score": (FScore(2), "f_score", "mistakes"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_decides_and_ranks(name):
+    rule, score, counted = RULES[name]
     methods = ("logistic_regression", "svm_linear")
-    found = compare(cancer(), methods=methods, seeds=1, folds=3, options=QUICK, costs=rule)
-    assert found.ranking.metric == "cost_saved"
-    for record in found.records:
-        scored = record["scores"]
-        assert scored["cost_saved"] <= 1
-        assert scored["expected_cost"] >= 0
+    found = compare(cancer(), methods=methods, seeds=1, folds=3, options=QUICK, decision=rule)
+    assert found.ranking.metric == score
+    assert [place.method for place in found.ranking.places] == ["logistic_regression"]
+    assert found.ranking.cannot_run == {
+        "svm_linear": "it gives no probabilities, and the decision asked for needs them."
+    }
     means = found.means("logistic_regression")
-    plain = compare(cancer(), methods=methods, seeds=1, folds=3, options=QUICK).means("logistic_regression")
-    assert "expected_cost" not in plain
-    assert means["cost_saved"] > 0.5
-    with pytest.raises(InvalidInputError, match="methods are ranked by what mistakes cost"):
-        compare(cancer(), methods=methods, costs=Natural())
+    assert 0.5 < means[score] <= 1
+    assert 0 <= means[counted] < 400
+
+
+def test_a_rule_that_ranks_nothing_is_refused():
+    run = partial(compare, cancer(), methods=("logistic_regression",))
+    with pytest.raises(InvalidInputError, match=r"Natural\(\) is about every class, which is how methods are ranked"):
+        run(decision=Natural())
     with pytest.raises(InvalidInputError, match="there is no class 'bad'"):
-        compare(cancer(), methods=methods, costs=Costs(miss={"bad": 2}))
+        run(decision=Costs(miss={"bad": 2}))
+    with pytest.raises(InvalidInputError, match="a cost for each row is of those rows only"):
+        run(decision=Costs(miss={"0": np.ones(569)}))
+    few = cancer()
+    few = few.take(np.append(np.flatnonzero(few.y == 1), np.flatnonzero(few.y == 0)[:5]))
+    with pytest.raises(InvalidInputError, match=r"'0' has 5 samples, too few .* in each of 3 test parts"):
+        compare(few, methods=("logistic_regression",), folds=3, decision=RecallAtLeast({"0": 0.9}))
 
 
-def test_cost_scores_are_those_of_a_slow_loop():
+def test_decision_scores_are_those_of_a_slow_loop():
     rng = np.random.default_rng(0)
     y_train, y_test, p = rng.integers(0, 3, 60), rng.integers(0, 3, 40), rng.dirichlet(np.ones(3), 40)
+    y_train[:3] = 0, 1, 2
     matrix = [[0, 1, 4], [3, 0, 2], [9, 6, 0]]
-    found = cost_scores(Costs(matrix), y_train, y_test, p.argmax(1), p, np.arange(3))
-    cost = 0.0
+    mix = {0: 0.5, 1: 0.25, 2: 0.25}
+    rule = Costs(matrix, class_prior=mix)
+    found = decision_scores(rule, y_train, y_test, p, np.arange(3))
+    totals, constants = 0.0, np.zeros(3)
     for true, row in zip(y_test.tolist(), p.tolist(), strict=True):
-        each = [sum(row[k] * matrix[k][named] for k in range(3)) for named in range(3)]
-        cost += matrix[true][each.index(min(each))]
-    constant = min(sum(matrix[true][named] for true in y_test.tolist()) for named in range(3))
-    assert found["expected_cost"] == pytest.approx(1000 * cost / 40)
-    assert found["cost_saved"] == pytest.approx(1 - cost / constant)
-    several = cost_scores(
-        Costs(miss={0: 9}), y_train[:, None] % 2, y_test[:, None] % 2, y_test[:, None], p[:, :1], np.arange(2)
-    )
-    named, truth = p[:, 0] >= 0.1, y_test % 2
-    cost = 9 * ((truth == 1) & ~named).mean() + ((truth == 0) & named).mean()
-    assert several["expected_cost"] == pytest.approx(1000 * cost)
+        moved = [row[k] * mix[k] / (y_train == k).mean() for k in range(3)]
+        each = [sum(moved[k] * matrix[k][named] for k in range(3)) for named in range(3)]
+        weight = mix[true] / (y_test == true).sum()
+        totals += weight * matrix[true][each.index(min(each))]
+        constants += weight * np.array(matrix[true])
+    assert found["expected_cost"] == pytest.approx(1000 * totals, rel=1e-5)
+    assert found["cost_saved"] == pytest.approx(1 - totals / constants.min(), rel=1e-5)
+
+
+def test_thresholds_are_judged_by_rows_that_did_not_choose_them():
+    rng = np.random.default_rng(1)
+    y = (np.arange(4000) % 5 == 0).astype(int)
+    noise = np.stack((1 - (p := rng.random(4000)), p), axis=1)
+    found = decision_scores(RecallAtLeast({1: 0.9}), y, y, noise, np.arange(2))
+    assert found["found"] == pytest.approx(0.91, abs=0.03)
+    assert found["false_alarms_spared"] == pytest.approx(1 - found["found"], abs=0.03)  # a guess ranks nothing
+    assert found["false_alarms"] == pytest.approx(800 * (1 - found["false_alarms_spared"]))
+    several = decision_scores(ReviewBudget(100), y[:, None], y[:, None], p[:, None], np.arange(2))
+    assert several["found"] == pytest.approx(0.1, abs=0.03)
+    assert several["missed"] == pytest.approx(200 * (1 - several["found"]))
 
 
 def test_folds_are_the_same_for_every_method_and_the_intervals_know_of_them():

@@ -9,6 +9,7 @@ from equipoise.app.compare import METHODS, Comparison, rank, recommend
 from equipoise.app.compare.comparison import SHOWN
 from equipoise.app.compare.comparison_page import check_page, html, markdown, table_rows, write_methods_page
 from equipoise.app.compare.methods import Method
+from equipoise.decisions import Costs
 from equipoise.errors import InvalidInputError
 
 PROBABLE = {"macro_average_precision": 0.6, "auc": {"mean": 0.9}, "log_loss": 0.25, "calibration": {"ece": 0.04}}
@@ -110,7 +111,7 @@ def test_cost_stands_beside_the_ranking_where_there_is_one(found):
         else each
         for each in found.records
     ]
-    page = html(replace(found, records=priced), "patients.csv")
+    page = html(replace(found, records=priced, yardstick=Costs.yardstick), "patients.csv")
     figure = page[page.index("<svg") : page.index("</svg>")]
     assert all(f">{text}</text>" in figure for text in ("cost", "812", "57.2"))
     assert '<td class="n best">57.2</td></tr>' in page

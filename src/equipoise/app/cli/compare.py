@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import Cost
+from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags
 from equipoise.app.cli.flags import AsJson, Drop, Keep, Kind, Labels, Quiet, Target, TextEncoder, check_weights
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
-from equipoise.app.runs.decision_option import read_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +40,10 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
     folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
     cost: Cost = None,
+    recall: Recall = None,
+    precision: PrecisionFloor = None,
+    review: Review = None,
+    f_score: FBeta = None,
     budget: Annotated[
         float | None,
         typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named."),
@@ -63,13 +66,17 @@ def compare(
     """Rank all methods on your data.
 
     Forests, boosting, losses and resamplers on the same folds. The first sentence says whether a remedy for imbalance
-    is needed at all, the last what to use. With --cost all decide by what mistakes cost, and the ranking is by the
-    share saved of what always giving the same answer would cost.
+    is needed at all, the last what to use.
+
+    With --cost, --recall, --precision, --review or --f-score all methods decide so, by thresholds from other test rows
+    than those that are counted. The ranking is by the share of the costs saved that always giving the same answer would
+    run up; by the share of false alarms spared at the recall promised; or by the share of cases found.
 
     \b
     Examples:
         equipoise compare patients.csv --target diagnosis --budget 10 --page methods.html
         equipoise compare payments.csv --target kind --cost miss:fraud=50
+        equipoise compare machines.csv --target state --recall failure=0.95
         equipoise compare patients.csv --methods cross_entropy,uncertainty_margin --seeds 3 --out fits.jsonl
         equipoise compare patients.csv --methods boosting,boosting_prior_shift,mine=my_models:MyClassifier
     """
@@ -90,7 +97,7 @@ def compare(
         size=size,
     )
     chosen = None if methods is None else named_methods(methods)
-    costs = read_decision(cost=cost)
+    decision = rule_of_flags(cost, recall, precision, review, f_score)
     check_source(data, target=target, labels=labels, group=group, columns=options.columns)
     check_weights(weights)
     from equipoise.app.compare import FitOptions  # torch
@@ -117,7 +124,7 @@ def compare(
                 budget_seconds=None if budget is None else 60 * budget,
                 out=out,
                 jobs=jobs,
-                costs=costs,
+                decision=decision,
                 options=FitOptions(epochs=epochs),
                 prepare=partial(make_input, options=options),
                 progress=partial(_show, watcher),
@@ -216,15 +223,16 @@ def plain(found: "Comparison") -> dict[str, Any]:
 
 
 def _print(console: Console, found: "Comparison") -> None:
+    from equipoise.app.compare.comparison import COUNTED
     from equipoise.app.compare.comparison_page import absences, basis
 
     ranking = found.ranking
     console.print(f"[bold]{shown(found.verdict)}[/bold]", highlight=False, soft_wrap=True)
     console.print(basis(found), highlight=False, soft_wrap=True)
     metric = ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
-    costs = ranking.metric == "cost_saved"
+    counted = None if found.yardstick is None else found.yardstick.counted
     headings = ["", "method", metric, "behind\nthe best", "average\nprecision", "log\nloss"]
-    headings += ["cost of\n1,000 cases"] if costs else []
+    headings += [] if counted is None else [f"{COUNTED[counted][0]}\nin 1,000"]
     table = new_table(*headings, left=("", "method"))
     for position, place in enumerate(ranking.places, start=1):
         means = found.means(place.method)
@@ -236,7 +244,7 @@ def _print(console: Console, found: "Comparison") -> None:
             _points(place.to_best),
             "–" if precision is None else f"{precision:.1%}",
             "–" if loss is None else f"{loss:.3f}",
-            *([f"{means['expected_cost']:,.1f}"] if costs else []),
+            *([] if counted is None else [f"{means[counted]:,.1f}"]),
         )
     console.print(table)
     for sentence in filter(None, (*absences(found), found.recommendation.removeprefix(found.verdict).strip())):

@@ -71,7 +71,7 @@ def evaluate(
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
         decision = None if found.decision is None else found.decision.to_json()
         rest = {"prior": found.prior, "sets": found.sets, "verdict": judged.as_dict()}
-        print_json(told | rest | {"decision": decision, "cost": found.cost})
+        print_json(told | rest | {"decision": decision, "cost": found.cost, "outcome": found.outcome})
         return
     if found.prior is not None:
         watcher.note(shares_sentence("estimated class prior" if prior == "estimate" else "class prior", found.prior))
@@ -85,8 +85,8 @@ def evaluate(
     )
     if found.decision is not None:
         tell_expected(found.decision.sentences())
-    if found.cost is not None:
-        print_sentence(f"These samples cost {found.cost:,.1f} in 1,000.")
+    for sentence in found.outcome:
+        print_sentence(sentence[0].upper() + sentence[1:])
     if found.sets is not None:
         print_sets(Console(), found.sets)
     print_verdict(Console(), judged.headline, judged.sentences)
@@ -106,9 +106,10 @@ def _check_source(record: "RunRecord", data: str, target: str | None, labels: Pa
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
     import numpy as np
 
+    from equipoise.app.report.asked import differs
     from equipoise.app.report.worth import worth
     from equipoise.data.summary import class_groups
 
     counts = model.learnt("train_counts") or [1] * len(model.classes)
     rare = np.array(class_groups(counts)) == "rare"
-    return worth(found.skill, model.classes, rare, multilabel=model.multilabel)
+    return worth(found.skill, model.classes, rare, multilabel=model.multilabel, asked=differs(found.decision))

@@ -13,6 +13,7 @@ import numpy as np
 
 from equipoise.app.compare.advice import recommend
 from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
+from equipoise.app.compare.decision_scores import checked_rule
 from equipoise.app.compare.image_features import Reading, with_features
 from equipoise.app.compare.leaderboard import Ranking, mean_score, rank
 from equipoise.app.compare.methods import METHODS, Method, check_installed, own_method
@@ -27,6 +28,7 @@ from equipoise.data.labels import class_indices
 from equipoise.data.leaks import leak_notes
 from equipoise.data.samples import Samples
 from equipoise.decisions import DecisionRule
+from equipoise.decisions.yardstick import Yardstick
 from equipoise.errors import InvalidInputError
 from equipoise.family_names import check_methods
 from equipoise.wording import counted, plural
@@ -47,6 +49,14 @@ SHOWN = {
 }
 """Scores that a table of methods shows, by the name that :func:`~equipoise.app.compare.leaderboard.score_of` takes."""
 
+COUNTED = {
+    "expected_cost": ("cost", "what the answers to 1,000 cases cost"),
+    "false_alarms": ("false alarms", "the false alarms in 1,000 cases"),
+    "missed": ("missed", "the cases missed in 1,000"),
+    "mistakes": ("mistakes", "the mistakes in 1,000 cases"),
+}
+"""What a rule's yardstick counts, as the head of a column and in a sentence."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -64,6 +74,7 @@ class Comparison:
         folds: None for the official test part.
         rounds: pairs of a seed and a fold on which every method of the ranking was run.
         seconds: from the first fit to the last, on the clock.
+        yardstick: of the decision rule by which all methods decide; None without one.
     """
 
     ranking: Ranking
@@ -77,17 +88,17 @@ class Comparison:
     folds: int | None
     rounds: int
     seconds: float
+    yardstick: Yardstick | None = None
 
     def means(self, method: str) -> dict[str, float | None]:
         """Return a method's mean scores by the names of ``SHOWN``, and the median processor ``seconds`` of a fit.
 
-        A score is None where the method gives no probabilities. With costs there are ``expected_cost`` and
-        ``cost_saved`` as well.
+        A score is None where the method gives no probabilities. With a decision rule there are the two of its
+        ``yardstick`` as well.
         """
         own = [record for record in self.records if record["method"] == method]
         found = {name: mean_score(own, name) for name in SHOWN}
-        costs = {name: mean_score(own, name) for name in ("expected_cost", "cost_saved")}
-        found |= {name: value for name, value in costs.items() if value is not None}
+        found |= {name: mean_score(own, name) for name in self.yardstick or ()}
         return found | {"seconds": float(np.median([record["seconds"] for record in own]))}
 
 
@@ -105,7 +116,7 @@ def compare(
     jobs: int = 1,
     tune: bool = False,
     metric: str | None = None,
-    costs: DecisionRule | None = None,
+    decision: DecisionRule | None = None,
     options: FitOptions | None = None,
     prepare: Prepare | None = None,
     started: float | None = None,
@@ -132,9 +143,10 @@ def compare(
         jobs: processes.
         tune: choose each method's hyperparameters on a fifth of the training rows, 4 settings at the most for each.
         metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`; None is balanced
-            accuracy, and with costs the share of them that is saved.
-        costs: what mistakes cost, :class:`equipoise.decisions.Costs`: probabilities are decided by them, and methods
-            ranked by the cost expected.
+            accuracy, and with a decision rule what its answers are judged by.
+        decision: a rule of :mod:`equipoise.decisions` by which all methods decide. Its thresholds are chosen by a part
+            of the test predictions and judged by the others. Methods are ranked by the share of costs saved, of false
+            alarms spared at the recall promised, or of cases found at a precision or within a review budget.
         options: of the network; the same for all.
         prepare: makes the network's input from training rows; None suits tables and images trained from scratch.
         started: when the budget began to run, by the clock; None is now.
@@ -155,13 +167,14 @@ def compare(
         chosen, left = _suited(chosen, samples)
         notes += left
     names = tuple(chosen)
-    costs = None if costs is None else _checked_costs(costs, samples)
-    metric = metric or ("balanced_accuracy" if costs is None else "cost_saved")
-    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, costs)
+    decision = None if decision is None else checked_rule(decision, samples, folds)
+    yardstick = None if decision is None else decision.yardstick
+    metric = metric or ("balanced_accuracy" if yardstick is None else yardstick.score)
+    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, decision)
     rounds = seeds * (folds or 1)
     more, left_out = "give more seeds", dict[str, str]()
     settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
-    settings |= {} if costs is None else {"costs": costs.to_json()}
+    settings |= {} if decision is None else {"decision": decision.to_json()}
     own = {f"method {name}": method.identity for name, method in chosen.items() if method.identity}
     with ResultStore(out, data={CASE: samples.checksum()} | own, settings=settings) as store:
         fit = partial(_fit, folds=folds or 1)
@@ -200,17 +213,8 @@ def compare(
         folds=folds,
         rounds=reached.rounds,
         seconds=clock() - began,
+        yardstick=yardstick,
     )
-
-
-def _checked_costs(costs: DecisionRule, samples: Samples) -> DecisionRule:
-    """Return the rule for labels as the samples have them; refuse one without costs, and wrong names."""
-    several = samples.multilabel
-    names = list(samples.attributes) if several else np.unique(samples.y).astype(str).tolist()
-    costs.check(names, several=several)
-    if costs.cost_matrix(names, several=several) is None:
-        raise InvalidInputError(f"methods are ranked by what mistakes cost, and {costs!r} has no costs; give Costs.")
-    return costs.by_place(names) if several else costs
 
 
 def default_methods() -> tuple[str, ...]:

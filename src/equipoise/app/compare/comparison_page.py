@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.app.compare.comparison import SHOWN, Comparison
-from equipoise.app.compare.leaderboard import SMALLER_IS_BETTER, Interval, mean_score
+from equipoise.app.compare.comparison import COUNTED, SHOWN, Comparison
+from equipoise.app.compare.leaderboard import SMALLER_IS_BETTER, Interval
 from equipoise.app.compare.methods import Remedy
 from equipoise.app.output_files import one_line
 from equipoise.app.report import drawing
@@ -24,7 +24,7 @@ MARKED = 2000
 LONGEST_LABEL, COLUMN = 30, 48
 """Letters of a method's name, and points of a column of figures, in the picture."""
 MANY = 100
-"""Cost from which decimals are left out."""
+"""Count or cost from which decimals are left out."""
 MARKS: dict[Remedy, tuple[str, str, str]] = {
     "none": ("s", "warn", "no remedy"),
     "threshold": ("^", "medium", "moved threshold"),
@@ -68,7 +68,7 @@ def html(found: Comparison, data: str) -> str:
         metric=SHOWN.get(found.ranking.metric, found.ranking.metric.replace("_", " ")),
         rows=rows,
         best=_best(rows),
-        costs=any(row["cost"] for row in rows),
+        counted=None if found.yardstick is None else COUNTED[found.yardstick.counted],
         heads=SHOWN,
         baseline=None if found.ranking.baseline is None else found.methods[found.ranking.baseline].said,
         figure=ranking_figure(found, rows) if rows else None,
@@ -115,9 +115,8 @@ def table_rows(found: Comparison) -> list[dict[str, Any]]:
     """Return a row for each method in the ranking, with its scores as values and as they are shown."""
     rows = []
     for position, place in enumerate(found.ranking.places, start=1):
-        own = [record for record in found.records if record["method"] == place.method]
-        values = found.means(place.method) | {"expected_cost": mean_score(own, "expected_cost")}
-        cost = values["expected_cost"]
+        values = found.means(place.method)
+        count = values["count"] = None if found.yardstick is None else values[found.yardstick.counted]
         rows.append(
             {
                 "position": f"{position}{'=' if place.tied and position > 1 else ''}",
@@ -127,7 +126,7 @@ def table_rows(found: Comparison) -> list[dict[str, Any]]:
                 "behind": _points(place.to_best),
                 "behind_value": 0.0 if place.to_best is None else place.to_best.mean,
                 "time": f"{number(values['seconds'])} s",
-                "cost": "" if cost is None else number(cost, 0 if abs(cost) >= MANY else 1),
+                "count": "" if count is None else number(count, 0 if abs(count) >= MANY else 1),
             }
         )
     return rows
@@ -147,16 +146,16 @@ def _points(interval: Interval | None) -> str:
 def _best(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the best value of each column."""
     found = {}
-    for name in (*SHOWN, "seconds", "expected_cost"):
+    for name in (*SHOWN, "seconds", "count"):
         known = [row["values"][name] for row in rows if row["values"][name] is not None]
-        smaller = name.rpartition(".")[2] in (*SMALLER_IS_BETTER, "seconds", "expected_cost")
+        smaller = name.rpartition(".")[2] in (*SMALLER_IS_BETTER, "seconds", "count")
         found[name] = (min(known) if smaller else max(known)) if known else math.nan
     return found
 
 
 @drawing.house_style()
 def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
-    """Draw how far each method lies behind the best, with its interval, and write time and cost beside it.
+    """Draw how far each method lies behind the best, with its interval, and write time, cost or other counts beside it.
 
     Filled marks are tied with the best. ``table`` is by :func:`table_rows`.
     """
@@ -187,7 +186,8 @@ def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
     axes.set_yticks(range(len(places)), [drawing.short(one_line(label), LONGEST_LABEL) for label in labels])
     axes.set(ylim=(len(places) - 0.4, -0.6), xlabel="difference to the best, in points")
     axes.grid(axis="y", visible=False)
-    _columns_beside(axes, table)
+    counted_as = "" if found.yardstick is None else COUNTED[found.yardstick.counted][0]
+    _columns_beside(axes, table, counted_as)
     axes.legend(
         loc="lower right", bbox_to_anchor=(1, 1.02 + 0.35 / len(places)), ncols=3, borderaxespad=0.2, handletextpad=0.2
     )
@@ -195,9 +195,9 @@ def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
     return drawing.inline_svg(axes.figure, "ranking", said, tips=drawn)
 
 
-def _columns_beside(axes: Any, table: list[dict[str, Any]]) -> None:
-    """Write each method's time, and its cost where there is one, to the right of the axes."""
-    columns = {"a fit": [row["time"] for row in table], "cost": [row["cost"] for row in table]}
+def _columns_beside(axes: Any, table: list[dict[str, Any]], counted_as: str) -> None:
+    """Write each method's time, and what a rule's yardstick counts, to the right of the axes."""
+    columns = {"a fit": [row["time"] for row in table], counted_as: [row["count"] for row in table]}
     rows = axes.get_yaxis_transform()  # across in shares of the axes, down in rows
     for place, (head, texts) in enumerate((head, texts) for head, texts in columns.items() if any(texts)):
         for row, text in enumerate([head, *texts], start=-1):

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
-from equipoise.app.compare.cost_scores import cost_scores
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
+from equipoise.app.compare.decision_scores import decision_scores
 from equipoise.app.compare.methods import METHODS, Method, check_installed
 from equipoise.app.compare.networks import FitOptions, Hyperparameters
 from equipoise.app.compare.results import CannotRunError, Fit
@@ -59,14 +59,17 @@ class FitOutcome:
     tried: tuple[float | None, ...] = ()
 
     def record(
-        self, y_train: Array, y_test: Array, classes: Array, costs: DecisionRule | None = None
+        self, y_train: Array, y_test: Array, classes: Array, decision: DecisionRule | None = None
     ) -> dict[str, Any]:
         """Score the predictions, and return the result as plain values.
 
         Args:
             y_train, y_test: labels of both parts, (rows,) or 0/1 of shape (rows, attributes).
             classes: all labels, also one that no training row has.
-            costs: what mistakes cost; probabilities, where there are any, are decided by them.
+            decision: a rule that decides by the probabilities; None leaves the method's own answers.
+
+        Raises:
+            CannotRunError: if there is a rule, and the method gives no probabilities to decide by.
         """
         probabilities, known = self.probabilities, dict[str, Any]()
         if y_train.ndim == 2:
@@ -79,8 +82,8 @@ class FitOutcome:
                 probabilities = columns
         found = scores(y_test, self.labels, probabilities=probabilities, **known).as_dict()
         kept_scores = {name: kept for name, value in found.items() if (kept := _summary(name, value)) is not None}
-        if costs is not None:
-            kept_scores |= cost_scores(costs, y_train, y_test, self.labels, probabilities, classes)
+        if decision is not None:
+            kept_scores |= decision_scores(decision, y_train, y_test, probabilities, classes)
         return {
             "scores": kept_scores,
             "hyperparameters": dict(self.hyperparameters),
@@ -215,7 +218,7 @@ class FoldRun:
         prepare: makes, from training rows, what turns rows into the network's input.
         deadline: ends a fit that is still running; None lets each take its time.
         methods: by name; others are those of ``METHODS``.
-        costs: what mistakes cost; None scores without costs.
+        decision: a rule by which all methods decide; None leaves them their own answers.
     """
 
     samples: Samples
@@ -225,7 +228,7 @@ class FoldRun:
     prepare: Prepare
     deadline: Deadline | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
-    costs: DecisionRule | None = None
+    decision: DecisionRule | None = None
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
         """Return the record of one fit."""
@@ -233,7 +236,7 @@ class FoldRun:
         train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
         said = train() if self.deadline is None else self.deadline.call(train)
         y = self.samples.y
-        return said.record(y[train_rows], y[test_rows], np.unique(y), self.costs)
+        return said.record(y[train_rows], y[test_rows], np.unique(y), self.decision)
 
     def method(self, name: str) -> Method:
         """Return a method by its name."""

@@ -26,7 +26,11 @@ def asked_rule(run: StoredRun) -> Chosen | None:
 
 def is_asked(run: StoredRun) -> bool:
     """Tell whether the run answers by another rule than the default."""
-    chosen = asked_rule(run)
+    return differs(asked_rule(run))
+
+
+def differs(chosen: Chosen | None) -> bool:
+    """Tell whether a rule is another than the default, so that its answers are what the user asked for."""
     return chosen is not None and not isinstance(chosen.rule, Balanced)
 
 

@@ -74,7 +74,6 @@ def worth(
     rare: NDArray[np.bool_],
     *,
     multilabel: bool,
-    mean_auc: tuple[float, float] | None = None,
     asked: bool = False,
 ) -> Worth:
     """Judge a model by its rare classes, or by all where none is rare or none of the rare was tested.
@@ -84,15 +83,14 @@ def worth(
         names: of the classes, or of the attributes.
         rare: which of them are.
         multilabel: whether they are attributes.
-        mean_auc: the 95 % interval of the mean AUC of all classes; None is the one made of their own intervals.
         asked: whether the user chose the rule of the answers, which then is not blamed for misses or false alarms.
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():
         return Worth("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
     focus = _focus(found, names, rare, noun)
-    if mean_auc is not None and focus.ranked and focus.place is None and not focus.rare:
-        focus = replace(focus, low=mean_auc[0], high=mean_auc[1])
+    if found.mean_auc is not None and focus.ranked and focus.place is None and not focus.rare:
+        focus = replace(focus, low=found.mean_auc[0], high=found.mean_auc[1])
     grade, place = _grade(focus), focus.place
     answers = _all_answers(found, multilabel) if place is None else _answers(found, place, names[place], multilabel)
     return Worth(

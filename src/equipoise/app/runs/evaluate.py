@@ -15,9 +15,10 @@ from equipoise.calibration.conformal import unanswered_rows
 from equipoise.data import Samples, open_data
 from equipoise.data.labels import label_indices
 from equipoise.decisions import Chosen, DecisionRule, abstained_shares
+from equipoise.decisions.outcome import outcome
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores
-from equipoise.evaluation.skill import Skill, skill
+from equipoise.evaluation.skill import Skill, skill, with_bootstrap
 from equipoise.storage.archives import is_archive
 from equipoise.tensor_checks import check_finite
 
@@ -32,6 +33,7 @@ class Evaluation:
         sets: what sets of possible classes are worth, as plain values; None where they were not asked for.
         decision: the rule that answered, and what it was expected to give; None for the default.
         cost: of 1,000 of these samples, by the rule's costs; None without costs.
+        outcome: what the rule gave here beside what it promised, a sentence each; empty for the default.
     """
 
     scores: Scores
@@ -40,6 +42,7 @@ class Evaluation:
     sets: dict[str, Any] | None
     decision: Chosen | None
     cost: float | None
+    outcome: tuple[str, ...]
 
 
 def evaluate_run(
@@ -91,10 +94,13 @@ def evaluate_run(
         probabilities, predicted = model.decided(whole.logits, shares)
     found = model.scores(probabilities, predicted, places, counts)
     judged = skill(places, predicted, len(model.classes), probabilities=probabilities)
+    judged = with_bootstrap(judged, found.intervals)
     named = None if shares is None else model.named_shares(shares)
     sets = None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted), places)
-    cost = None if model.chosen is None else model.chosen.cost_of(places, predicted)
-    return Evaluation(found, judged, named, sets, model.chosen, cost)
+    chosen = model.chosen
+    cost = None if chosen is None else chosen.cost_of(places, predicted)
+    told_of = () if chosen is None else tuple(outcome(chosen, places, predicted))
+    return Evaluation(found, judged, named, sets, chosen, cost, told_of)
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from equipoise.app.stored_run import StoredRun
 from equipoise.evaluation.bootstrap import FEW
 from equipoise.wording import counted
 
-Ends = tuple[float, float]
 MOST_ROWS = 200
 OVERALL: dict[str, tuple[tuple[str, ...], str]] = {
     "accuracy": (("accuracy",), "share"),
@@ -79,19 +78,6 @@ def section(run: StoredRun) -> Section | None:
 def has_intervals(run: StoredRun) -> bool:
     """Tell whether the run has kept intervals of its scores that rest on enough samples to be shown."""
     return bool(run.scores.get("intervals")) and fewest(run) >= FEW
-
-
-def auc_ends(run: StoredRun) -> tuple[list[Ends | None], Ends | None]:
-    """Return the stored intervals of the AUC of each class and of their mean; None where there is none to show."""
-    found = _at(run.scores["intervals"], ("auc",)) if has_intervals(run) else None
-    each, mean = ([], None) if found is None else (found.get("each") or [], found.get("mean"))
-    if len(each) != len(run.classes):
-        each = [None] * len(run.classes)
-    return [_known(ends) for ends in each], _known(mean)
-
-
-def _known(ends: Any) -> Ends | None:
-    return None if not ends or None in ends else (float(ends[0]), float(ends[1]))
 
 
 def fewest(run: StoredRun) -> int:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,13 @@ import numpy as np
 from equipoise.app.report.asked import asked_sentences, is_asked
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
 from equipoise.app.report.next_steps import next_steps
-from equipoise.app.report.sections.all_scores import auc_ends
 from equipoise.app.report.sections.before_after import Change, group_changes
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import StoredRun
 from equipoise.errors import listed
 from equipoise.evaluation.intervals import known_mean
-from equipoise.evaluation.skill import Skill, skill, skill_of_counts
+from equipoise.evaluation.skill import Skill, skill, skill_of_counts, with_bootstrap
 from equipoise.wording import plural
 
 NAMED, FEW_SAMPLES = 5, 100
@@ -95,7 +94,6 @@ def verdict(run: StoredRun) -> Verdict:
             run.classes,
             run.in_group("rare"),
             multilabel=run.multilabel,
-            mean_auc=auc_ends(run)[1],
             asked=is_asked(run),
         )
         headline, figures = judged.headline, judged.sentences
@@ -116,12 +114,7 @@ def run_skill(run: StoredRun) -> Skill | None:
     held = run.held_out
     if held is not None:
         found = skill(held.labels, held.predicted, len(run.classes), probabilities=held.probabilities)
-        low, high = found.auc_low.copy(), found.auc_high.copy()
-        places = np.flatnonzero(found.tested & run.in_group("rare")).tolist()
-        ends = auc_ends(run)[0][places[0]] if len(places) == 1 else None  # of several no interval of the mean is kept
-        if ends is not None:
-            low[places[0]], high[places[0]] = ends
-        return replace(found, auc_low=low, auc_high=high)
+        return with_bootstrap(found, run.scores.get("intervals"))
     if run.scores.get("confusion") is None:
         return None
     table = np.asarray(run.scores["confusion"], dtype=np.int64)

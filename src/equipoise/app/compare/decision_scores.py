@@ -1,0 +1,77 @@
+"""What a method's probabilities are worth where a rule decides by them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.app.compare.results import CannotRunError
+from equipoise.data.samples import Samples
+from equipoise.decisions import DecisionRule, Evidence, Situation
+from equipoise.errors import InvalidInputError
+
+Array = NDArray[Any]
+FEWEST = 2
+"""Samples of a class that a rule names in each test part: some choose its threshold, and another judges it."""
+
+
+def decision_scores(
+    rule: DecisionRule, y_train: Array, y_test: Array, probabilities: Array | None, classes: Array
+) -> dict[str, float]:
+    """Return what the rule's answers to the test rows are worth, by the names of its yardstick.
+
+    The test rows are divided into parts. Each is answered by thresholds chosen by the others, which the method has not
+    been trained on either: as honest as out-of-fold predictions, and alike for all methods.
+
+    Args:
+        rule: with a yardstick.
+        y_train, y_test: true labels of both parts, (rows,), or 0/1 of shape (rows, attributes).
+        probabilities: of the test rows, (rows, classes), with attributes that of a 1; None for a method without them.
+        classes: all labels.
+
+    Raises:
+        CannotRunError: without probabilities, or where a part lacks a class that the rule is about.
+    """
+    if probabilities is None:
+        raise CannotRunError("it gives no probabilities, and the decision asked for needs them.")
+    several = y_test.ndim == 2
+    names = tuple(range(y_test.shape[1])) if several else tuple(classes.tolist())
+    shares = y_train.mean(0) if several else np.array([(y_train == name).mean() for name in classes])
+    prior = np.stack((1 - shares, shares), axis=-1) if several else shares
+    truth = y_test.astype(np.int64) if several else np.searchsorted(classes, y_test)
+    here = Situation(names, prior, prior, Evidence.of(probabilities, truth)).at(rule.class_prior)
+    try:
+        named = rule.crossed(here, here.probabilities)
+    except InvalidInputError as error:
+        raise CannotRunError(f"its test part is too small for the decision asked for ({error})") from error
+    return rule.judge(here, named)
+
+
+def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> DecisionRule:
+    """Return the rule for labels as the samples have them; refuse wrong names, and a rule that ranks nothing.
+
+    Args:
+        folds: of cross-validation; None for an official test part.
+    """
+    several = samples.multilabel
+    names = list(samples.attributes) if several else np.unique(samples.y).astype(str).tolist()
+    rule.check(names, several=several)
+    if rule.yardstick is None:
+        raise InvalidInputError(
+            f"{rule!r} is about every class, which is how methods are ranked without a rule; leave it out, or give "
+            "costs, a recall, a precision or a review budget."
+        )
+    costs = rule.cost_matrix(names, several=several)
+    if costs is not None and costs.ndim != (3 if several else 2):
+        raise InvalidInputError(
+            "a cost for each row is of those rows only; compare methods by one cost for each class."
+        )
+    counts = samples.y.sum(0) if several else np.unique(samples.y, return_counts=True)[1]
+    for name in rule.speaks_of(names, counts.tolist(), several=several) if rule.needs_evidence else ():
+        rows = int(counts[names.index(name)])
+        if folds is not None and rows < FEWEST * folds:
+            raise InvalidInputError(
+                f"{name!r} has {rows} samples, too few to choose a threshold by and to judge it in each of {folds} "
+                f"test parts; give fewer folds, or {FEWEST * folds} samples."
+            )
+    return rule.by_place(names) if several else rule

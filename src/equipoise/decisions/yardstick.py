@@ -1,0 +1,67 @@
+"""What answers are judged by that a rule gives: shares of which more is better, and counts in 1,000 cases."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.decisions.situation import Situation
+
+PER = 1000
+"""Cases that counts and costs are given for."""
+
+
+class Yardstick(NamedTuple):
+    """The names of what a rule's answers are judged by.
+
+    Args:
+        score: a share of which more is better; methods are ranked by it.
+        counted: in 1,000 cases, of which less is better.
+    """
+
+    score: str
+    counted: str
+
+
+class Marked(NamedTuple):
+    """Weighted shares of all cases: of a group of classes and named so or not, and named so wrongly.
+
+    Args:
+        found, missed: cases of the group that are named so, and that are not.
+        false_alarms, others: cases not of the group that are named so, and all of them.
+    """
+
+    found: float
+    missed: float
+    false_alarms: float
+    others: float
+
+
+def marked(situation: Situation, named: NDArray[np.int64], groups: Iterable[Sequence[int]]) -> list[Marked]:
+    """Count the answers to the evidence for each group of classes, weighted as the class prior of the rule's use says.
+
+    Args:
+        named: places, (rows,), or 0 and 1, (rows, attributes).
+        groups: places of the classes that count as one; with several labels one attribute each.
+    """
+    y, found = situation.known().labels, []
+    for group in groups:
+        if situation.several:
+            own, called = y[:, group[0]] == 1, named[:, group[0]] == 1
+            weights = situation.row_weights(group[0])
+        else:
+            own, called, weights = np.isin(y, group), np.isin(named, group), situation.row_weights()
+        parts = (own & called, own & ~called, ~own & called, ~own)
+        found.append(Marked(*(float(weights[part].sum()) for part in parts)))
+    return found
+
+
+def found_and_missed(counts: Sequence[Marked]) -> dict[str, float]:
+    """Return the mean share ``found`` of the groups that have cases, and the cases ``missed`` in 1,000.
+
+    >>> found_and_missed([Marked(found=0.03, missed=0.01, false_alarms=0.2, others=0.96)])
+    {'found': 0.75, 'missed': 10.0}
+    """
+    shares = [each.found / (each.found + each.missed) for each in counts if each.found + each.missed > 0]
+    return {"found": float(np.mean(shares)) if shares else 0.0, "missed": PER * sum(each.missed for each in counts)}
