@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from equipoise.evaluation.intervals import auc_interval, combined, wilson
 from equipoise.evaluation.ranking import ranking
 from equipoise.evaluation.scores import scores
-from equipoise.evaluation.skill import skill
+from equipoise.evaluation.skill import skill, with_bootstrap
 
 
 def case(seed, samples=80, classes=3, decimals=None):
@@ -131,3 +131,20 @@ def test_a_mean_of_shares_is_narrower_than_each():
     assert below > low.mean()
     assert above < high.mean()
     assert below < 0.8 < above
+
+
+def test_the_bootstrap_of_the_scores_is_taken_where_every_class_has_samples_enough():
+    rng = np.random.default_rng(3)
+    true = np.repeat([0, 1], [60, 20])
+    p = np.clip(0.3 * true + rng.uniform(0, 0.7, 80), 0, 1)
+    both = np.stack((1 - p, p), axis=1)
+    kept = scores(true, (p > 0.5).astype(int), probabilities=both, intervals=True).intervals
+    found = with_bootstrap(skill(true, (p > 0.5).astype(np.int64), 2, probabilities=both), kept)
+    assert [found.auc_low[1], found.auc_high[1]] == kept["auc"]["each"][1]
+    assert list(found.mean_auc) == kept["auc"]["mean"]
+    few = skill(true[51:], (p[51:] > 0.5).astype(np.int64), 2, probabilities=both[51:])
+    assert with_bootstrap(few, kept) is few  # nine samples of a class
+    assert with_bootstrap(found, None) is found
+    gaps = {"auc": {"each": [[None, None], [0.4, 0.6]], "mean": None}}
+    partly = with_bootstrap(found, gaps)
+    assert (partly.auc_low[0], partly.auc_high[1], partly.mean_auc) == (found.auc_low[0], 0.6, None)

@@ -101,6 +101,12 @@ class Chosen:
                 yield f"with 95 % confidence it {what} {100 * promise.promised:.3g} % {of}."
         yield from self.form.notes
 
+    def told(self) -> list[str]:
+        """Return the same as whole sentences, each for a line of its own."""
+        verbs = ("finds", "costs", "names")
+        whole = [f"The decision {each}" if each.startswith(verbs) else each for each in self.sentences()]
+        return [each[0].upper() + each[1:] for each in whole]
+
     def _expectations(self, expected: Expected) -> Iterator[str]:
         by_name = {each.name: each for each in expected.classes}
         samples = [each.samples for each in expected.classes]

@@ -1,10 +1,15 @@
 """What members of a model would say of rows that they were trained on, had they not been.
 
-New rows get the mean of the members. A training row has one member that was not trained on it: thresholds are chosen by
-that one, whose probabilities spread more than the mean's do. The mean lifts very low probabilities, so more rows reach
-a low threshold than the one member tells. The others know the row's label; so their probabilities are replaced by those
-of the same rank among the honest ones of the same class. Each member then spreads as on new rows, and how the members
-agree is as they rank the row.
+New rows get the mean of the members. A training row has one honest member that was not trained on it: thresholds are
+chosen by that one, whose probabilities spread more than the mean's do. The mean lifts very low probabilities, so more
+rows reach a low threshold than the honest members tell.
+
+The law of the mean on new rows has two parts. How each member spreads is known from the honest probabilities of each
+class. How the members agree on a row is seen only on rows that the others were trained on, by their ranks: their
+probabilities are replaced by the honest ones of the same rank in the class. These ranks mean less the more labels were
+memorised. The share memorised is the Kolmogorov-Smirnov distance between the probabilities of the true class on rows
+seen and unseen; for such a share of the class's rows the honest member speaks for all. At 0, as for a linear model, all
+follows from the ranks; at 1, the mean is taken to be the honest member.
 """
 
 import numpy as np

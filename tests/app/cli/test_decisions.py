@@ -35,6 +35,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
     assert told["decision"]["expected"]["reviews"]["value"] <= 50
     costs = equipoise("evaluate", "run", "patients.csv", "-q", "--cost", "miss:ill=30", "--prior", "ill=0.02")
     assert "These samples cost " in costs.out
+    assert "On these samples it finds " in costs.out
     assert "The decision finds " in costs.out
     wrong = equipoise("predict", "run", "patients.csv", "--out", "b.csv", "--prior", "ill=0.5,well=0.9")
     assert "the shares of --prior must add up to 1 where every class is named, got 1.4." in wrong.err

@@ -79,11 +79,11 @@ def asked(folder, rule, option, *, samples=3000):
 def test_the_verdict_says_what_was_asked_for_and_promised(tmp_path):
     run = asked(tmp_path / "run", RecallAtLeast({"yes": 0.5}), {"recall": "yes=0.5"})
     first, expected, promise = verdict(run).asked
-    assert first == "You asked for `--recall yes=0.5`."
+    assert first == "You asked for --recall yes=0.5."
     assert expected.startswith("The decision finds ")
     assert promise.startswith("With 95 % confidence it finds at least 50 % of class 'yes'")
     page = write_report(run.folder).read_text()
-    assert "<h3>What you asked for</h3>\n<p>You asked for `--recall yes=0.5`.</p>" in page
+    assert "<h3>What you asked for</h3>\n<p>You asked for --recall yes=0.5.</p>" in page
     assert str(escape(promise)) in page
 
 

@@ -223,7 +223,6 @@ def plain(found: "Comparison") -> dict[str, Any]:
 
 
 def _print(console: Console, found: "Comparison") -> None:
-    from equipoise.app.compare.comparison import COUNTED
     from equipoise.app.compare.comparison_page import absences, basis
 
     ranking = found.ranking
@@ -232,7 +231,7 @@ def _print(console: Console, found: "Comparison") -> None:
     metric = ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
     counted = None if found.yardstick is None else found.yardstick.counted
     headings = ["", "method", metric, "behind\nthe best", "average\nprecision", "log\nloss"]
-    headings += [] if counted is None else [f"{COUNTED[counted][0]}\nin 1,000"]
+    headings += [] if counted is None else [f"{counted.replace('_', ' ')}\nin 1,000"]
     table = new_table(*headings, left=("", "method"))
     for position, place in enumerate(ranking.places, start=1):
         means = found.means(place.method)

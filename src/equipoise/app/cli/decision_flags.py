@@ -1,6 +1,6 @@
 """The flags of a decision rule, which several commands have in common."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from equipoise.app.cli.flags import training_flag
@@ -8,7 +8,7 @@ from equipoise.app.cli.printing import print_sentence
 from equipoise.app.runs.decision_option import read_decision
 
 if TYPE_CHECKING:
-    from equipoise.decisions import DecisionRule
+    from equipoise.decisions import Chosen, DecisionRule
 
 Cost = Annotated[str | None, training_flag("cost")]
 Recall = Annotated[str | None, training_flag("recall")]
@@ -24,12 +24,11 @@ def rule_of_flags(
     return read_decision(cost=cost, recall=recall, precision=precision, review=review, f_score=f_score)
 
 
-def tell_expected(sentences: Iterable[str], *, tell: Callable[[str], None] | None = None) -> None:
+def tell_expected(chosen: "Chosen", *, tell: Callable[[str], None] | None = None) -> None:
     """Print what a rule is expected to give, a sentence a line: on standard output, with the scores.
 
     Args:
         tell: prints a sentence elsewhere, where standard output holds something else.
     """
-    for sentence in sentences:
-        whole = f"The decision {sentence}" if sentence.startswith(("finds", "costs", "names")) else sentence
-        (tell or print_sentence)(whole[0].upper() + whole[1:])
+    for sentence in chosen.told():
+        (tell or print_sentence)(sentence)

@@ -84,7 +84,7 @@ def evaluate(
         title="On {samples:,} samples",
     )
     if found.decision is not None:
-        tell_expected(found.decision.sentences())
+        tell_expected(found.decision)
     for sentence in found.outcome:
         print_sentence(sentence[0].upper() + sentence[1:])
     if found.sets is not None:

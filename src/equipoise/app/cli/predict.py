@@ -84,7 +84,7 @@ def predict(
             shares = model.read_prior(prior)
         model = model.deciding(rule, shares)
         if rule is not None and model.chosen is not None:
-            tell_expected(model.chosen.sentences(), tell=watcher.note)
+            tell_expected(model.chosen, tell=watcher.note)
         found = predict_to(
             model,
             data,

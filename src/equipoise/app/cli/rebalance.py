@@ -198,7 +198,7 @@ def _fit(
             _print(found)
             print_verdict(Console(), judged.headline, [*judged.worth, *judged.change])
         if found.decision.chosen is not None:
-            tell_expected(found.decision.chosen.sentences(), tell=watcher.note if as_json else None)
+            tell_expected(found.decision.chosen, tell=watcher.note if as_json else None)
         watcher.note(f"The decision, the corrected answers and the report are in {folder}.")
         watcher.note(f"Answer new predictions with: equipoise rebalance --apply {folder / 'decision.json'} new.csv")
 

@@ -90,7 +90,7 @@ def train(
         found = verdict_of(result)
         print_verdict(Console(), found.headline, [*found.worth, *found.change])
     if result.decision is not None:
-        tell_expected(result.decision.sentences(), tell=watcher.note if as_json else None)
+        tell_expected(result.decision, tell=watcher.note if as_json else None)
     watcher.note(f"The run is in {result.folder}.")
     watcher.note(f"Open {result.report} in a browser.")
 

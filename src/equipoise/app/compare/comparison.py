@@ -51,11 +51,11 @@ SHOWN = {
 
 COUNTED = {
     "expected_cost": ("cost", "what the answers to 1,000 cases cost"),
-    "false_alarms": ("false alarms", "the false alarms in 1,000 cases"),
+    "false_alarms": ("alarms", "the false alarms in 1,000 cases"),
     "missed": ("missed", "the cases missed in 1,000"),
-    "mistakes": ("mistakes", "the mistakes in 1,000 cases"),
+    "mistakes": ("wrong", "the mistakes in 1,000 cases"),
 }
-"""What a rule's yardstick counts, as the head of a column and in a sentence."""
+"""What a rule's yardstick counts, as the head of a narrow column and in a sentence."""
 
 
 @dataclass(frozen=True)

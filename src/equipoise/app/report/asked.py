@@ -47,11 +47,7 @@ def asked_sentences(run: StoredRun) -> list[str]:
     if chosen is None:
         return []
     flags = asked_flags(run)
-    said = [f"You asked for `{flags or repr(chosen.rule)}`."]
-    for sentence in chosen.sentences():
-        whole = f"The decision {sentence}" if sentence.startswith(("finds", "costs")) else sentence
-        said.append(whole[0].upper() + whole[1:])
-    return said
+    return [f"You asked for {flags or repr(chosen.rule)}.", *chosen.told()]
 
 
 def asked_share(chosen: Chosen, place: int) -> float | None:
