@@ -126,6 +126,10 @@ class Costs(DecisionRule):
 
         That is 1 where nothing is lost, 0 where always the same answer would do as well, and below 0 where it would do
         better.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
         """
         y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
         cost, constant = 0.0, 0.0

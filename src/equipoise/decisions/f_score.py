@@ -52,7 +52,12 @@ class FScore(DecisionRule):
         return () if self.of is None else (self.of,)
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the mean score of the classes that count, and their mistakes."""
+        """Return the mean score of the classes that count, and their mistakes.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
         places = [place_of(label, situation.classes) for label in self._named()]
         if not places:
             one = not situation.several and len(situation.classes) == 2

@@ -44,7 +44,12 @@ class PrecisionAtLeast(FloorRule):
     yardstick: ClassVar[Yardstick | None] = Yardstick("found", "missed")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share that is found of the classes."""
+        """Return the share that is found of the classes.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
         return found_and_missed(marked(situation, named, self._groups(situation)))
 
     def _threshold(

@@ -48,7 +48,12 @@ class RecallAtLeast(FloorRule):
     yardstick: ClassVar[Yardstick | None] = Yardstick("false_alarms_spared", "false_alarms")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share of false alarms spared that naming every case would raise, and what is found."""
+        """Return the share of false alarms spared that naming every case would raise, and what is found.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
         counts = marked(situation, named, self._groups(situation))
         alarms, most = sum(each.false_alarms for each in counts), sum(each.others for each in counts)
         spared = 1 - alarms / most if most > 0 else 1.0

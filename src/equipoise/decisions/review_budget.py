@@ -70,7 +70,12 @@ class ReviewBudget(DecisionRule):
             )
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share found of the cases that are looked for."""
+        """Return the share found of the cases that are looked for.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
         places = self._places(situation)
         groups = [(place,) for place in places] if situation.several else [tuple(places)]
         return found_and_missed(marked(situation, named, groups))

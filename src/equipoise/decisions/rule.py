@@ -134,7 +134,12 @@ class DecisionRule(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no yardstick.")
 
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
-        """Answer the evidence a part at a time, by thresholds that were chosen by the other parts."""
+        """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.
+
+        Args:
+            situation: with the evidence, at the class prior where the rule is used.
+            probabilities: of the evidence, (rows, classes), or of ones, (rows, attributes).
+        """
         evidence = situation.known()
         answers = np.zeros_like(evidence.labels)
         for others, own in evidence.parts(PARTS):
