@@ -285,3 +285,31 @@ def multilabel_uncertainty_margin(
     for pair, label, own in zip(pairs, labels, margins, strict=True):
         total += uncertainty_margin(feature, pair, label, margins=own, **options)
     return total
+
+
+def mixed_loss(
+    x: Sequence[Vector],
+    y: Sequence[int],
+    vectors: Sequence[Vector],
+    counts: Vector,
+    power: float,
+    rows: Sequence[int],
+    partners: Sequence[int],
+    shares: Vector,
+    weights: Vector,
+) -> float:
+    """Mean over the pairs of λ·w_i·CE(y_i) + (1 − λ)·w_j·CE(y_j), with logits at unit class vectors moved by
+    log((π_c + q_c)/2); partners' weights are scaled to one mean for all classes.
+    """
+    prior = priors(counts)
+    drawn = [p**power for p in prior]
+    left = [(p + q / sum(drawn)) / 2 for p, q in zip(prior, drawn, strict=True)]
+    total = 0.0
+    for i, j, share in zip(rows, partners, shares, strict=True):
+        feature = [share * a + (1 - share) * b for a, b in zip(x[i], x[j], strict=True)]
+        logits = [dot(w, feature) / norm(w) + math.log(p) for w, p in zip(vectors, left, strict=True)]
+        own = [w for w, label in zip(weights, y, strict=True) if label == y[j]]
+        scale = (sum(weights) / len(weights)) / (sum(own) / len(own))
+        total += share * weights[i] * cross_entropy(logits, y[i])
+        total += (1 - share) * weights[j] * scale * cross_entropy(logits, y[j])
+    return total / len(rows)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
 from equipoise.training import settings
-from equipoise.training.batches import random_order
+from equipoise.training.epoch_order import random_order
 from equipoise.training.settings import choose_batch_size, choose_length, choose_width, suitable_threads
 
 

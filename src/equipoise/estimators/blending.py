@@ -26,7 +26,7 @@ from equipoise.calibration.scaling import SMALLEST_SHARE, Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.training.margin_strength import sure_shift
 from equipoise.uncertainty.class_level import ClassMoments
-from equipoise.uncertainty.margins import log_steps
+from equipoise.uncertainty.margins import count_margins
 
 FLOOR = 1e-4
 """Probability shared out over all classes: a tree may say 0, and nothing is impossible."""
@@ -89,32 +89,6 @@ class Blend:
         prior = counts / counts.sum(-1, keepdim=True)
         aimed = prior.clamp_min(SMALLEST_SHARE) * self.margins.exp()
         return Calibrated(prior, aimed / aimed.sum(-1, keepdim=True), Scaling.none(tuple(prior.shape)))
-
-
-def count_margins(uncertainty: Tensor, counts: Tensor, *, known: Tensor | None = None) -> Tensor:
-    """Return margins ln(max n / n_c), corrected by what class uncertainty knows beyond the counts.
-
-    ln(u / min u) is the counts' margin where all classes are equally hard. Its difference from there is a standard
-    deviation estimated from n_c rows, with a relative standard error of 1/√(2 n_c); what exceeds it is added.
-
-    Args:
-        uncertainty: of each class, (classes,) or (attributes, 2).
-        counts: of its rows, by their weights, likewise.
-        known: whether its uncertainty can be relied on, likewise; None is all of them.
-
-    >>> count_margins(torch.tensor([1.0, 9.0]), torch.tensor([900, 100])).round(decimals=2)  # by the counts alone
-    tensor([0.0000, 2.2000], dtype=torch.float64)
-    >>> count_margins(torch.tensor([1.0, 1.0]), torch.tensor([900, 900])).tolist()
-    [0.0, 0.0]
-    """
-    counts = counts.double().clamp_min(0.5)
-    by_count = (counts.amax(-1, keepdim=True) / counts).log()
-    further = log_steps(uncertainty.double()) - by_count
-    each = counts if known is None else counts * known
-    further = further - (each * further).sum(-1, keepdim=True) / each.sum(-1, keepdim=True)
-    sure = (further.abs() - (2 * counts).rsqrt()).clamp_min(0) * further.sign() * (each > 0)
-    margins = by_count + sure
-    return margins - margins.amin(-1, keepdim=True)
 
 
 def blend_weights(outputs: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:

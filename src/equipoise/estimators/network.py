@@ -38,8 +38,9 @@ from equipoise.models import ImageBackbone
 from equipoise.models.picture_features import installed_pictures
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
-from equipoise.training.batches import random_order
 from equipoise.training.curriculum import StrengthRule
+from equipoise.training.epoch_order import random_order
+from equipoise.training.margin_strength import MarginSource
 from equipoise.training.settings import (
     choose_batch_size,
     choose_length,
@@ -71,6 +72,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         weight_decay: of AdamW.
         passes: stochastic passes for the uncertainty of classes and samples.
         kind, m_max, rule: how margins follow from class uncertainty, see ``Curriculum``.
+        margins: what they start from: ``"uncertainty"`` alone, class ``"counts"``, or counts ``"corrected"`` by what
+            uncertainty knows beyond its standard error.
         strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
             ``"feedback"`` measures it on them; a number is that strength. ``"head"`` brings in the margins of a method
             such as ``"arcface"`` by stages, spread over the classes by their uncertainty, or with ``kind=None`` as they
@@ -128,6 +131,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     kind: UncertaintyKind | None = "unresolved"
     m_max: float = 3.0
     rule: MarginRule = "log"
+    margins: MarginSource = "uncertainty"
     strength: StrengthRule | float = "uncertainty"
     held_back: float = 0.1
     calibration: CalibrationRule = option("held_back", choices=lambda: get_args(CalibrationRule))
@@ -397,6 +401,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             kind=self.kind,
             m_max=self.m_max,
             rule=self.rule,
+            margins=self.margins,
             strength=self.strength,
             held_back=self.held_back,
         )

@@ -166,6 +166,11 @@ class ClassVectorLoss(nn.Module):
         """Whether a unit of strength moves logits by more or less as angles and lengths of features change."""
         return False
 
+    @property
+    def mixes_samples(self) -> bool:
+        """Whether a curriculum mixes samples for it, see :mod:`equipoise.training.mixing`."""
+        return False
+
     def clear_margins(self) -> None:
         """Become plain softmax: no strength of the margins, no shift of predictions."""
 

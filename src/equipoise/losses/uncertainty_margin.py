@@ -28,7 +28,7 @@ LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 
 Form = Literal["angular", "additive"]
 Placement = Literal["target", "all"]
-SampleLevel = Literal["none", "expected", "complement", "printed"]
+SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
@@ -80,8 +80,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         normalize: class vectors of unit length; without it, as printed, training can shrink the vector of just
             the class that has a margin.
         sample_level: ``"expected"`` raises the rivals by κ·σ_E², ``"complement"`` and ``"printed"`` weigh the true
-            logit by F̂, the probability of a mistake. Each needs σ_E²: from ``dropout`` in closed form, or
-            from ``error`` in the call.
+            logit by F̂, the probability of a mistake. Each of these needs σ_E²: from ``dropout`` in closed form, or
+            from ``error`` in the call. ``"mixing"`` asks the training loop to mix samples (see
+            :mod:`equipoise.training.mixing`); the formula stays that of the class level.
         kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
         margin, strength: what ``margins`` and ``strength`` below start from. A ``strength`` above 0 is kept as it is;
             at 0 the margins are left to a curriculum (``driven_by_curriculum``).
@@ -178,6 +179,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     def angular(self) -> bool:
         return self.form == "angular"
 
+    @property
+    def mixes_samples(self) -> bool:
+        return self.sample_level == "mixing"
+
     def clear_margins(self) -> None:
         self.set_strength(0.0, sample_strength=0.0)
         self.shift = torch.zeros_like(self.shift)
@@ -221,7 +226,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             longest = torch.finfo(vectors.dtype).max ** 0.4
             vectors = vectors.clamp(-longest, longest)
         adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
-        if self.sample_level != "none" and self.sample_strength.item() > 0:
+        if self.sample_level not in ("none", "mixing") and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
         return softmax_loss(adjusted, target)

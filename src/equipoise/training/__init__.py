@@ -1,8 +1,9 @@
 """One readable loop on Accelerate, the curriculum, and checkpoints that survive anything."""
 
-from equipoise.training.batches import ArrayData, EpochBatches
+from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Bar
 from equipoise.training.curriculum import Curriculum
+from equipoise.training.epoch_order import EpochBatches
 from equipoise.training.loop import NonFiniteLossError, train
 from equipoise.training.network_recipe import Network, Recipe, feature_length
 from equipoise.training.resume import Stopped

@@ -20,7 +20,9 @@ from torch.utils.data import DataLoader
 from equipoise.cores_and_memory import cores
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.training.batches import ArrayData, EpochBatches
+from equipoise.training.batches import ArrayData
+from equipoise.training.epoch_order import EpochBatches
+from equipoise.training.mixing import DrawnData
 from equipoise.training.network_recipe import Network
 from equipoise.training.settings import Settings
 
@@ -78,7 +80,7 @@ def make_loader(
     # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
     workers = _workers(data, processes)
     loader = DataLoader(
-        data,
+        DrawnData(data),
         batch_sampler=batches,
         collate_fn=_as_it_is,
         generator=torch.Generator(),

@@ -11,19 +11,25 @@ from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
-from equipoise.training.margin_strength import angular_strength, lacking_shift, sure_shift
+from equipoise.training.margin_strength import (
+    MarginSource,
+    angular_strength,
+    class_steps,
+    lacking_shift,
+    sure_shift,
+)
+from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits
-from equipoise.training.settings import is_number, is_whole, whole_number
+from equipoise.training.settings import is_number, whole_number
+from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, stage_boundaries
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.margins import MarginRule, log_steps, margins_from_uncertainty
+from equipoise.uncertainty.margins import MarginRule, margins_from_uncertainty
 
-SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
-"""Shares of the epochs: class margins need more steps than the estimate that they come from."""
 CLASS_STEPS = 300
 """Optimiser steps of the class stage below which methods that have their margins from the first step on are ahead."""
 
-Stage = Literal["softmax", "class", "sample"]
 StrengthRule = Literal["uncertainty", "feedback", "head"]
+MixingStage = Literal["class", "sample"]
 
 
 class Curriculum:
@@ -45,14 +51,18 @@ class Curriculum:
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
             ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins as they are.
-        strength: ``"uncertainty"``, the rule above. ``"feedback"``: after every epoch from the end of the softmax
-            stage on, ``feedback`` times the shift that held-out samples still lack is added. ``"head"``, for heads with
-            margins of their own (``am_softmax``, ``l_softmax`` and the like): from none to the margin and the strength
-            which the head was built with, reached over the class stage. A number: that strength, from the first epoch
-            of the class stage on.
+        margins: what they start from: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); or counts
+            ``"corrected"`` by what uncertainty knows beyond its standard error. Counts are those of the loss.
+        strength: ``"uncertainty"``, the rule above: as strong as ``margins`` say. ``"feedback"``: after every epoch
+            from the end of the softmax stage on, ``feedback`` times the shift that held-out samples lack is added.
+            ``"head"``, for heads with margins of their own (``am_softmax``, ``l_softmax`` and the like): from none to
+            the margin and the strength which the head was built with, reached over the class stage. A number: that
+            strength, from the first epoch of the class stage on.
         feedback: how much of that shift is added, in (0, 1].
         held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
             a sample give none. 0 corrects nothing, and so do stages of which one is empty, and ``strength="head"``.
+        mix_from: the stage from which samples are mixed, for a loss whose sample level is ``"mixing"``.
+        partner_power: how partners' classes are drawn, see :func:`equipoise.training.mixing.partner_prior`.
     """
 
     def __init__(
@@ -65,9 +75,12 @@ class Curriculum:
         kind: UncertaintyKind | None = "unresolved",
         m_max: float = 3.0,
         rule: MarginRule = "log",
+        margins: MarginSource = "uncertainty",
         strength: StrengthRule | float = "uncertainty",
         feedback: float = 0.5,
         held_back: float = 0.1,
+        mix_from: MixingStage = "class",
+        partner_power: float = POWER,
     ) -> None:
         epochs = whole_number("epochs", epochs, 1)
         if kind not in get_args(UncertaintyKind) and not (kind is None and strength == "head"):
@@ -76,13 +89,19 @@ class Curriculum:
             raise InvalidInputError(
                 f"strength must be one of {', '.join(get_args(StrengthRule))}, or a number above 0, got {strength!r}."
             )
+        for name, value, choices in (("margins", margins, MarginSource), ("mix_from", mix_from, MixingStage)):
+            if value not in get_args(choices):
+                raise InvalidInputError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}.")
+        if not is_number(partner_power) or not 0 <= partner_power <= 1:
+            raise InvalidInputError(f"partner_power must lie between 0 and 1, got {partner_power!r}.")
         if not 0 < feedback <= 1 or not m_max > 1:
             raise InvalidInputError(f"feedback must lie in (0, 1] and m_max above 1, got {feedback} and {m_max}.")
         self.epochs, self.kind, self.m_max, self.rule = epochs, kind, m_max, rule
         if not is_number(held_back) or not 0 <= held_back < 1:
             raise InvalidInputError(f"held_back must be a share of the samples in [0, 1), got {held_back!r}.")
         self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
-        self.class_start, self.sample_start = _boundaries(epochs, softmax, class_level, sample_level)
+        self.margins, self.mix_from, self.partner_power = margins, mix_from, float(partner_power)
+        self.class_start, self.sample_start = stage_boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
         self.scaling: Scaling | None = None
         self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
@@ -104,8 +123,37 @@ class Curriculum:
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
+        if self.mixes(epoch, loss):
+            loss.margins = self._margins(loss, mixing=True)
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
+
+    def mixes(self, epoch: int, loss: ClassVectorLoss) -> bool:
+        """Return whether the samples of an ``epoch`` are mixed for ``loss``."""
+        start = self.class_start if self.mix_from == "class" else self.sample_start
+        return loss.mixes_samples and epoch >= start
+
+    def partners(self, epoch: int, loss: ClassVectorLoss) -> Tensor | None:
+        """Return how often a partner is of each class in an ``epoch``, (classes,); None mixes nothing."""
+        if not self.mixes(epoch, loss):
+            return None
+        return partner_prior(self.steps(loss).neg().softmax(-1), self.partner_power)
+
+    def steps(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
+        """Return by how much the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
+
+        ``mixing`` asks for what the prior that is left over needs.
+        """
+        found = class_steps(self.margins, self.uncertainty, loss.class_counts)
+        # several labels have no class to draw a partner by: it comes as samples do
+        return mixed_steps(found, 1.0 if loss.multilabel else self.partner_power) if mixing else found
+
+    def _margins(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
+        least, most = loss.margin_range if self.strength == "head" else (1.0, self.m_max)
+        relative = self.uncertainty
+        if relative is None or mixing or self.margins != "uncertainty":
+            relative = self.steps(loss, mixing=mixing).exp()  # what log(u / min u) was taken of
+        return margins_from_uncertainty(relative, most, self.rule, m_min=least)
 
     def _strength_of(self, loss: ClassVectorLoss, epoch: int) -> float:
         if self.strength == "feedback":
@@ -113,8 +161,8 @@ class Curriculum:
         if self.strength == "head":
             return self.ramp(epoch) * loss.own_strength
         if self.strength == "uncertainty":  # s·(m − 1) = log(u/min u) at the most uncertain class
-            assert self.uncertainty is not None
-            return self.ramp(epoch) * self.angle * (float(log_steps(self.uncertainty).amax()) / (self.m_max - 1))
+            widest = float(self.steps(loss, mixing=self.mixes(epoch, loss)).amax())
+            return self.ramp(epoch) * self.angle * (widest / (self.m_max - 1))
         return float(self.strength)
 
     def ramp(self, epoch: int) -> float:
@@ -181,7 +229,7 @@ class Curriculum:
         """
         if self.uncertainty is None:
             raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
-        direction = log_steps(self.uncertainty).to(features.device)
+        direction = self.steps(loss).to(features.device)
         with torch.no_grad():
             logits = head_logits(loss, features) - loss.shift
         lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)
@@ -195,8 +243,7 @@ class Curriculum:
     def set_uncertainty(self, uncertainty: Tensor, loss: ClassVectorLoss) -> None:
         """Keep the class ``uncertainty``, (classes,) or (attributes, 2), and give the loss its margins."""
         self.uncertainty = uncertainty.detach().clone()
-        least, most = loss.margin_range if self.strength == "head" else (1.0, self.m_max)
-        loss.margins = margins_from_uncertainty(self.uncertainty, most, self.rule, m_min=least)
+        loss.margins = self._margins(loss)
 
     def adapt(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
@@ -232,29 +279,3 @@ class Curriculum:
         """Take back a ``state``, as in :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
-
-
-def _boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:
-    """The first epochs of the class and of the sample stage."""
-    stages = (softmax, class_level, sample_level)
-    for stage in stages:
-        if not is_number(stage) or not (0 <= stage <= 1 or _counts_epochs(stage)):
-            raise InvalidInputError(
-                f"a stage must be a share of the epochs from 0 to 1, or a whole number of epochs, got {stage!r}."
-            )
-    if sum(stages) <= 0:
-        raise InvalidInputError(f"the stages must not all be 0, got {stages}.")
-    shares = [stage for stage in stages if not _counts_epochs(stage)]
-    left = epochs - sum(int(stage) for stage in stages if _counts_epochs(stage))
-    if left < 0:
-        raise InvalidInputError(f"the stages take {epochs - left} epochs but there are only {epochs}; shorten one.")
-    whole = sum(shares) or 1.0
-    counted = [int(stage) if _counts_epochs(stage) else int(left * stage / whole + 1e-9) for stage in stages]
-    if class_level + sample_level > 0 and epochs > 1 and counted[1] + counted[2] == 0:
-        counted[1] = 1  # too few epochs for their shares: one of the class level at least
-    sample_start = epochs - counted[2]
-    return max(1, sample_start - counted[1]), max(1, sample_start)
-
-
-def _counts_epochs(stage: float) -> bool:
-    return is_whole(stage) and stage >= 1

@@ -21,10 +21,11 @@ from equipoise.training.accelerate_setup import (
     take_step,
     workers_watched,
 )
-from equipoise.training.batches import ArrayData, EpochBatches, capped_sample, random_order
+from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
+from equipoise.training.epoch_order import EpochBatches, random_order
 from equipoise.training.measure import Labelled, estimate_class_uncertainty, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
@@ -79,8 +80,8 @@ def train(
                 break
             started = time.perf_counter()
             network.head.set_progress(epoch / settings.epochs)
-            stage = "train" if curriculum is None else curriculum.start_epoch(epoch, network.head)
-            batches.epoch, batches.start = epoch, position.step
+            stage = _start_epoch(epoch, network.head, curriculum, batches)
+            batches.start = position.step
             model.train()
             for batch in loader:
                 with accelerator.accumulate(model):
@@ -124,6 +125,8 @@ def _check_together(
         raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
     if curriculum is None:
         return
+    if head.mixes_samples and settings.order == "balanced":
+        raise InvalidInputError("mixing draws partners more evenly itself; set order='shuffled', or no mixing.")
     if head.margins is None:
         raise InvalidInputError(f"a curriculum drives a head with margins, got {type(head).__name__}; leave it out.")
     if curriculum.strength == "head" and head.driven_by_curriculum:
@@ -157,6 +160,16 @@ def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curricul
     if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
         warnings.warn(short, ShortTrainingWarning, stacklevel=3)
     return sum(steps)
+
+
+def _start_epoch(epoch: int, head: ClassVectorLoss, curriculum: Curriculum | None, batches: EpochBatches) -> str:
+    """Tell head and batches what the curriculum wants of an epoch, and return its stage."""
+    batches.epoch = epoch
+    if curriculum is None:
+        return "train"
+    stage = curriculum.start_epoch(epoch, head)
+    batches.partners = curriculum.partners(epoch, head)
+    return stage
 
 
 def _finite(loss: Tensor, position: Position) -> float:

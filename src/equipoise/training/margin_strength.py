@@ -12,6 +12,7 @@ the same. :func:`sure_shift` tells how much of it is beyond chance, and a predic
 """
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,10 +22,11 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from equipoise.data.labels import class_counts
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import psi
 from equipoise.losses.class_vectors import gather_classes
 from equipoise.losses.psi import SHORTEST
+from equipoise.uncertainty.margins import count_margins, count_steps, log_steps
 
 WIDEST = 20.0
 """Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
@@ -33,6 +35,33 @@ WARMEST = 5.0
 """Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
 SMALLEST_SHIFT = 1e-3
 """Angles that move the logits by less on average have collapsed, and set no scale."""
+
+
+MarginSource = Literal["uncertainty", "counts", "corrected"]
+
+
+def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor | None) -> Tensor:
+    """Return by how much the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
+
+    Args:
+        source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` ln(max n / n_c), ``"corrected"`` that of the
+            counts and what uncertainty knows beyond its standard error, see ``count_margins``.
+        uncertainty: u, measured at the end of the softmax stage; ``"counts"`` needs none.
+        counts: n, training samples a class by their weights; ``"uncertainty"`` needs none.
+
+    >>> u, n = torch.tensor([1.0, 30.0], dtype=torch.float64), torch.tensor([900, 100])
+    >>> [round(float(class_steps(source, u, n)[1]), 2) for source in ("counts", "corrected", "uncertainty")]
+    [2.2, 3.31, 3.4]
+    """
+    if source != "uncertainty" and counts is None:
+        raise InvalidInputError(f"margins={source!r} start from class counts; build the loss with class_counts.")
+    if source == "counts" and counts is not None:
+        return count_steps(counts.cpu())
+    if uncertainty is None:
+        raise InvalidStateError("there is no class uncertainty yet; call set_uncertainty first.")
+    if source == "corrected" and counts is not None:
+        return count_margins(uncertainty, counts.cpu())
+    return log_steps(uncertainty)
 
 
 def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None = None) -> Tensor:

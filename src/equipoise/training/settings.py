@@ -11,7 +11,7 @@ import torch
 
 from equipoise.errors import InvalidInputError
 from equipoise.family_names import Precision
-from equipoise.training.batches import Order
+from equipoise.training.epoch_order import Order
 
 OPTIONAL = ("checkpoint_steps", "patience", "epoch_batches")
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000

@@ -25,6 +25,44 @@ def log_steps(u: Tensor) -> Tensor:
     return (floored / floored.amin(-1, keepdim=True)).log()
 
 
+def count_steps(counts: Tensor) -> Tensor:
+    """Return ln(max n / n_c), which log(u_c / min u) is where all classes are equally hard.
+
+    Args:
+        counts: n, samples of each class, (classes,) or (attributes, 2).
+
+    >>> count_steps(torch.tensor([900, 100])).round(decimals=2)
+    tensor([0.0000, 2.2000], dtype=torch.float64)
+    """
+    counts = counts.double().clamp_min(0.5)
+    return (counts.amax(-1, keepdim=True) / counts).log()
+
+
+def count_margins(uncertainty: Tensor, counts: Tensor, *, known: Tensor | None = None) -> Tensor:
+    """Return margins ln(max n / n_c), corrected by what class uncertainty knows beyond the counts.
+
+    ln(u / min u) is the counts' margin where all classes are equally hard. Its difference from there is a standard
+    deviation estimated from n_c rows, with a relative standard error of 1/√(2 n_c); what exceeds it is added.
+
+    Args:
+        uncertainty: of each class, (classes,) or (attributes, 2).
+        counts: of its rows, by their weights, likewise.
+        known: whether its uncertainty can be relied on, likewise; None is all of them.
+
+    >>> count_margins(torch.tensor([1.0, 9.0]), torch.tensor([900, 100])).round(decimals=2)  # by the counts alone
+    tensor([0.0000, 2.2000], dtype=torch.float64)
+    >>> count_margins(torch.tensor([1.0, 1.0]), torch.tensor([900, 900])).tolist()
+    [0.0, 0.0]
+    """
+    counts, by_count = counts.double().clamp_min(0.5), count_steps(counts)
+    further = log_steps(uncertainty.double()) - by_count
+    each = counts if known is None else counts * known
+    further = further - (each * further).sum(-1, keepdim=True) / each.sum(-1, keepdim=True)
+    sure = (further.abs() - (2 * counts).rsqrt()).clamp_min(0) * further.sign() * (each > 0)
+    margins = by_count + sure
+    return margins - margins.amin(-1, keepdim=True)
+
+
 def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
     r"""Return one margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
 

@@ -1,0 +1,120 @@
+"""docs/results/mixing.md from results/mixing.json."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from scipy.stats import t
+
+BASE = "logit adjustment"
+WITHOUT = {
+    "counts, mixing": "counts, no sample level",
+    "corrected counts, mixing": "corrected counts, no sample level",
+    "uncertainty, mixing": "uncertainty, no sample level",
+}
+"""Each sample level beside the class level that it is added to."""
+METRICS = {
+    "balanced_accuracy": "balanced accuracy",
+    "geometric_mean": "geometric mean of recalls",
+    "macro_f1": "macro F1",
+}
+Scores = dict[tuple[str, int], dict[str, dict[str, float]]]
+
+
+def by_cell(record: dict[str, Any]) -> Scores:
+    """(case, seed) -> method -> scores."""
+    found: Scores = defaultdict(dict)
+    for key, scores in record["cells"].items():
+        case, method, seed = key.split(" | ")
+        found[case, int(seed)][method] = scores
+    return found
+
+
+def difference(scores: Scores, method: str, base: str, metric: str) -> str:
+    """Mean paired difference in points with its 95 % interval over cells that have both."""
+    pairs = [each for each in scores.values() if method in each and base in each]
+    points = 100 * np.array([each[method][metric] - each[base][metric] for each in pairs])
+    if len(points) < 2:
+        return "–"
+    half = t.ppf(0.975, len(points) - 1) * points.std(ddof=1) / math.sqrt(len(points))
+    return f"{points.mean():+.2f} [{points.mean() - half:+.2f}, {points.mean() + half:+.2f}] ({len(points)})"
+
+
+def table(scores: Scores, methods: list[str]) -> list[str]:
+    """One row a method: its mean in each case, and paired differences."""
+    cases = list(dict.fromkeys(case for case, _ in scores))
+    shown = cases if len(cases) <= 5 else []
+    head = ["", *shown, f"against {BASE}", "geometric mean of recalls", "macro F1"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for method in methods:
+        if not any(method in each for each in scores.values()):
+            continue
+        row = [method]
+        for case in shown:
+            own = [
+                each[method]["balanced_accuracy"]
+                for (name, _), each in scores.items()
+                if name == case and method in each
+            ]
+            row.append(f"{100 * np.mean(own):.1f}" if own else "–")
+        row += ["–"] * 3 if method == BASE else [difference(scores, method, BASE, metric) for metric in METRICS]
+        lines.append("| " + " | ".join(row) + " |")
+    return lines
+
+
+def part(title: str, text: str, scores: Scores, methods: list[str]) -> list[str]:
+    """A section with its table and what the sample level adds."""
+    if not scores:
+        return []
+    lines = [f"## {title}", "", text, "", *table(scores, methods), ""]
+    added = [
+        f"- {mixing}: {difference(scores, mixing, plain, 'balanced_accuracy')}"
+        for mixing, plain in WITHOUT.items()
+        if difference(scores, mixing, plain, "balanced_accuracy") != "–"
+    ]
+    return lines + (["What mixing adds to the same class level, balanced accuracy:", "", *added, ""] if added else [])
+
+
+def page(record: dict[str, Any], methods: list[str], tables: list[str]) -> str:
+    """The page as Markdown."""
+    every = by_cell(record)
+    groups: dict[str, Scores] = {"test": {}, "tables": {}, "images": {}}
+    for (case, seed), scores in every.items():
+        group = "test" if "test images" in case else "tables" if case in tables else "images"
+        groups[group][case, seed] = scores
+    settings, versions = record["settings"], record["versions"]
+    lines = [
+        "# A sample level by mixing",
+        "",
+        "A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j, the partner's class drawn by the root",
+        "of its frequency, the margins by the prior that is left over. What does it add, and what should margins start from?",
+        "",
+        "`python benchmarks/mixing.py` writes this page. Differences are in points, paired over cells (a case with a seed),",
+        "with 95 % intervals and the number of cells; the second and third are those of the geometric mean of recalls and of",
+        "macro F1. What was run so far is what the table counts: an interval over few cells is wide.",
+        "",
+        *part(
+            "Images, held-out training data",
+            f"At most {settings['images_a_class']} images a class before thinning out, two layers of {settings['width']}, "
+            f"{settings['epochs']} epochs. MNIST at 14×14 pixels, scored on 10,000 other training images.",
+            groups["images"],
+            methods,
+        ),
+        *part(
+            "Tables",
+            f"The development tables of KEEL and UCI, at most {settings['table_rows']:,} rows to fit, scored on held-out rows "
+            "of the part that choices may use; one-hot encoded, so that a mixed row lies between categories.",
+            groups["tables"],
+            methods,
+        ),
+        *part(
+            "MNIST's test images",
+            "Looked at once, after the choice.",
+            groups["test"],
+            methods,
+        ),
+        f"Versions: {', '.join(f'{name} {number}' for name, number in versions.items())}.",
+        "",
+    ]
+    return "\n".join(lines)

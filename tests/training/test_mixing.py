@@ -1,0 +1,171 @@
+"""Mixed samples: the formula, who is drawn how often, and the same bits on any number of processes and after a stop."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from accelerate.data_loader import BatchSamplerShard
+
+from equipoise import UncertaintyBalancedClassifier
+from equipoise.data.labels import class_counts
+from equipoise.errors import InvalidInputError
+from equipoise.losses import LOSSES, UncertaintyMarginLoss
+from equipoise.models import MLP
+from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
+from equipoise.training.mixing import DrawnData, draw_partners, mixed, mixed_steps, partner_prior
+from tests.reference.losses import mixed_loss
+
+COUNTS = torch.tensor([60, 30, 6])
+Y = torch.repeat_interleave(torch.arange(3), COUNTS)
+EPOCHS = 6
+
+
+def blobs(weight: torch.Tensor | None = None) -> ArrayData:
+    noise = torch.randn(len(Y), 4, generator=torch.Generator().manual_seed(0))
+    return ArrayData(noise + 2 * Y[:, None], Y, weight)
+
+
+def mixing_network(**options) -> Network:
+    torch.manual_seed(0)
+    head = LOSSES["uncertainty_margin"](8, 3, dropout=0.5, sample_level="mixing", class_counts=COUNTS, **options)
+    return Network(MLP(4, (8,)), head)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_loss_of_mixed_samples_is_the_loop_over_both_labels_under_the_left_over_prior(power):
+    generator = torch.Generator().manual_seed(1)
+    x, vectors = (torch.randn(rows, 5, generator=generator, dtype=torch.float64) for rows in (6, 3))
+    rows, partners, shares = [0, 1, 2, 3], [5, 4, 2, 0], [0.9, 0.5, 0.2, 1.0]
+    y, weight = torch.tensor([0, 2, 1, 1, 0, 2]), torch.tensor([1.0, 2.0, 0.5, 1.0, 4.0, 0.0], dtype=torch.float64)
+    head = UncertaintyMarginLoss(5, 3, sample_level="mixing", class_counts=COUNTS).double()
+    head.weight.data = vectors
+    curriculum = Curriculum(3, margins="counts", partner_power=power)
+    curriculum.set_uncertainty(torch.ones(3), head)
+    curriculum.start_epoch(1, head)
+    found = Network(torch.nn.Identity(), head)(
+        *DrawnData(ArrayData(x, y, weight)).__getitems__([*zip(rows, partners, shares, strict=True)])
+    )
+    expected = mixed_loss(
+        x.tolist(), y.tolist(), vectors.tolist(), COUNTS.tolist(), power, rows, partners, shares, weight.tolist()
+    )
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_classes_weigh_the_left_over_prior_over_many_draws_with_weights_and_without():
+    weight = torch.linspace(0.5, 3.0, len(Y)).double()
+    for each in (None, weight):
+        data = blobs(each)
+        prior = class_counts(Y, 3, each).double()
+        prior = prior / prior.sum()
+        partners = partner_prior(prior)
+        rows = torch.arange(len(Y)).repeat(200)
+        drawn, shares = draw_partners(rows, Y, partners, seed=[0])
+        _, target, own, partner, rest = DrawnData(data).__getitems__(
+            [*zip(rows.tolist(), drawn.tolist(), shares.tolist(), strict=True)]
+        )
+        found = torch.bincount(target, own.double()) + torch.bincount(partner, rest.double())
+        asked = (mixed_steps((prior.max() / prior).log())).neg().softmax(-1)
+        torch.testing.assert_close(found / found.sum(), asked, atol=0.012, rtol=0)
+        torch.testing.assert_close(torch.bincount(Y[drawn]) / len(drawn), partners.float(), atol=0.012, rtol=0)
+    assert abs(shares.mean() - 0.5) < 0.012
+    assert abs(shares.var() - 1 / (4 * 1.8)) < 0.005  # of Beta(0.4, 0.4)
+
+
+def test_partners_come_from_the_rows_that_take_part_and_from_no_class_without_any():
+    kept = torch.cat((torch.arange(10), torch.arange(90, 92)))  # of the classes 0 and 2
+    drawn = draw_partners(kept, Y, torch.tensor([0.2, 0.5, 0.3]), seed=[3])[0]
+    assert set(drawn) <= set(kept.tolist())
+    several = torch.stack((Y == 0, Y == 1), 1).long()  # has no classes to draw by
+    assert set(draw_partners(kept, several, torch.ones(2, 2) / 2, seed=[3])[0]) <= set(kept.tolist())
+
+
+def test_pairs_are_a_function_of_seed_and_visit_and_processes_share_them_out():
+    batches = EpochBatches(Y, 20, seed=4)
+    plain = list(batches)
+    batches.partners = torch.tensor([0.4, 0.3, 0.3])
+    whole = list(batches)
+    assert [[pair[0] for pair in batch] for batch in whole] == plain  # samples come in the order that they had
+    batches.start = 2
+    assert list(batches) == whole[2:]  # after a resume
+    batches.start, batches.epoch = 0, 1
+    assert next(iter(batches)) != whole[0]
+    batches.epoch = 0
+    halves = [list(BatchSamplerShard(batches, 2, process, split_batches=True)) for process in (0, 1)]
+    assert [a + b for a, b in zip(*halves, strict=True)][:-1] == whole[:-1]
+
+
+def test_a_run_with_mixing_resumes_to_the_same_bits(tmp_path):
+    settings = Settings(epochs=EPOCHS, batch_size=16, epoch_batches=4, seed=3, checkpoint_steps=1)
+    data = blobs(torch.linspace(1, 2, len(Y)))
+
+    class StopAt:
+        def __init__(self) -> None:
+            self.left = 14
+
+        def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
+            self.left -= 1
+            if self.left == 0:
+                raise InterruptedError("the machine went down")
+
+        def epoch(self, record: dict) -> None: ...
+
+    def run(network: Network, **options) -> Network:
+        with pytest.warns(UserWarning, match="the class stage has"):
+            train(network, data, settings, curriculum=Curriculum(EPOCHS, margins="corrected"), **options)
+        return network
+
+    whole = run(mixing_network())
+    with pytest.raises(InterruptedError, match="went down"):
+        run(mixing_network(), folder=tmp_path, watcher=StopAt())
+    resumed = run(mixing_network(), folder=tmp_path)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def test_samples_are_mixed_from_the_class_stage_on_and_only_for_a_head_that_asks():
+    curriculum, loss = Curriculum(EPOCHS, margins="counts"), mixing_network().head
+    curriculum.set_uncertainty(torch.ones(3), loss)
+    stages = [curriculum.partners(epoch, loss) is not None for epoch in range(EPOCHS)]
+    assert stages == [False] + [True] * 5
+    torch.testing.assert_close(curriculum.partners(1, loss), partner_prior(COUNTS / COUNTS.sum()).double())
+    assert curriculum.partners(1, UncertaintyMarginLoss(8, 3, class_counts=COUNTS)) is None
+    late = Curriculum(EPOCHS, margins="counts", mix_from="sample")
+    late.set_uncertainty(torch.ones(3), loss)
+    assert [late.partners(epoch, loss) is not None for epoch in range(EPOCHS)] == [False] * 4 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("margins", "steps"),
+    [("counts", [0, math.log(2), math.log(10)]), ("uncertainty", [0, 0, math.log(30)])],
+)
+def test_margins_hold_classes_back_by_what_their_source_says(margins, steps):
+    curriculum = Curriculum(3, margins=margins, held_back=0.0)
+    loss = UncertaintyMarginLoss(8, 3, class_counts=COUNTS)
+    curriculum.set_uncertainty(torch.tensor([1.0, 1.0, 30.0]), loss)
+    curriculum.start_epoch(1, loss)
+    torch.testing.assert_close(loss.strength * (loss.margins - 1), torch.tensor(steps))
+    corrected = Curriculum(3, margins="corrected").steps
+    with pytest.raises(InvalidInputError, match="start from class counts; build the loss with class_counts"):
+        corrected(UncertaintyMarginLoss(8, 3))
+
+
+def test_bytes_are_mixed_as_bytes_and_a_whole_share_changes_nothing():
+    images = torch.randint(256, (4, 3, 2, 2), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(mixed(images, images.flip(0), torch.ones(4)), images)
+    half = mixed(images, images.flip(0), torch.full((4,), 0.5))
+    assert half.dtype == torch.uint8
+    assert (half.float() - (images.float() + images.flip(0).float()) / 2).abs().max() <= 0.5
+
+
+@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.parametrize("several", [False, True])
+def test_the_estimator_mixes_reproducibly_and_learns(several):
+    x, y = blobs().x.numpy(), Y.numpy()
+    y = np.stack((y == 0, y == 2), 1).astype(int) if several else y
+    options = {"sample_level": "mixing", "margins": "corrected", "epochs": 25, "width": 32, "random_state": 0}
+    first, again = (UncertaintyBalancedClassifier(**options).fit(x, y) for _ in range(2))
+    assert np.array_equal(first.predict_proba(x), again.predict_proba(x))
+    plain = UncertaintyBalancedClassifier(**options | {"sample_level": "none"}).fit(x, y)
+    assert not np.array_equal(first.predict_proba(x), plain.predict_proba(x))
+    assert (first.predict(x) == y).mean() > 0.8
