@@ -1,4 +1,4 @@
-"""Names of losses, backbones and compared methods, known before torch is: a misspelt one is refused at once."""
+"""Names of losses, backbones and choices, known before torch is: a misspelt one is refused at once."""
 
 import ast
 import sys
@@ -11,6 +11,11 @@ from typing import Literal
 from equipoise.errors import InvalidInputError
 
 Precision = Literal["no", "fp16", "bf16"]
+Form = Literal["angular", "additive"]
+Placement = Literal["target", "all"]
+SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
+MarginRule = Literal["log", "paper"]
+MarginSource = Literal["uncertainty", "counts", "corrected"]
 TIMM, HUGGING_FACE = "timm:", "hf:"
 """In front of the name of a network of timm's, and of the name or folder of a vision model of transformers."""
 

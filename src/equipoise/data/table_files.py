@@ -105,8 +105,8 @@ def _parts(path: Path, rows: int, text: Collection[str]) -> Iterator[Any]:
         return json_parts(path, rows=rows)
     if path.suffix.lower() in EXCEL:
         frame, _ = read_excel(path)
-        found: list[Any] = [frame[start : start + rows] for start in range(0, max(1, len(frame)), rows)]
-        return iter(found)
+        parts: list[Any] = [frame[start : start + rows] for start in range(0, max(1, len(frame)), rows)]
+        return iter(parts)
     return read_parts(find_layout(path), rows=rows, text=text)
 
 

@@ -31,16 +31,21 @@ from equipoise.estimators.calibrated_classifier import (
     relative_weights_of,
 )
 from equipoise.estimators.persistence import FORMAT, ModelRecord, SavedModel, labels_to_json, load_model, save_model
-from equipoise.estimators.training_options import TrainingOptions, check_options, documented, option, positional
+from equipoise.estimators.training_options import (
+    PRESETS,
+    TrainingOptions,
+    check_options,
+    documented,
+    option,
+    positional,
+)
 from equipoise.losses import LossBuilder, loss_builder
-from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import ImageBackbone
 from equipoise.models.picture_features import installed_pictures
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.epoch_order import random_order
-from equipoise.training.margin_strength import MarginSource
 from equipoise.training.settings import (
     choose_batch_size,
     choose_length,
@@ -50,7 +55,6 @@ from equipoise.training.settings import (
 )
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.margins import MarginRule
 
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
@@ -67,13 +71,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     Args:
         backbone: any ``nn.Module`` from X to features of shape (batch, D), of which a copy is trained. None takes the
             paper's network: standardised columns, two hidden layers, dropout.
-        form, sample_level: of ``UncertaintyMarginLoss``.
         width: units of a hidden layer; None chooses from the number of samples.
         weight_decay: of AdamW.
-        passes: stochastic passes for the uncertainty of classes and samples.
-        kind, m_max, rule: how margins follow from class uncertainty, see ``Curriculum``.
-        margins: what they start from: ``"uncertainty"`` alone, class ``"counts"``, or counts ``"corrected"`` by what
-            uncertainty knows beyond its standard error.
+        kind: how class uncertainty is measured, see ``class_uncertainty``.
         strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
             ``"feedback"`` measures it on them; a number is that strength. ``"head"`` brings in the margins of a method
             such as ``"arcface"`` by stages, spread over the classes by their uncertainty, or with ``kind=None`` as they
@@ -123,15 +123,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
 
     method: str | LossBuilder = positional("method")  # type: ignore[assignment]
     backbone: nn.Module | None = None
-    form: Form = "additive"
-    sample_level: SampleLevel = "expected"
     width: int | None = None
     weight_decay: float = 0.5
-    passes: int = 10
     kind: UncertaintyKind | None = "unresolved"
-    m_max: float = 3.0
-    rule: MarginRule = "log"
-    margins: MarginSource = "uncertainty"
     strength: StrengthRule | float = "uncertainty"
     held_back: float = 0.1
     calibration: CalibrationRule = option("held_back", choices=lambda: get_args(CalibrationRule))
@@ -156,7 +150,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         class counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; a row
         of weight 0 is left out.
         """
-        loss_builder(self.method)
+        loss_builder(self._told("method"))
         self._check_parameters()
         x, labels = self._samples(X, y)
         classes, target = encode_labels(labels)
@@ -396,24 +390,26 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         )
 
     def _curriculum(self, epochs: int) -> Curriculum:
-        return Curriculum(
-            epochs,
-            kind=self.kind,
-            m_max=self.m_max,
-            rule=self.rule,
-            margins=self.margins,
-            strength=self.strength,
-            held_back=self.held_back,
-        )
+        lengths = {"softmax": self.softmax_epochs, "class_level": self.class_epochs, "sample_level": self.sample_epochs}
+        names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
+        given = {name: epochs for name, epochs in lengths.items() if epochs is not None}
+        return Curriculum(epochs, **given, **{name: self._told(name) for name in names})
+
+    def _told(self, name: str) -> Any:
+        """Return a parameter as the method sets it, or as it is."""
+        preset = PRESETS.get(self.method, {}) if isinstance(self.method, str) else {}
+        return preset.get(name, getattr(self, name))
 
     def _recipe_for(self, x: Array | Images, classes: Array, target: Tensor) -> Recipe:
         return Recipe(
-            method=self.method,
+            method=self._told("method"),
             classes=len(classes),
             multilabel=target.ndim > 1,
             dropout=self.dropout,
-            form=self.form,
-            sample_level=self.sample_level,
+            form=self._told("form"),
+            sample_level=self._told("sample_level"),
+            placement=self._told("placement"),
+            normalize=self._told("normalize"),
             columns=x.shape[1],
             width=choose_width(len(x)) if self.width is None else self.width,
         )

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, get_args
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import Precision, loss_names
+from equipoise.family_names import Form, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
 
 Class = TypeVar("Class", bound=type)
 
@@ -103,6 +103,33 @@ def documented(cls: Class) -> Class:
     return cls
 
 
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper_as_printed": {
+        "method": "uncertainty_margin",
+        "form": "angular",
+        "placement": "target",
+        "normalize": False,
+        "sample_level": "printed",
+        "kind": "own",
+        "rule": "paper",
+        "margins": "uncertainty",
+        "strength": 1.0,
+        "held_back": 0.0,
+    }
+}
+"""Methods that are a loss of ``LOSSES`` and fixed options beside it. The paper to the letter: the true angle, free
+norms, whole margins at full strength, and in the last stage the true logit times the probability of a mistake."""
+
+
+def method_names() -> list[str]:
+    """Return the names of losses and of presets."""
+    return [*loss_names(), *PRESETS]
+
+
+def _one_of(names: Any) -> Callable[[], Collection[str]]:
+    return lambda: get_args(names)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainingOptions:
     """Options of every training, by the estimator and by ``equipoise train`` alike.
@@ -113,9 +140,10 @@ class TrainingOptions:
     method: str = option(
         "uncertainty_margin",
         "A loss by name; 'cross_entropy' for comparison.",
-        detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise. The estimator also takes a function that "
-        "builds a loss as those do.",
-        choices=loss_names,
+        detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise. ``'paper_as_printed'`` follows the paper "
+        "to the letter, whatever the other options say. The estimator also takes a function that builds a loss as "
+        "those do.",
+        choices=method_names,
     )
     epochs: int | None = option(
         None,
@@ -140,6 +168,49 @@ class TrainingOptions:
         detail="Between the hidden layers and before the class vectors.",
         least=0,
         below=1,
+    )
+    margins: MarginSource = option(
+        "uncertainty",
+        "What margins start from: uncertainty, class counts, or counts corrected by uncertainty.",
+        detail="``'corrected'`` adds to the counts what uncertainty knows beyond its standard error.",
+        choices=_one_of(MarginSource),
+    )
+    sample_level: SampleLevel = option(
+        "expected",
+        "What uncertain samples meet: none, expected, complement, printed or mixing.",
+        detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
+        "are those of ``UncertaintyMarginLoss``.",
+        choices=_one_of(SampleLevel),
+    )
+    form: Form = option(
+        "additive",
+        "Margins lower logits (additive) or bend angles as the paper's (angular).",
+        choices=_one_of(Form),
+    )
+    placement: Placement = option(
+        "all",
+        "Margins of all classes, as in the paper's constraint, or of the target alone, as in its loss.",
+        choices=_one_of(Placement),
+    )
+    normalize: bool = option(True, "Class vectors of unit length; the paper's are free.")
+    m_max: float = option(3.0, "The largest margin.", above=1)
+    rule: MarginRule = option(
+        "log",
+        "From uncertainty to margins: log, or the paper's whole numbers.",
+        detail="See ``margins_from_uncertainty``.",
+        choices=_one_of(MarginRule),
+    )
+    passes: int = option(10, "Stochastic passes for the uncertainty.", least=2, whole=True)
+    softmax_epochs: int | None = option(
+        None, "Epochs of the softmax stage; default: a sixth of them.", least=1, whole=True
+    )
+    class_epochs: int | None = option(None, "Epochs of the class stage; default: half of them.", least=1, whole=True)
+    sample_epochs: int | None = option(
+        None,
+        "Epochs of the sample stage; default: a third of them.",
+        detail="The paper's last 10.",
+        least=1,
+        whole=True,
     )
     precision: Precision = option(
         "no",

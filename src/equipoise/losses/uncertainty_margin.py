@@ -2,13 +2,14 @@
 
 import math
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.family_names import Form, Placement, SampleLevel
 from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
@@ -25,10 +26,6 @@ NUMBERS_AT_ONCE = 2**18
 """Of the sample level's probabilities that are worked out at a time: 30 samples of 8,631 classes."""
 LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 """Buffers which may be set at any time, and the least each may be."""
-
-Form = Literal["angular", "additive"]
-Placement = Literal["target", "all"]
-SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:

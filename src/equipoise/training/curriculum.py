@@ -10,9 +10,9 @@ from torch import Tensor
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.family_names import MarginRule, MarginSource
 from equipoise.losses import ClassVectorLoss
 from equipoise.training.margin_strength import (
-    MarginSource,
     angular_strength,
     class_steps,
     lacking_shift,
@@ -23,7 +23,7 @@ from equipoise.training.network_recipe import head_logits
 from equipoise.training.settings import is_number, whole_number
 from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, stage_boundaries
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.margins import MarginRule, margins_from_uncertainty
+from equipoise.uncertainty.margins import margins_from_uncertainty
 
 CLASS_STEPS = 300
 """Optimiser steps of the class stage below which methods that have their margins from the first step on are ahead."""

@@ -12,7 +12,6 @@ the same. :func:`sure_shift` tells how much of it is beyond chance, and a predic
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.family_names import MarginSource
 from equipoise.losses import psi
 from equipoise.losses.class_vectors import gather_classes
 from equipoise.losses.psi import SHORTEST
@@ -35,9 +35,6 @@ WARMEST = 5.0
 """Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
 SMALLEST_SHIFT = 1e-3
 """Angles that move the logits by less on average have collapsed, and set no scale."""
-
-
-MarginSource = Literal["uncertainty", "counts", "corrected"]
 
 
 def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor | None) -> Tensor:

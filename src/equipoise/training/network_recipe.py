@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
+from equipoise.family_names import Form, Placement, SampleLevel
 from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
-from equipoise.losses.uncertainty_margin import Form, SampleLevel
 from equipoise.models import MLP, Standardize
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.tensor_checks import new_tensor
@@ -76,7 +76,8 @@ class Recipe:
         classes: C, or the attributes with ``multilabel``.
         multilabel: whether a sample has several labels.
         dropout: the share dropped, between the hidden layers and in front of the class vectors.
-        form, sample_level: of a loss that a curriculum drives, unless its entry in ``LOSSES`` sets them itself.
+        form, sample_level, placement, normalize: of a loss that a curriculum drives, unless its entry in ``LOSSES``
+            sets them itself.
         columns: of the table.
         width: units of a hidden layer.
 
@@ -99,6 +100,8 @@ class Recipe:
     sample_level: SampleLevel
     columns: int
     width: int
+    placement: Placement = "all"
+    normalize: bool = True
 
     def __post_init__(self) -> None:
         loss_builder(self.method)
@@ -149,9 +152,9 @@ class Recipe:
         (classes,) or (attributes, 2).
         """
         build = loss_builder(self.method)
-        options = {"form": self.form, "sample_level": self.sample_level} if self.uncertain else {}
+        names = ("form", "sample_level", "placement", "normalize") if self.uncertain else ()
         fixed = getattr(build, "keywords", {})  # of a partial
-        own = {name: value for name, value in options.items() if name not in fixed}
+        own: dict[str, Any] = {name: getattr(self, name) for name in names if name not in fixed}
         return build(
             features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
         )

@@ -1,15 +1,13 @@
 """Section 4: from one uncertainty a class to one margin a class."""
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
+from equipoise.family_names import MarginRule
 from equipoise.tensor_checks import numeric_tensor
-
-MarginRule = Literal["log", "paper"]
 
 SMALLEST_RATIO = 1e-6
 """Uncertainties below this share of the largest count as equal: a class without any must not set the scale."""

@@ -97,6 +97,7 @@ def test_the_options_are_the_estimators_own():
         ("sphereface_uncertainty", {"method": "sphereface", "strength": "head"}),
         ("logit_adjustment_post_hoc", {"method": "cross_entropy", "probabilities": "balanced"}),
         ("uncertainty_class_level", {"sample_level": "none"}),
+        ("paper_as_printed", {"method": "paper_as_printed"}),
         ("uncertainty_angular_complement", {"form": "angular", "sample_level": "complement"}),
     ],
 )

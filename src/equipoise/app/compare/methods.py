@@ -10,7 +10,7 @@ published one first. The paper's method has none: it is compared with its defaul
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -35,6 +35,7 @@ from equipoise.app.compare.networks import (
     resampled_network,
 )
 from equipoise.errors import InvalidInputError
+from equipoise.estimators.training_options import PRESETS
 from equipoise.wording import EQUIPOISE
 
 Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "table", "own"]
@@ -197,8 +198,9 @@ def _uncertain_margin(label: str, name: str) -> Method:
     return Method(f"{label}, margins by uncertainty", "margin", build, variant=True)
 
 
-def _variant(label: str, loss: Mapping[str, Any] | None = None, **own: Any) -> Method:
-    return Method(f"{EQUIPOISE}, {label}", "uncertainty", network("uncertainty_margin", loss, **own), variant=True)
+def _variant(label: str, **own: Any) -> Method:
+    build = network(own.pop("method", "uncertainty_margin"), **own)
+    return Method(f"{EQUIPOISE}, {label}", "uncertainty", build, variant=True)
 
 
 MARGINS: dict[str, dict[str, float]] = {
@@ -208,8 +210,6 @@ MARGINS: dict[str, dict[str, float]] = {
     "sphereface": {"margin": 4.0},
 }
 """The columns m and n of the paper's table of margin losses."""
-PRINTED = {"form": "angular", "placement": "target", "normalize": False, "sample_level": "printed"}
-"""The paper to the letter: the true angle, free norms, and the true logit times the probability of a mistake."""
 METHODS: dict[str, Method] = {
     "cross_entropy": Method(
         "cross-entropy", "baseline", network("cross_entropy"), remedy="none", model="cross-entropy"
@@ -283,7 +283,7 @@ METHODS: dict[str, Method] = {
     "uncertainty_angular": _variant("angular form", form="angular"),
     "uncertainty_angular_complement": _variant("angular form, complement", form="angular", sample_level="complement"),
     "uncertainty_angular_class_level": _variant("angular form, class level only", form="angular", sample_level="none"),
-    "paper_as_printed": _variant("paper as printed", PRINTED, kind="own", rule="paper", strength=1.0, held_back=0.0),
+    "paper_as_printed": _variant("paper as printed", **PRESETS["paper_as_printed"]),
 }
 """Every method, in the order in which ``compare`` runs them without a budget: the baseline, the paper's method,
 classifiers for tables, losses and resamplers, those that are slow last. A new one is one line here."""
