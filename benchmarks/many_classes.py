@@ -3,7 +3,7 @@
     EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/many_classes.py
 
 The fine classes of TREC's questions (n-grams reduced to 50 numbers, their official test part), and synthetic clouds of
-60 and 200 classes whose sizes fall as 1/rank^0.7. A finished fit is kept in the file and never run twice.
+200 classes whose sizes fall as 1/rank^0.7. A finished fit is kept in the file and never run twice.
 """
 
 import argparse
@@ -64,8 +64,7 @@ def clouds(classes: int) -> Split:
 
 SETS: dict[str, Callable[[], Split]] = {
     "TREC, fine classes": trec,
-    "60 clouds": lambda: clouds(60),
-    "200 clouds": lambda: clouds(200),
+    "synthetic clouds": lambda: clouds(200),
 }
 
 

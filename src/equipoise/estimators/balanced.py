@@ -41,7 +41,7 @@ from equipoise.estimators.member_outputs import (
     member_probabilities,
     take,
 )
-from equipoise.estimators.members import as_estimators, fit_members, thinned
+from equipoise.estimators.members import as_estimators, family_label, fit_members, thinned
 from equipoise.estimators.persistence import labels_to_json
 from equipoise.estimators.unseen_rows import as_if_unseen
 from equipoise.models.picture_features import installed_pictures
@@ -388,7 +388,7 @@ class BalancedClassifier(CalibratedClassifier):
         if is_frozen(estimator):
             return [estimator]
         if self.verbose:
-            print(f"fitting {len(parts)} members of {type(estimator).__name__}", file=sys.stderr, flush=True)
+            print(f"Fitting {len(parts)} members: {family_label(estimator)}.", file=sys.stderr, flush=True)
         weights = None if weight is None else weight.numpy()
         return fit_members(estimator, x, target.numpy(), parts, sample_weight=weights, seed=seed, n_jobs=self.n_jobs)
 

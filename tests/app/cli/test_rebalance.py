@@ -27,6 +27,9 @@ def test_from_predictions_to_a_decision_and_to_answers(equipoise, predictions, t
     assert done.out.splitlines()[0] == "On 300 labelled rows, each answered by a correction fitted to others"
     for word in ("balanced accuracy", "log loss", "calibration error", "recall before", "fraud", "=ok"):
         assert word in done.out
+    told = done.out.partition("margin")[2]
+    assert "The model separates the rare class fraud well from the rest" in told
+    assert "False alarms, wrong answers that name it, went from" in told  # what it changed, and what it cost
     folder = tmp_path / "runs/predictions"
     assert done.err.splitlines()[0] == "The decision, the corrected answers and the report are in runs/predictions."
     assert sorted(path.name for path in folder.iterdir()) == ["answers.csv", "decision.json", "report.html"]
@@ -46,6 +49,7 @@ def test_as_json_and_from_a_pipe(equipoise, predictions, monkeypatch):
     done = equipoise("rebalance", "predictions.csv", "--target", "truth", "--out", "out", "--json", "--quiet")
     told = json.loads(done.out)
     assert (done.err, told["classes"]) == ("", ["=ok", "fraud"])
+    assert told["verdict"]["headline"].startswith("The model separates the rare class fraud well")
     assert told["after"]["calibration"]["log_loss"] < told["before"]["calibration"]["log_loss"]
     text = predictions.iloc[:3].to_csv(index=False).encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))

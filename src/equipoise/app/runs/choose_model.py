@@ -78,10 +78,10 @@ def fit_model(
         rows: training samples as the model takes them, with labels ``y``.
         groups: kept together where members are cross-fitted.
         folder: of the run, where a network keeps its epochs.
-        verbose: 1 shows a progress bar on a terminal.
+        verbose: 1 shows progress: a bar on a terminal for a network, a line for each classifier of a blend.
     """
     if model != NETWORK:
-        blend = BalancedClassifier(model, random_state=options.seed)
+        blend = BalancedClassifier(model, verbose=verbose, random_state=options.seed)
         return BlendPredictor(blend.fit(within_reach(rows), y, groups=groups))
     network = UncertaintyBalancedClassifier(
         **training_values(options),

@@ -1,0 +1,59 @@
+"""docs/results/network-members.md from the JSON of network_members.py."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "benchmarks/results/network_members.json", ROOT / "docs/results/network-members.md"
+
+
+def lines() -> list[str]:
+    """Return the page, line by line."""
+    found = json.loads(RESULTS.read_text())
+    cells = found["cells"]
+    tables = list(dict.fromkeys(key.split(" | ")[0] for key in cells))
+    ways = list(dict.fromkeys(key.split(" | ")[1] for key in cells))
+    means = {
+        way: {
+            name: float(np.mean([cells[f"{table} | {way}"][name] for table in tables]))
+            for name in ("seconds", "balanced_accuracy", "log_loss", "out_of_fold")
+        }
+        for way in ways
+    }
+    return [
+        "# How the network's members share work",
+        "",
+        f"Five cross-fitted networks by themselves, without the rest of the blend: means over {len(tables)} tables "
+        f"({', '.join(tables)}), one fold each. Processor seconds on one thread of a shared machine: compare the "
+        "ratios. Repeat it with",
+        "",
+        "```text",
+        "EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/network_members.py && "
+        "python benchmarks/network_members_page.py",
+        "```",
+        "",
+        "| members | fit, s | balanced accuracy, % | log loss on new rows | log loss out of fold |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {way} | {mean['seconds']:.2f} | {100 * mean['balanced_accuracy']:.1f} | {mean['log_loss']:.3f} | "
+            f"{mean['out_of_fold']:.3f} |"
+            for way, mean in means.items()
+        ),
+        "",
+        "- *Packed* members have weights of their own and take their steps together, by batched products with a "
+        "gradient written out by hand.",
+        "- *Shared weights* are those of BatchEnsemble, of which TabM is a form: one matrix of each layer for all "
+        "members, and two vectors of each member. Every row then trains the shared matrices, also through members "
+        "that leave it out, so no prediction is out of fold any more: compare its last two columns. Calibration, "
+        "margins, sets and the weights of the blend all rest on honest out-of-fold predictions. That rules it out, "
+        "whatever it costs.",
+        "- Networks of 64 units serve tables of up to 10,000 rows, of 128 units larger ones.",
+        "",
+        f"Versions: {', '.join(f'{name} {value}' for name, value in found['versions'].items())}.",
+    ]
+
+
+if __name__ == "__main__":
+    PAGE.write_text("\n".join(lines()) + "\n")
