@@ -2,11 +2,13 @@
 
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import BACKBONES, build_backbone
+from equipoise.models.efficientnet_lite import EfficientNetLite
 from equipoise.models.feature_extraction import extract_features
 from equipoise.models.image_network import ImageBackbone, ImageInput, image_backbone
 from equipoise.models.layers import Dropout, Standardize
 from equipoise.models.lenet import LeNet
 from equipoise.models.mlp import MLP
+from equipoise.models.picture_features import PictureFeatures
 from equipoise.models.pretrained_weights import load_weights
 from equipoise.models.resnet import ResNet, resnet18, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
@@ -17,9 +19,11 @@ __all__ = [
     "VGG16",
     "Augment",
     "Dropout",
+    "EfficientNetLite",
     "ImageBackbone",
     "ImageInput",
     "LeNet",
+    "PictureFeatures",
     "ResNet",
     "Standardize",
     "build_backbone",

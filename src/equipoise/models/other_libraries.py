@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 
-LABELS = ("id2label", "label2id", "auto_map")
+LABELS = ("id2label", "label2id", "auto_map", "_name_or_path")
 """Of a configuration, what a backbone does not need."""
 LARGEST = 10**6
 WITHOUT = "give a file by --weights, or another backbone"
