@@ -4,7 +4,8 @@ Nothing in a file is run.
 """
 
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -92,22 +93,23 @@ def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text:
     path = _file(source)
     if path.suffix.lower() == ".npz":
         raise InvalidInputError(f"{path} cannot be read in parts; give a CSV or a Parquet file.")
-    for part in _parts(path, rows, text):
-        if isinstance(path, Path):  # standard input has no folder
-            part.attrs[FOLDER] = str(path.parent)
-        yield part
+    with closing(_parts(path, rows, text)) as parts:
+        for part in parts:
+            if isinstance(path, Path):  # standard input has no folder
+                part.attrs[FOLDER] = str(path.parent)
+            yield part
 
 
-def _parts(path: Path, rows: int, text: Collection[str]) -> Iterator[Any]:
+def _parts(path: Path, rows: int, text: Collection[str]) -> Generator[Any, None, None]:
     if path.suffix.lower() in PARQUET:
-        return parquet_parts(path, rows=rows)
-    if path.suffix.lower() in JSON_LINES:
-        return json_parts(path, rows=rows)
-    if path.suffix.lower() in EXCEL:
+        yield from parquet_parts(path, rows=rows)
+    elif path.suffix.lower() in JSON_LINES:
+        yield from json_parts(path, rows=rows)
+    elif path.suffix.lower() in EXCEL:
         frame, _ = read_excel(path)
-        parts: list[Any] = [frame[start : start + rows] for start in range(0, max(1, len(frame)), rows)]
-        return iter(parts)
-    return read_parts(find_layout(path), rows=rows, text=text)
+        yield from (frame[start : start + rows] for start in range(0, max(1, len(frame)), rows))
+    else:
+        yield from read_parts(find_layout(path), rows=rows, text=text)
 
 
 def _file(source: object) -> Path:

@@ -29,6 +29,19 @@ class PictureFeatures:
         extractor: the network itself; None builds it with its pretrained weights when the first picture is read.
         cache: as in :func:`~equipoise.models.extract_features`.
         progress: called after each batch.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> from equipoise.models import EfficientNetLite, ImageInput
+    >>> small = ImageBackbone(ImageInput(3), EfficientNetLite(stages=(1, 2), enlarge=None)).eval()
+    >>> reader = PictureFeatures("small", extractor=small, cache=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (48, 40)).save(f"{folder}/a.png")
+    ...     found = reader.read([f"{folder}/a.png", None, f"{folder}/b.png"])
+    >>> reader.extractor.out_features
+    40
+    >>> found.features.shape, found.side, found.unread  # NaN in the second and third row
+    ((3, 40), 40, {2: 'there is no such file'})
     """
 
     def __init__(
@@ -50,7 +63,11 @@ class PictureFeatures:
         return self._built
 
     def read(self, files: Sequence[str | None], *, side: int | None = None) -> Pictures:
-        """Return the features of files, as :class:`~equipoise.data.picture_columns.PictureReader` says."""
+        """Return the features of files, None where a row has none.
+
+        Args:
+            side: of the square that pictures are brought to; None chooses it by the pictures.
+        """
         table, sides, reasons = _looked_at({file for file in files if file is not None})
         if table is None:
             reason = next(iter(reasons.values()), "no row names one")
