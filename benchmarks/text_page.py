@@ -13,7 +13,8 @@ SCORES = {
     "macro_average_precision": "average precision, all classes",
     "rare_average_precision": "average precision, rarest class",
 }
-SPLIT = ("SMS spam", "TREC")
+SPLIT = ("SMS spam", "TREC", "TREC, fine classes")
+SORTS = ("words", "n-grams", "embeddings")
 OURS, OFFICIAL = "BalancedClassifier", "TREC, official test"
 SHOWN = {OURS: "`BalancedClassifier()`"}
 TEST_TO_TRAIN = 3 / 7

@@ -231,3 +231,17 @@ def test_a_frame_of_another_library_is_taken():
     table = pyarrow.Table.from_pandas(frame)
     encoder = TableEncoder().fit(table)
     assert np.array_equal(encoder.transform(table), TableEncoder().fit_transform(frame))
+
+
+def test_frames_of_polars_are_encoded_as_those_of_pandas():
+    polars = pytest.importorskip("polars")
+    columns = {
+        "age": [31.0, None, 54.0, 40.0] * 6,
+        "town": ["Oslo", "Rome", None, "Oslo"] * 6,
+        "in": [True, False] * 12,
+    }
+    columns["since"] = [datetime.date(2020, 1, 1 + day) for day in range(24)]
+    frame, theirs = pd.DataFrame(columns), polars.DataFrame(columns)
+    encoder = TableEncoder().fit(theirs)
+    assert encoder.column_names_ == TableEncoder().fit(frame).column_names_
+    np.testing.assert_array_equal(encoder.transform(theirs), encoder.transform(frame))

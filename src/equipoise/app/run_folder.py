@@ -117,14 +117,24 @@ class GalleryItem(Struct, frozen=True, omit_defaults=True):
     uncertainty: float
     thumbnail: str = ""  # base64 of a JPEG
     columns: dict[str, Text] = {}
+    texts: dict[str, Text] = {}  # of columns of free text
+
+
+class SpeakingWords(Struct, frozen=True):
+    """Words of a column of free text that speak for a class, the strongest first."""
+
+    column: Text
+    label: Text
+    words: list[Text]
 
 
 class Gallery(Struct, frozen=True):
-    """``gallery.json``: the most uncertain samples, and the confidently wrong ones."""
+    """``gallery.json``: the most uncertain samples, the confidently wrong ones, and words that speak for classes."""
 
     kind: Literal["table", "images"] = "table"
     uncertain: list[GalleryItem] = []
     wrong: list[GalleryItem] = []
+    words: list[SpeakingWords] = []
 
 
 def new_folder(data: str) -> Path:

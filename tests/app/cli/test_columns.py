@@ -9,6 +9,8 @@ import openpyxl
 import pandas as pd
 import pytest
 
+from equipoise.data.sentence_encoder import load_encoder
+from tests.data.tiny_encoder import save_tiny_encoder
 from tests.estimators.test_frames import churn
 
 ID = [10**16 + 7919 * i for i in range(240)]
@@ -158,3 +160,33 @@ def test_a_workbook_of_texts_and_labels(equipoise, tmp_path):
     assert done.code == 0, done.err
     assert json.loads(done.out)["scores"]["balanced_accuracy"] > 0.95
     assert "text: words that speak for 'left':" in done.err
+    page = (tmp_path / "run" / "report.html").read_text().partition("Words that speak for a class")[2]
+    kept = json.loads((tmp_path / "run" / "gallery.json").read_text())
+    assert kept["uncertain"][0]["texts"]["text"] in set(frame["notes"])
+    assert {each["label"] for each in kept["words"]} == {"left", "stayed"}
+    words = next(each["words"] for each in kept["words"] if each["label"] == "left")
+    assert f"<span>{words[0]}</span>" in page
+    assert page.index('<th scope="row">left</th>') < page.index('<th scope="row">stayed</th>')
+
+
+@pytest.mark.slow
+def test_sentences_go_through_training_prediction_and_export(equipoise, tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    frame, y = churn()
+    encoder = save_tiny_encoder(tmp_path, sorted({word for text in frame["notes"] for word in text.split()}))
+    frame.assign(label=y).to_csv("texts.csv", index=False)
+    options = ("--model", "forest", "--text-encoder", str(encoder), "--out", "run", "--json")
+    done = equipoise("train", "texts.csv", "--keep", "notes", *options)
+    assert done.code == 0, done.err
+    assert f"by n-grams and the sentence encoder {encoder}" in done.err
+    done = equipoise("predict", "run", "texts.csv", "--quiet")
+    assert done.code == 0, done.err
+    assert (pd.read_csv(io.StringIO(done.out))["class"] == y).mean() > 0.9
+    done = equipoise("export", "run", "model.onnx")
+    assert done.code == 0, done.err
+    encoder.rename(tmp_path / "elsewhere")
+    load_encoder.cache_clear()
+    done = equipoise("predict", "run", "texts.csv", "--quiet")
+    assert done.code != 0
+    assert "is not on this machine or cannot be loaded" in done.err or "modules.json" in done.err

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from equipoise.app.run_folder import Gallery, GalleryItem
+from equipoise.app.run_folder import Gallery, GalleryItem, SpeakingWords
 from equipoise.app.runs.choose_split import Division, Targets
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_run import HeldOut, JudgedLabels
@@ -19,7 +19,9 @@ from equipoise.data.images.scan import encodable
 from equipoise.data.samples import rows_of
 
 MOST_ITEMS, MOST_COLUMNS, THUMBNAIL = 12, 8, 128
-LONGEST_VALUE = 80
+LONGEST_VALUE, LONGEST_TEXT = 80, 600
+MOST_CLASSES, MOST_WORDS = 100, 12
+"""Classes of which words are kept, and words of each."""
 
 
 def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:
@@ -38,6 +40,8 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
     by_sureness = np.flatnonzero(wrong)[np.argsort(-sure[wrong], kind="stable")][:MOST_ITEMS]
     is_table = model.input.encoder is not None and pictures is None
     frame, columns = (as_table(x), key_columns(model)) if is_table else (None, [])
+    texts = [] if frame is None else [column.name for column in _text_columns(model)]
+    columns = [name for name in columns if name not in texts]
     images, names = rows_of(x if pictures is None else pictures), rows_of(x).names
 
     def item(place: int) -> GalleryItem:
@@ -51,10 +55,36 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
             uncertainty=float(held.uncertainty[place]),
             thumbnail="" if is_table else thumbnail(images.preview(place, THUMBNAIL)),
             columns={} if frame is None else {name: str(frame[name].iloc[place])[:LONGEST_VALUE] for name in columns},
+            texts={} if frame is None else {name: _text(frame[name].iloc[place]) for name in texts},
         )
 
     chosen = [[item(int(place)) for place in places] for places in (by_uncertainty, by_sureness)]
-    return Gallery("table" if is_table else "images", *chosen)
+    return Gallery("table" if is_table else "images", *chosen, speaking_words(model) if is_table else [])
+
+
+def speaking_words(model: RunModel) -> list[SpeakingWords]:
+    """Return the words that speak for each class or attribute, by the log-odds of every column of free text."""
+    found = []
+    for column in _text_columns(model):
+        text, two = column.text, not model.multilabel and len(model.classes) == 2
+        if text is None or not text.scores:
+            continue
+        for place, label in enumerate(model.classes[:MOST_CLASSES]):
+            words = text.speaking_for(0 if two else place, against=two and place == 0, most=MOST_WORDS)
+            if words:
+                found.append(SpeakingWords(column.name, label, words))
+    return found
+
+
+def _text_columns(model: RunModel) -> list[Any]:
+    encoder = model.input.encoder
+    return [] if encoder is None else [column for column in encoder.columns_ if column.kind == "text"]
+
+
+def _text(value: Any) -> str:
+    """Return a text as it was written, cut where it is long; nothing of a missing one."""
+    text = value if isinstance(value, str) else ""
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
 def _named(place: Any, model: RunModel) -> str:

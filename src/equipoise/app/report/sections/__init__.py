@@ -21,6 +21,7 @@ from equipoise.app.report.sections import (
     training_curves,
     uncertainty_frequency,
     verdict,
+    words,
 )
 from equipoise.app.stored_run import StoredRun
 
@@ -36,6 +37,7 @@ SECTIONS: list[Callable[[StoredRun], Section | None]] = [
     human_review.section,
     blend.section,
     training_curves.section,
+    words.section,
     gallery.section,
     hardness.section,
     provenance.section,

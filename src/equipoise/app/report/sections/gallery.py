@@ -10,6 +10,7 @@ from equipoise.app.run_folder import GalleryItem
 from equipoise.app.stored_run import StoredRun
 
 MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
+LONGEST_TEXT = 300
 KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 """How the two formats that a thumbnail may have begin."""
 TITLES = {
@@ -31,6 +32,7 @@ TEMPLATE = """\
 <p><span class="{{ "ok" if item.right else "bad" }}">{{ item.predicted }}</span> {{ item.probability|percent }}</p>
 <p class="aside">{% if item.right %}right{% else %}truly {{ item.true }}{% endif %}</p>
 <p class="aside">uncertainty {{ item.uncertainty|number }}</p>
+{% for name, text in item.texts.items() %}<p class="quote" title="{{ name }}">{{ text }}</p>{% endfor %}
 {% if item.columns %}<dl class="columns">{{ facts(item.columns) }}</dl>{% endif %}
 </div></li>
 {% endfor %}
@@ -63,6 +65,7 @@ def _item(entry: GalleryItem) -> dict[str, Any]:
         "probability": entry.probability,
         "uncertainty": entry.uncertainty,
         "image": _image(entry.thumbnail),
+        "texts": {one_line(name, 40): one_line(text, LONGEST_TEXT) for name, text in entry.texts.items() if text},
         "columns": {one_line(name, 40): one_line(value, 40) for name, value in columns},
     }
 
