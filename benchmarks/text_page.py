@@ -16,7 +16,8 @@ SCORES = {
 SPLIT = ("SMS spam", "TREC", "TREC, fine classes")
 SORTS = ("words", "n-grams", "embeddings")
 OURS, OFFICIAL = "BalancedClassifier", "TREC, official test"
-SHOWN = {OURS: "`BalancedClassifier()`"}
+SHOWN = {OURS: "`BalancedClassifier()`", f"{OURS}, n-grams": "`BalancedClassifier()`, n-grams alone"}
+SEEDS = 5
 TEST_TO_TRAIN = 3 / 7
 """Of five random splits with 30 % held out, for the corrected interval of Nadeau and Bengio (2003)."""
 
@@ -34,8 +35,15 @@ def interval(difference: np.ndarray) -> tuple[float, float, float]:
     return float(difference.mean()), float(difference.mean() - wide), float(difference.mean() + wide)
 
 
+def measured(fits: dict[str, dict[str, float]], name: str) -> list[str]:
+    """Methods of which every fit is done."""
+    methods = dict.fromkeys(key.split(" | ")[1] for key in fits)
+    wanted = 1 if name == OFFICIAL else SEEDS
+    return [method for method in methods if len(means(fits, name, method, next(iter(SCORES)))) == wanted]
+
+
 def table(fits: dict[str, dict[str, float]], name: str) -> list[str]:
-    methods = list(dict.fromkeys(key.split(" | ")[1] for key in fits))
+    methods = measured(fits, name)
     lines = ["| | " + " | ".join(SCORES.values()) + " | seconds |", "|---|" + "---|" * (len(SCORES) + 1)]
     for method in methods:
         cells = []
@@ -49,8 +57,10 @@ def table(fits: dict[str, dict[str, float]], name: str) -> list[str]:
 
 def against_best(fits: dict[str, dict[str, float]], name: str, sort: str) -> list[str]:
     """How far ahead of the best method of a sort, by each score."""
-    others = [m for m in dict.fromkeys(key.split(" | ")[1] for key in fits) if m.startswith(sort)]
-    lines = []
+    others = [method for method in measured(fits, name) if method.startswith(sort)]
+    lines: list[str] = []
+    if not others or OURS not in measured(fits, name):
+        return lines
     for score, said in SCORES.items():
         best = max(others, key=lambda method: means(fits, name, method, score).mean())
         mean, low, high = interval(means(fits, name, OURS, score) - means(fits, name, best, score))
@@ -75,8 +85,9 @@ def lines() -> list[str]:
         "one core for a fit. Messages that occur more than once stay as they are. *Words* is scikit-learn's "
         "`TfidfVectorizer()` and `LogisticRegression()` as they come; *n-grams* has the n-grams that equipoise uses "
         "(one and two words, two to five characters, TF-IDF with logarithmic counts) and C = 10. *Balanced* has class"
-        " weights, *prior shift* divides probabilities by the class shares before it decides. `BalancedClassifier()` "
-        "takes the frame with its column of text as it is. Repeat it with",
+        " weights, *prior shift* divides probabilities by the class shares before it decides. *Embeddings* are those of "
+        "all-MiniLM-L6-v2, C = 10. `BalancedClassifier()` takes the frame with its column of text as it is, by n-grams "
+        "and embeddings. The seconds of embeddings are those of reading them from the cache. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… python benchmarks/text.py && python benchmarks/text_page.py",
@@ -93,14 +104,17 @@ def lines() -> list[str]:
         if name == OFFICIAL:
             page += ["One fit on all 5,443 questions, scored on the 499 official test questions.", ""]
         else:
-            page += ["`BalancedClassifier()` against the best of each sort, by each score:", ""]
-            page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|"]
-            page += [*against_best(fits, name, "words"), *against_best(fits, name, "n-grams"), ""]
+            compared = [row for sort in SORTS for row in against_best(fits, name, sort)]
+            if compared:
+                page += ["`BalancedClassifier()` against the best of each sort, by each score:", ""]
+                page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|", *compared, ""]
+            else:
+                page += ["The default with sentence embeddings is not yet measured on all splits of this set.", ""]
     return [
         *page,
         f"Against the usual words and logistic regression the blend is ahead beyond chance by {won('words')} scores, "
-        f"against the same n-grams by {won('n-grams')}, at about ten times the time. Its log-odds are those of that "
-        "very regression; what the blend adds is the rest of a table, calibrated probabilities and the decision.",
+        f"against the same n-grams by {won('n-grams')}, against the same embeddings by {won('embeddings')}, at about ten "
+        "times the time.",
         "",
         "## What was chosen, and by what",
         "",
@@ -114,11 +128,10 @@ def lines() -> list[str]:
         "accuracy and 84.9 % average precision, so that the log-odds became columns, which trees can combine with the"
         " rest of a table. The linear member by itself reached 88.2 % there. Each of these figures is one split.",
         "",
-        "What to build next, from a trial without a script that repeats it: beside these columns the out-of-fold "
-        "log-odds of logistic regression on sentence embeddings (all-MiniLM-L6-v2). On the first three splits of "
-        "TREC the blend then reached 91.0, 90.2 and 91.6 % balanced accuracy, and 96.3, 95.0 and 95.4 % average "
-        "precision over all classes; logistic regression on the embeddings alone, with a prior shift, reached "
-        "84.1, 84.3 and 84.3 %.",
+        "How embeddings enter, by seed 100 of TREC alone: logistic regression on them with a prior shift has 84.4, 86.0, "
+        "84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % with the "
+        "log-odds of the embeddings beside them, and 91.7 % with 50 principal components as well (average precision "
+        "93.4, 96.1 and 96.2 %).",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]

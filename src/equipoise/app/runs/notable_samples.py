@@ -58,8 +58,9 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
             texts={} if frame is None else {name: _text(frame[name].iloc[place]) for name in texts},
         )
 
-    chosen = [[item(int(place)) for place in places] for places in (by_uncertainty, by_sureness)]
-    return Gallery("table" if is_table else "images", *chosen, speaking_words(model) if is_table else [])
+    uncertain, confident = ([item(int(place)) for place in places] for places in (by_uncertainty, by_sureness))
+    words = speaking_words(model) if is_table else []
+    return Gallery("table" if is_table else "images", uncertain, confident, words)
 
 
 def speaking_words(model: RunModel) -> list[SpeakingWords]:
