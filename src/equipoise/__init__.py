@@ -1,4 +1,4 @@
-"""Learning from imbalanced data: Bayesian uncertainty decides how much room each class and sample gets."""
+"""Learning from imbalanced data: Bayesian uncertainty decides how much margin each class and sample gets."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -4,11 +4,11 @@ import sys
 from contextlib import suppress
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+"""Exit code after Ctrl-C, following the shells' convention: 128 plus the signal's number."""
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it in one sentence at any moment, also while modules are imported."""
+    """Run the command line; Ctrl-C ends it with one sentence at any time, even while modules are being imported."""
     try:
         from equipoise.main import main as run
 

@@ -1,4 +1,4 @@
-"""What of this machine may be used: memory and cores as far as a container leaves them to us, and worker processes."""
+"""The memory and cores available to this process, within a container's limits, and worker processes."""
 
 import multiprocessing
 import os
@@ -16,29 +16,29 @@ Result = TypeVar("Result")
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
-# limit and use, by the names of version 2 and of version 1
+# limit and usage files, as version 2 and version 1 of cgroups name them
 COUNTERS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 
 
 def cores() -> int:
-    """Count the cores this process may run on."""
+    """Return the number of cores this process may run on."""
     try:
         return len(os.sched_getaffinity(0)) or 1
-    except (AttributeError, OSError):  # not every system tells
+    except (AttributeError, OSError):  # not every system reports it
         return os.cpu_count() or 1
 
 
 def in_parts(
     executor: Executor, work: Callable[[Work], Result], parts: Iterable[Work], *, ahead: int
 ) -> Iterator[Result]:
-    """Yield the results of all parts in order, with so many under way at a time: memory does not grow with the parts.
+    """Yield the results of all parts in order, a few running at a time so that memory does not grow with the parts.
 
-    After a KeyboardInterrupt the parts under way come to their end, and their results are yielded before it is raised.
+    After a KeyboardInterrupt the running parts finish, and their results are yielded before it is raised.
     """
     waiting = deque[Future[Result]]()
     try:
         for part in parts:
-            with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads
+            with warnings.catch_warnings():  # newer Pythons warn about forking beside threads
                 warnings.simplefilter("ignore", DeprecationWarning)
                 waiting.append(executor.submit(work, part))
             if len(waiting) >= ahead:
@@ -56,7 +56,7 @@ def in_parts(
 
 
 def begin_worker() -> None:
-    """Prepare a worker process: Ctrl-C is left to its parent, and it ends with it, even where that is killed."""
+    """Prepare a worker process: leave Ctrl-C to its parent, and end with the parent even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -69,8 +69,8 @@ def _end_with_parent() -> None:
 
 
 def free_memory() -> int:
-    """Return the bytes that can be taken without swapping and within the limit of a container; all of the memory where
-    the system does not say."""
+    """Return the bytes available without swapping and within a container's limit, or all memory if the system reports
+    nothing."""
     found = _available()
     return min([found, *(max(0, left) for left in _left_in_groups())])
 
@@ -90,20 +90,20 @@ def _available() -> int:
 
 
 def _left_in_groups() -> list[int]:
-    """Limit less use of every control group around this process that has a limit."""
+    """Return what is left (limit minus usage) in every limited control group around this process."""
     left = []
     for folder in _groups():
         for limit, use in COUNTERS:
             try:
                 within, used = int((folder / limit).read_text()), int((folder / use).read_text())
-            except (OSError, ValueError):  # the other version, or "max": no limit
+            except (OSError, ValueError):  # the other cgroup version, or "max": no limit
                 continue
             left.append(within - used + _old_files(folder))
     return left
 
 
 def _old_files(folder: Path) -> int:
-    """Bytes of files read a while ago: they count as used, and are given up before anything else is refused."""
+    """Return the bytes of inactive file cache: counted as used, but freed before any allocation fails."""
     try:
         counted = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         return int(counted.get("total_inactive_file") or counted["inactive_file"])
@@ -112,7 +112,7 @@ def _old_files(folder: Path) -> int:
 
 
 def _groups() -> list[Path]:
-    """The folders of this process's memory groups, from its own up to the root; a container mounts its own as root."""
+    """Return the folders of this process's memory groups, up to the root, where a container mounts its own."""
     folders = [CGROUP, CGROUP / "memory"]
     try:
         lines = OWN_GROUP.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""One family of errors: every message says what was expected, what came, and what to do."""
+"""The library's exceptions: every message says what was expected, what came, and what to do."""
 
 import threading
 import warnings
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 class EquipoiseError(Exception):
-    """Anything equipoise refuses to do; the message is one sentence for a person."""
+    """Base class of everything equipoise refuses to do; the message is one sentence for the user."""
 
 
 class InvalidInputError(EquipoiseError, ValueError):
-    """A value that cannot be used: a wrong shape, range, type or name."""
+    """An unusable value: wrong shape, range, type or name."""
 
 
 class InvalidStateError(EquipoiseError, RuntimeError):
@@ -18,11 +18,11 @@ class InvalidStateError(EquipoiseError, RuntimeError):
 
 
 class ShortTrainingWarning(UserWarning):
-    """The epochs asked for leave a stage of training too few optimiser steps; the message says how many it takes."""
+    """Too few optimiser steps in a stage of training; the message says how many it needs."""
 
 
 class Muted:
-    """Keeps warnings quiet, in any thread: the filters are one for all threads, so the last one out restores them."""
+    """Context that silences warnings in any thread: filters are global, so the last context to exit restores them."""
 
     def __init__(self, message: str = "", *, module: str = "") -> None:
         self._wanted, self._lock, self._inside = (message, Warning, module), threading.Lock(), 0
@@ -43,7 +43,7 @@ class Muted:
 
 
 def reason(error: BaseException) -> str:
-    """Return why, in one line fit for the middle of a sentence: what the system says, else the error, else its name.
+    """Return why an error occurred, as one line to put into a sentence: the system's reason, its text, or its name.
 
     >>> reason(FileNotFoundError(2, "No such file")), reason(EOFError())
     ('No such file', 'EOFError')
@@ -53,7 +53,7 @@ def reason(error: BaseException) -> str:
 
 
 def listed(names: Sequence[str], *, most: int = 3, quoted: bool = True) -> str:
-    """Return the first few names, and how many more there are.
+    """Return the first few names and how many more there are.
 
     >>> listed(list("abcde")), listed(list("abcde"), most=4, quoted=False)
     ("'a', 'b', 'c' and 2 more", 'a, b, c, d and 1 more')

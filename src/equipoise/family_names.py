@@ -36,10 +36,10 @@ def model_names() -> Collection[str]:
 
 
 def family_names(module: str, family: str) -> Collection[str]:
-    """Return the keys of the dict ``family`` in a module, which is not imported for it.
+    """Return the keys of the dict ``family`` in a module without importing it.
 
-    Once it is, the dict itself is returned, with what its user has added. A dict that is written otherwise than key by
-    key has to be imported.
+    If the module is already imported, its dict is read directly, including entries that users added. A dict that is not
+    written as a literal has to be imported.
     """
     found: Collection[str] | None = getattr(sys.modules.get(module), family, None)
     if found is None:
@@ -48,7 +48,7 @@ def family_names(module: str, family: str) -> Collection[str]:
 
 
 def check_methods(chosen: Sequence[str], known: Collection[str]) -> None:
-    """Refuse names that are not known, and an empty list of them."""
+    """Raise an error for unknown names and for an empty list."""
     unknown = [name for name in chosen if name not in known]
     if unknown or not chosen:
         got = ", ".join(map(repr, unknown)) or "none"

@@ -1,4 +1,4 @@
-"""The command line: the commands of the application and of the paper, put together."""
+"""The command line: all commands of the application and of the paper."""
 
 import errno
 import os
@@ -37,13 +37,13 @@ COMMANDS = {
     "data fetch": "paper.cli.fetch",
     "faces align": "paper.cli.align",
 }
-"""Command -> module; its last word names the function. In the order of the help."""
+"""Command -> module, in the order of the help; the last word of the command names the function."""
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")
-"""What torch says, here and in a worker of a loader; it has no class for it."""
+"""torch's out-of-memory messages, here and in a loader's worker; they have no exception class of their own."""
 
 
 class Commands(TyperGroup):
-    """Commands whose interruption has a code of its own, instead of the word "Aborted"."""
+    """A command group whose interruption has its own exit code instead of the word "Aborted"."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -80,8 +80,8 @@ def options(
         bool, typer.Option("--debug", help="Show where in the program an error comes from; after any command.")
     ] = False,
 ) -> None:
-    """Options of every command."""
-    from equipoise.data.sources import NAMED_SETS  # numpy, which --help does not wait for
+    """Define the options of every command."""
+    from equipoise.data.sources import NAMED_SETS  # imports numpy, which --help need not wait for
 
     NAMED_SETS.update(dict.fromkeys(family_names("equipoise.paper.sets", "DATASETS"), _paper_set))
 
@@ -95,13 +95,13 @@ for name, members in groups.items():
 
 
 def _paper_set(name: str, **options: Any) -> "Samples":
-    from equipoise.paper.sets import find_set  # the readers of images cost half a second
+    from equipoise.paper.sets import find_set  # importing the image readers takes half a second
 
     return find_set(name, **options)
 
 
 def main() -> None:
-    """Run the command line; what equipoise refuses is one sentence on standard error and exit code 1."""
+    """Run the command line; report a refused request as one sentence on standard error and exit with code 1."""
     if sys.stdout is None:
         _end("standard output is closed; open it or send it to a file.")
     arguments = sys.argv[1:]
@@ -117,14 +117,14 @@ def main() -> None:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Tell whether Ctrl-C is behind an error: an extension module that it stops in its import raises another one."""
+    """Return whether Ctrl-C caused an error: an extension module interrupted during import raises a different one."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def _sentence(error: Exception) -> str:
-    """Say what a person can do about an error; one that is not foreseen names itself."""
+    """Return what the user can do about an error; an unforeseen one is named."""
     if isinstance(error, EquipoiseError):
         return str(error)
     if _memory_ran_out(error):
@@ -132,8 +132,8 @@ def _sentence(error: Exception) -> str:
             "memory ran out, and what was finished before is kept; close other programs, or take fewer --jobs, a "
             "smaller --batch-size or --size, or less data."
         )
-    if isinstance(error, OSError) and error.filename is None:  # the output, not a file of its own
-        with suppress(OSError):  # what is left in the buffer goes nowhere, or Python fails again at exit
+    if isinstance(error, OSError) and error.filename is None:  # the output stream, not a file
+        with suppress(OSError):  # discard what is left in the buffer, or Python fails again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `| head` has seen enough
             sys.exit(1)
@@ -145,7 +145,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _memory_ran_out(error: Exception) -> bool:
-    """Tell whether it is Python's own error, the system's, or one of torch's."""
+    """Return whether an error means out of memory: Python's own, the system's, or one of torch's."""
     if isinstance(error, RuntimeError):
         return any(said in str(error) for said in MEMORY_RAN_OUT)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

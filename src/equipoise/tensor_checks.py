@@ -1,4 +1,4 @@
-"""Whether a value is the tensor it should be: the checks that losses and uncertainty share."""
+"""Checks of tensors that the losses and the uncertainty share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from equipoise.errors import InvalidInputError, listed
 
 
 def required_tensor(value: object, name: str) -> Tensor:
-    """Return the value itself, if it is a tensor."""
+    """Return the value itself if it is a tensor; otherwise raise an error."""
     if isinstance(value, Tensor):
         return value
     raise InvalidInputError(
@@ -21,7 +21,7 @@ def required_tensor(value: object, name: str) -> Tensor:
 
 
 def new_tensor(rows: NDArray[Any]) -> Tensor:
-    """Copy an array into a tensor; torch itself refuses negative strides and foreign byte orders.
+    """Copy an array into a tensor, including negative strides and foreign byte orders, which torch itself refuses.
 
     >>> new_tensor(np.arange(4, dtype=">i4")[::-2])
     tensor([3, 1], dtype=torch.int32)
@@ -32,7 +32,7 @@ def new_tensor(rows: NDArray[Any]) -> Tensor:
 def numeric_tensor(
     value: object, name: str, *, dtype: torch.dtype | None = None, device: torch.device | None = None
 ) -> Tensor:
-    """Make a tensor of anything that holds numbers: a number, a list, an array, a tensor."""
+    """Return anything that holds numbers (a number, list, array or tensor) as a tensor."""
     try:
         given = new_tensor(value) if isinstance(value, np.ndarray) else value
         return torch.as_tensor(given, dtype=dtype, device=device)
@@ -74,7 +74,7 @@ def binary_labels(target: Tensor) -> Tensor:
 
 
 def check_finite(rows: NDArray[np.bool_]) -> None:
-    """Refuse predictions that are not finite, naming the rows; ``rows`` says which are."""
+    """Raise an error that names the rows with predictions that are not finite; ``rows`` gives their indices."""
     wrong = np.flatnonzero(~rows).tolist()
     if wrong:
         named = listed(list(map(str, wrong)), most=5, quoted=False)
@@ -85,7 +85,7 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """Name the first tensor with NaN or infinity in it; None where all are finite.
+    """Return the name of the first tensor that contains NaN or infinity, or None.
 
     >>> not_finite({"weight": torch.zeros(2), "bias": torch.tensor([0.0, torch.nan])})
     'bias'

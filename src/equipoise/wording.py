@@ -1,4 +1,4 @@
-"""Names and numbers as people read them."""
+"""Names and numbers formatted for people."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ EQUIPOISE = "Equipoise"
 
 
 def method_name(identifier: str) -> str:
-    """Return the name under which a loss is shown; others than the default go by their identifier.
+    """Return the display name of a loss; all but the default keep their identifier.
 
     >>> method_name("uncertainty_margin"), method_name("logit_adjustment")
     ('Equipoise', 'logit_adjustment')
@@ -16,7 +16,7 @@ def method_name(identifier: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a noun in the form that a count asks for.
+    """Return the singular or plural of a noun to match a count.
 
     >>> plural(1, "class"), plural(2, "class"), plural(0, "sample"), plural(2, "category")
     ('class', 'classes', 'samples', 'categories')
@@ -36,7 +36,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a duration with two digits that count, never zero of a unit.
+    """Format a duration with two significant digits, in the unit that fits.
 
     >>> duration(0.004), duration(0.42), duration(3.14), duration(59.7), duration(84), duration(5400), duration(86400)
     ('less than 0.1 s', '0.4 s', '3.1 s', '60 s', '84 s', '90 min', '24 h')
@@ -54,7 +54,7 @@ def _two_digits(value: float, unit: str) -> str:
 
 
 def are_codes(words: Iterable[str]) -> bool:
-    """Tell whether words are digits of one length, some with zeros before them: codes of places, say, and no numbers.
+    """Return whether words are codes rather than numbers: digits of one length, some with leading zeros (ZIP codes).
 
     >>> are_codes(["01000", "94110"]), are_codes(["007", "12"]), are_codes(["0", "1"]), are_codes(["10", "20"])
     (True, False, False, False)
@@ -66,7 +66,7 @@ def are_codes(words: Iterable[str]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether text is a number, with or without spaces around it."""
+    """Return whether text is a number, with or without surrounding spaces."""
     try:
         float(text)
     except ValueError:

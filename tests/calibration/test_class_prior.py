@@ -40,7 +40,7 @@ def test_of_a_class_never_seen_nothing_is_known():
     p = [[0.5, 0.3, 0.2], [0.0, 0.0, 1.0]]
     moved = move_prior(p, old=[0.5, 0.5, 0.0], new=[0.25, 0.25, 0.5])
     np.testing.assert_allclose(moved, [[0.625, 0.375, 0.0], [0.25, 0.25, 0.5]])
-    with pytest.raises(InvalidInputError, match="old must hold one share a class"):
+    with pytest.raises(InvalidInputError, match="old must hold one share per class"):
         move_prior(p, old=[1, 1], new=[1, 1, 1])
 
 
@@ -153,9 +153,9 @@ def test_hopeless_and_certain_probabilities():
         ([[2.0, -1.0]], {}, "must lie between 0 and 1; apply softmax"),
         ([[np.nan, 1.0]], {}, "must lie between 0 and 1; apply softmax"),
         ([[0.5, 0.6]], {}, "must sum to 1; apply softmax"),
-        ([[0.5, 0.5]], {"old": [1, 1, 1]}, r"^old must hold one share a class, \(2,\), none negative"),
-        ([[0.5, 0.5]], {"old": [1, -1]}, "^old must hold one share a class"),
-        ([[0.5, 0.5]], {"old": [0, 0]}, "^old must hold one share a class"),
+        ([[0.5, 0.5]], {"old": [1, 1, 1]}, r"^old must hold one share per class, \(2,\), none negative"),
+        ([[0.5, 0.5]], {"old": [1, -1]}, "^old must hold one share per class"),
+        ([[0.5, 0.5]], {"old": [0, 0]}, "^old must hold one share per class"),
         ([[0.5, 0.5]], {"old": [1e308, 1e308]}, "with a finite sum above 0; got"),
         ([[0.5, 0.5]], {"old": [1.0] * 10**5}, r"got \[1\.0, .{1,200}…\.$"),
         ([[0.0, 1.0]], {"old": [1, 0]}, "pass the prior that they were made for"),

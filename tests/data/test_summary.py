@@ -49,7 +49,7 @@ def test_groups_follow_the_counts(counts, factor):
 
 @pytest.mark.parametrize("counts", [[-1, 2], [float("nan")], [[1, 2]], [float("inf"), 1]])
 def test_what_is_no_count_is_refused(counts):
-    with pytest.raises(InvalidInputError, match="counts must be one number a class, none negative, got"):
+    with pytest.raises(InvalidInputError, match="counts must be one number per class, none negative, got"):
         class_groups(counts)
 
 

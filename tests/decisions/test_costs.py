@@ -145,7 +145,7 @@ def test_costs_that_decide_nothing_are_refused(given, message):
 
 
 def test_a_matrix_of_other_classes_is_refused():
-    with pytest.raises(InvalidInputError, match="must have 3 rows, one a class, got 2"):
+    with pytest.raises(InvalidInputError, match="must have 3 rows, one per class, got 2"):
         Costs([[0, 1], [1, 0]]).choose(many_classes(50))
     with pytest.raises(InvalidInputError, match="give miss and false_alarm by attribute"):
         Costs([[0, 1], [1, 0]]).choose(several_labels(50))

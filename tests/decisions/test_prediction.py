@@ -47,7 +47,7 @@ def uneven(*, multilabel: bool = False) -> Calibrated:
 def slow_uncertainty(
     trained: Network, f: torch.Tensor, rate: float, calibrated: Calibrated, prior: torch.Tensor | None = None
 ) -> list[float]:
-    """The module's formula, a number at a time, for one label a sample."""
+    """The module's formula, a number at a time, for one label per sample."""
     found, scale, bias = [], calibrated.scaling.scale, calibrated.scaling.bias
     at = calibrated.aimed if prior is None else prior
     for row in f:

@@ -125,7 +125,7 @@ def test_a_target_prior_moves_the_odds_as_bayes_rule_says(method):
     np.testing.assert_allclose(after, expected / expected.sum(1, keepdims=True))
     np.testing.assert_allclose(model.predict_proba(x, target_prior=prior), before)
     assert (model.predict(x, target_prior=wanted) == after.argmax(1)).all()
-    with pytest.raises(InvalidInputError, match=r"one share a class, \(3,\)"):
+    with pytest.raises(InvalidInputError, match=r"one share per class, \(3,\)"):
         model.predict_proba(x, target_prior=[0.5, 0.5])
     with pytest.raises(InvalidInputError, match="none negative"):
         model.predict_proba(x, target_prior=[1, -1, 1])

@@ -157,7 +157,7 @@ def test_a_criterion_of_ones_own_is_taken_if_it_returns_a_loss_a_sample():
     features, target = batch(dtype=torch.float32)
     loss = LogitLoss(FEATURES, CLASSES, criterion=brier, reduction="none")
     torch.testing.assert_close(loss(features, target), brier(loss.logits(features), target, None))
-    with pytest.raises(InvalidInputError, match="one loss a sample"):
+    with pytest.raises(InvalidInputError, match="one loss per sample"):
         LogitLoss(FEATURES, CLASSES, criterion=lambda z, y, n: F.cross_entropy(z, y))  # noqa: ARG005
 
 

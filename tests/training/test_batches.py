@@ -98,7 +98,7 @@ def test_an_unknown_order_is_refused():
 
 
 def test_several_labels_have_no_balanced_order():
-    with pytest.raises(InvalidInputError, match="a balanced order needs one label a sample"):
+    with pytest.raises(InvalidInputError, match="a balanced order needs one label per sample"):
         EpochBatches(torch.zeros(10, 3), 16, seed=0, order="balanced")
 
 

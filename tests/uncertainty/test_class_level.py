@@ -1,4 +1,4 @@
-"""From stochastic passes to one uncertainty and one margin a class."""
+"""From stochastic passes to one uncertainty and one margin per class."""
 
 import itertools
 import math

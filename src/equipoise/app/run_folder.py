@@ -71,7 +71,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     Args:
         options: what the command was told; :class:`~equipoise.app.runs.TrainOptions` checks them.
         training: what makes two trainings the same, written by the training itself.
-        class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+        class_uncertainty, margins: one per class, of an attribute's ones; None for a method without them.
         blend: the classifiers of a blend; None for a network.
         decision: the rule that answers, with its thresholds, see :class:`~equipoise.decisions.Chosen`; None for the
             default.

@@ -73,7 +73,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``held_out.npz``: the predictions for the samples that training has not seen, one entry a sample.
+    """``held_out.npz``: the predictions for the samples that training has not seen, one entry per sample.
 
     Args:
         probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
@@ -102,7 +102,7 @@ class HeldOut:
 class JudgedLabels:
     """``labels.npz``: every label that a run was trained and scored with, and how likely each is wrong.
 
-    One entry a sample, training samples first: its row in the user's data, whether it was held out, and its label by
+    One entry per sample, training samples first: its row in the user's data, whether it was held out, and its label by
     its place in the classes, (samples,), or 0 and 1, (samples, attributes). Image files have names.
     """
 
@@ -250,7 +250,7 @@ def _read_scores(path: Path, size: int | None = None) -> dict[str, Any]:
 
 
 def _read_epochs(path: Path) -> list[dict[str, Any]]:
-    """Read one record an epoch; lines that were cut off are left out, but one at least must be whole."""
+    """Read one record per epoch; lines that were cut off are left out, but one at least must be whole."""
     found = []
     try:
         content = read_plain(path, most_bytes=LARGEST_FILE) if path.is_file() else b""

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say, at any class prior, and sets of classes that keep their promise."""
+"""Calibrated probabilities at any class prior, and prediction sets with guaranteed coverage."""
 
 from equipoise.calibration.class_prior import estimate_prior, move_prior
 from equipoise.calibration.conformal import ClassThresholds

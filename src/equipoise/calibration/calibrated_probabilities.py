@@ -1,4 +1,4 @@
-"""From a network's logits to probabilities one can act on, at any class prior, and to sets of classes."""
+"""From a network's logits to calibrated probabilities at any class prior, and to prediction sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ from equipoise.losses import ClassVectorLoss
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Calibration of a network: logits, (rows, classes) or (rows, attributes, 2), become probabilities.
+    """Calibration of a network: turns logits, (rows, classes) or (rows, attributes, 2), into probabilities.
 
     Args:
-        prior: the training samples' class prior, (classes,) or (attributes, 2), at which probabilities are given.
-        aimed: the class prior which the logits are aimed at, likewise.
-        scaling: fitted to samples that were not trained on; leaves logits as they are where there were none.
-        thresholds: of samples that no epoch has seen; None where there were none.
+        prior: class prior of the training samples, (classes,) or (attributes, 2), at which probabilities are given.
+        aimed: class prior that the logits are aimed at, likewise.
+        scaling: fitted on held-out samples; leaves the logits unchanged if there were none.
+        thresholds: from samples that no epoch has seen; None if there were none.
     """
 
     prior: Tensor
@@ -34,12 +34,12 @@ class Calibrated:
 
     @classmethod
     def of_loss(cls, loss: ClassVectorLoss, counts: Tensor, scaling: Scaling | None = None) -> "Calibrated":
-        """Start from the prior that a trained loss aims at.
+        """Build a calibration from the prior that a trained loss aims at.
 
         Args:
-            loss: which says what prior its logits are aimed at.
+            loss: declares the class prior that its logits are aimed at.
             counts: training samples of each class, (classes,) or (attributes, 2), of any scale.
-            scaling: None leaves logits as they are.
+            scaling: None leaves the logits unchanged.
         """
         prior = counts.double().cpu() / counts.double().cpu().sum(-1, keepdim=True)
         aimed = loss.aimed_prior(prior.clamp_min(SMALLEST_SHARE)).clamp_min(SMALLEST_SHARE)
@@ -47,17 +47,17 @@ class Calibrated:
 
     @classmethod
     def of_plain_softmax(cls, prior: Tensor) -> "Calibrated":
-        """Start from logits that keep the training samples' class prior, as the softmax stage's do."""
+        """Build a calibration for logits at the training samples' class prior, like those of the softmax stage."""
         return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.none(tuple(prior.shape)))
 
     def fit_on(
         self, logits: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, unseen: bool = True
     ) -> "Calibrated":
-        """Return a calibration on samples that were not trained on, whatever their class prior.
+        """Return a calibration fitted on held-out samples, whatever their class prior.
 
         Args:
-            sample_weight: (rows,), how many samples each counts as in the scaling; sets count rows, weighed or not.
-            unseen: whether nothing of the model was chosen by these samples; sets need that.
+            sample_weight: (rows,), how many samples a row counts as in the scaling; sets count rows, weighted or not.
+            unseen: whether the model was chosen without these samples, which sets require.
         """
         counts = class_counts(target, logits.shape[-1], sample_weight).double()
         odds = counts / counts.sum(-1, keepdim=True) / self.aimed
@@ -65,38 +65,38 @@ class Calibrated:
         return scaled.with_thresholds(logits, target) if unseen else scaled
 
     def with_thresholds(self, logits: Tensor, target: Tensor) -> "Calibrated":
-        """Return the same probabilities, with sets of classes from samples that no epoch has seen."""
+        """Return the same calibration with prediction sets from samples that no epoch has seen."""
         return replace(self, thresholds=ClassThresholds.fit(self._unscaled(logits), target.numpy()))
 
     def probabilities(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """Return probabilities shaped as the logits, at the training samples' class prior or at another."""
+        """Return probabilities shaped like the logits, at the training samples' class prior or at another."""
         return self.scaling(logits.double(), self.odds(target_prior)).softmax(-1)
 
     def decision(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """Return logits, shaped alike, whose softmax are the probabilities by which a class is decided.
+        """Return logits of the same shape whose softmax gives the probabilities that decide the class.
 
         Args:
-            target_prior: the class prior where the model is used; None is the one which the loss aims at, all classes
-                equally common for the default method.
+            target_prior: the class prior where the model is used; None takes the prior that the loss aims at, which is
+                balanced for the default method.
         """
         odds = torch.ones_like(self.aimed) if target_prior is None else self.odds(target_prior)
         return self.scaling(logits.double(), odds)
 
     def decided(self, logits: Tensor, target_prior: ArrayLike | None = None) -> Tensor:
-        """Return the most probable class's place, (rows,), or 0 and 1, (rows, attributes), by :meth:`decision`."""
+        """Return the index of the most probable class, (rows,), or 0 and 1, (rows, attributes), by :meth:`decision`."""
         return self.decision(logits, target_prior).argmax(-1)
 
     def balanced(self) -> NDArray[np.float64]:
-        """Return the class prior of equally common classes, (classes,) or (attributes, 2)."""
+        """Return the balanced class prior, (classes,) or (attributes, 2)."""
         return np.full(tuple(self.prior.shape), 1 / self.prior.shape[-1])
 
     def odds(self, target_prior: ArrayLike | None = None) -> Tensor:
-        """Return the wanted class prior over the one which the logits are aimed at."""
+        """Return the ratio of the wanted class prior to the one that the logits are aimed at."""
         wanted = self.prior if target_prior is None else torch.from_numpy(self.checked(target_prior))
         return wanted.double() / self.aimed.double()
 
     def checked(self, target_prior: ArrayLike) -> NDArray[np.float64]:
-        """Return a class prior as shares; for several labels the share of each attribute's ones is enough."""
+        """Return a class prior as shares; with attributes, the share of each attribute's ones is enough."""
         wanted, shape = np.asarray(target_prior, dtype=np.float64), tuple(self.prior.shape)
         if len(shape) == 2 and wanted.shape == shape[:1]:
             wanted = np.stack((1 - wanted, wanted), axis=-1)
@@ -110,14 +110,14 @@ class Calibrated:
         *,
         named: NDArray[np.int64] | None = None,
     ) -> NDArray[np.bool_]:
-        """Return which classes cannot be ruled out, shaped as the logits.
+        """Return which classes cannot be ruled out, shaped like the logits.
 
-        Each sample's own class is among them with at least this probability, whatever it is, and so is the one that is
-        decided on. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
+        Each sample's set contains its own class with at least the probability ``level``, whatever the class, and always
+        the class decided on. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
 
         Args:
-            target_prior: of the decision, as in :meth:`decided`.
-            named: what is decided on, where another rule decides: places, (rows,), or 0 and 1, (rows, attributes).
+            target_prior: class prior of the decision, as in :meth:`decided`.
+            named: the decided classes where another rule decides: indices, (rows,), or 0 and 1, (rows, attributes).
         """
         if self.thresholds is None:
             raise InvalidInputError(
@@ -128,18 +128,18 @@ class Calibrated:
         return self.thresholds.sets(self._unscaled(logits), level, named=named)
 
     def _unscaled(self, logits: Tensor) -> NDArray[np.float64]:
-        """Return probabilities at a balanced prior, without the scaling: it has seen the samples of the thresholds."""
+        """Return probabilities at a balanced prior without the scaling, which was fitted on the thresholds' samples."""
         return np.asarray((logits.double() + (1 / self.aimed.double()).log()).softmax(-1).numpy())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what to keep in a file."""
+        """Return the tensors to store in a file."""
         kept = {"prior": self.prior, "aimed": self.aimed, "scale": self.scaling.scale, "bias": self.scaling.bias}
         arrays = {} if self.thresholds is None else self.thresholds.arrays()
         return kept | {name: torch.from_numpy(values) for name, values in arrays.items()}
 
     @classmethod
     def from_tensors(cls, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> "Calibrated":
-        """Read back :meth:`tensors`, which may come from anywhere."""
+        """Restore a calibration from :meth:`tensors`, which may come from an untrusted file."""
         for name in ("prior", "aimed", "scale", "bias"):
             found = tensors.get(name)
             if found is None or tuple(found.shape) != shape or not bool(found.isfinite().all()):

@@ -1,4 +1,4 @@
-"""Class priors: probabilities moved to another one, and the prior of samples without labels."""
+"""Class priors: moving probabilities to another prior, and estimating the prior of unlabelled samples."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 LONGEST_SAID = 200
-"""Letters of a wrong class prior that an error repeats."""
+"""Number of characters of an invalid class prior that an error quotes."""
 
 
 def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> NDArray[Any]:
@@ -18,8 +18,8 @@ def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> N
 
     Args:
         probabilities: (rows, classes), or (rows, attributes, 2).
-        old, new: one share a class, (classes,) or (attributes, 2); of any scale. A class of the old share 0 keeps
-            the probability 0, for nothing is known of it; a row which names no other class is given ``new``.
+        old, new: one share per class, (classes,) or (attributes, 2); of any scale. A class with the old share 0 keeps
+            the probability 0, since nothing is known about it; a row that names no other class gets ``new``.
 
     >>> move_prior([[0.5, 0.5]], old=[0.5, 0.5], new=[0.9, 0.1])
     array([[0.9, 0.1]])
@@ -34,25 +34,25 @@ def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> N
 def estimate_prior(
     probabilities: ArrayLike, *, old: ArrayLike, smoothing: float = 0.0, tolerance: float = 1e-8, iterations: int = 1000
 ) -> NDArray[np.float64]:
-    """Estimate the class prior of samples without labels from their probabilities at the prior ``old``.
+    """Estimate the class prior of unlabelled samples from their probabilities at the prior ``old``.
 
-    EM of Saerens, Latinne and Decaestecker (2002). Each step moves the probabilities to the prior found so far, as
-    :func:`move_prior` does, and takes their mean as the next one, which never lowers the samples' likelihood
-    Σ ln Σ_c π_c p(c | x) / old_c. It is right where the prior alone has changed and not what the classes look like,
-    and no better than the probabilities are calibrated, each class against the others: a model that names one class
-    too often is taken for a prior with too much of it.
+    Uses the EM algorithm of Saerens, Latinne and Decaestecker (2002). Each step moves the probabilities to the prior
+    found so far, as :func:`move_prior` does, and takes their mean as the next prior; this never lowers the samples'
+    likelihood Σ ln Σ_c π_c p(c | x) / old_c. It assumes that the prior has changed, not what the classes look like,
+    and it is only as good as the calibration of the probabilities between classes: if a model predicts one class too
+    often, the estimated prior has too much of it.
 
     Args:
         probabilities: (rows, classes), or (rows, attributes, 2).
-        old: the prior they were made for, one share a class, (classes,) or (attributes, 2); of any scale. A class of
-            share 0 was never seen: nothing is known of it, and its estimate is 0.
-        smoothing: samples of each class taken for granted. EM alone (0) gives rare classes the share 0 easily, and
-            probabilities moved there rule them out; 1 prevents that at little cost.
-        tolerance: stops once no share moves by more than this.
-        iterations: stops after so many steps at the latest.
+        old: prior of the probabilities, one share per class, (classes,) or (attributes, 2); of any scale. A class of
+            share 0 was never seen, so its estimate is 0.
+        smoothing: pseudo-samples added to each class. Pure EM (0) easily gives rare classes the share 0, and moving
+            probabilities there rules them out; 1 prevents that at little cost.
+        tolerance: stop once no share changes by more than this.
+        iterations: largest number of steps.
 
     Returns:
-        Shares that sum to 1, shaped as ``old``; ``new`` for :func:`move_prior`.
+        Shares that sum to 1, shaped like ``old``; the ``new`` of :func:`move_prior`.
 
     >>> estimate_prior([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], old=[0.5, 0.5]).round(3)
     array([0.708, 0.292])
@@ -79,7 +79,7 @@ def estimate_prior(
 def _em(
     probabilities: NDArray[np.float64], old: NDArray[np.float64], smoothing: float, tolerance: float, iterations: int
 ) -> NDArray[np.float64]:
-    """Run EM from the start ``old``; probabilities (rows, classes)."""
+    """Run EM starting from ``old``; probabilities (rows, classes)."""
     ratio = np.divide(probabilities, old, out=np.zeros_like(probabilities), where=old > 0)  # p(x | c) / p(x)
     best = ratio.max(1)
     if not bool((best > 0).any()):
@@ -87,7 +87,7 @@ def _em(
             "old must give a share to a class that the probabilities name, which are 0 for every such class; pass "
             "the prior that they were made for."
         )
-    ratio = ratio[best > 0] / best[best > 0, None]  # a factor of a row changes nothing; a row of zeros says nothing
+    ratio = ratio[best > 0] / best[best > 0, None]  # scaling a row changes nothing; a row of zeros says nothing
     prior, added = old, smoothing * (old > 0)
     for _ in range(iterations):
         before, prior = prior, (prior * ((1 / (ratio @ prior)) @ ratio) + added) / (len(ratio) + added.sum())
@@ -97,7 +97,7 @@ def _em(
 
 
 def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "target_prior") -> NDArray[Any]:
-    """Return a class prior of any scale as shares; else an error that calls it by its ``name``."""
+    """Return a class prior of any scale as shares; an error calls it by its ``name``."""
     shares = np.asarray(prior, dtype=np.float64)
     fits = shares.shape == shape and bool((np.isfinite(shares) & (shares >= 0)).all())
     with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +106,7 @@ def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "targe
         text = str(np.asarray(prior).tolist())
         said = text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
         raise InvalidInputError(
-            f"{name} must hold one share a class, {shape}, none negative, with a finite sum above 0; got {said}."
+            f"{name} must hold one share per class, {shape}, none negative, with a finite sum above 0; got {said}."
         )
     return np.asarray(shares / total)
 
@@ -114,7 +114,7 @@ def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "targe
 def checked_probabilities(
     probabilities: ArrayLike, shape: tuple[int, ...], *, sums_to_one: bool = True
 ) -> NDArray[np.float64]:
-    """Return probabilities of this shape, within 0 and 1, a sample's (the last axis) adding up; else an error."""
+    """Return probabilities of this shape, checked to lie in [0, 1] and to sum to 1 over the last axis."""
     p = np.asarray(probabilities, dtype=np.float64)
     if p.shape != shape:
         raise InvalidInputError(f"probabilities must have the shape {shape}, samples and classes, got {p.shape}.")

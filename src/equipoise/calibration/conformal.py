@@ -1,4 +1,4 @@
-"""Sets of labels that hold the true one as often as asked for, in every class by itself."""
+"""Prediction sets with guaranteed coverage in every class (class-conditional conformal prediction)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,29 +12,28 @@ from equipoise.calibration.reliability import SMALLEST
 from equipoise.errors import InvalidInputError
 
 LEVEL = 0.9
-"""Of the sets that a run keeps of its held-out samples, and its report shows."""
+"""Coverage level of the sets that a run stores for its held-out samples and shows in its report."""
 MOST_KEPT = 2000
-"""Scores kept of a class: of more, those at evenly spaced ranks, which widens a set by at most a 2,000th."""
+"""Scores kept per class; beyond that, those at evenly spaced ranks, which widens a set by at most 1/2,000."""
 MOST_COUNTED = 2**53 // MOST_KEPT
-"""Calibration samples of a class that a file may claim, so that no rank overflows."""
-ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point, and 7 to a reader
+"""Largest number of calibration samples of a class that a file may claim, so that no rank overflows."""
+ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point but should count as 7
 
 
 @dataclass(frozen=True)
 class ClassThresholds:
-    """How improbable the true class may look: split conformal prediction, each class calibrated on its own samples.
+    """Split conformal prediction, with thresholds calibrated on each class's own samples.
 
-    The score of a class for a sample is s = −ln p; the sets are those of 1 − p, but probabilities next to 0 and to 1
-    stay apart in single precision. The class is in the set where its score is at most the ⌈(n + 1)·level⌉-th smallest
-    of the n scores which its calibration samples gave it. Of new samples of the class, drawn as those were, a share of
-    at least ``level`` then gets a set with their class in it, and at most 1/(n + 1) (with the spacing of
-    ``MOST_KEPT``, 1/2,000) more where no scores are equal. This holds on average over the calibration samples drawn,
-    whatever the model and whatever the class prior: no class pays for another. Where n is too small for the level, the
-    class is in every set.
+    The score of a class for a sample is s = −ln p. It gives the same sets as 1 − p but keeps probabilities near 0 and 1
+    apart in single precision. A class is in the set if its score is at most the ⌈(n + 1)·level⌉-th smallest of the n
+    scores of its calibration samples. Of new samples of the class from the same distribution, a share of at least
+    ``level`` then gets a set that contains their class; without ties, the excess is at most 1/(n + 1), or 1/2,000 with
+    the spacing of ``MOST_KEPT``. This holds on average over draws of the calibration samples, for any model and class
+    prior: no class pays for another. If n is too small for the level, the class is in every set.
 
     Args:
-        scores: (classes, kept) or (attributes, 2, kept), ascending, filled up with infinity.
-        counts: calibration samples n, (classes,) or (attributes, 2).
+        scores: (classes, kept) or (attributes, 2, kept), ascending, padded with infinity.
+        counts: number n of calibration samples, (classes,) or (attributes, 2).
 
     >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
     >>> fitted = ClassThresholds.fit(p, [0, 0, 0, 1])
@@ -51,12 +50,13 @@ class ClassThresholds:
 
     @classmethod
     def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> "ClassThresholds":
-        """Fit to samples that training has not seen.
+        """Fit the thresholds on samples that training has not seen.
 
         Args:
-            probabilities: (rows, classes); for several labels of a 1, (rows, attributes), or (rows, attributes, 2).
-                At a balanced class prior, for no class should be handicapped; in double precision if at hand.
-            labels: places in the classes, (rows,); for several labels 0 and 1, (rows, attributes).
+            probabilities: (rows, classes); with attributes, those of a 1, (rows, attributes), or
+                (rows, attributes, 2). At a balanced class prior, so that no class is disadvantaged; in float64 if
+                available.
+            labels: class indices, (rows,); with attributes 0 and 1, (rows, attributes).
 
         >>> fitted = ClassThresholds.fit([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], [0, 0, 1])
         >>> fitted.sets([[0.7, 0.3], [0.5, 0.5]], level=0.5)
@@ -85,33 +85,33 @@ class ClassThresholds:
         return cls(table.reshape(*shape, -1), counts.reshape(shape).astype(np.int64))
 
     def thresholds(self, level: float) -> NDArray[np.float32]:
-        """Return the largest score −ln p of a class in a set at a ``level``, shaped as ``counts``; infinite: always."""
+        """Return the largest score −ln p in a set at ``level``, shaped like ``counts``; infinite means always."""
         if not 0 < level < 1:
             raise InvalidInputError(f"level must lie between 0 and 1, such as 0.9 for 90%, got {level}.")
         n = self.counts
         rank = np.ceil((n + 1) * level - ROUNDING).astype(np.int64).clip(1)
-        # The first column whose rank is not below: rank (column + 1)·n/kept, rounded up, as _rank says.
+        # The first column whose rank is not below: rank (column + 1)·n/kept, rounded up, as in _rank.
         column = (rank - 1) * np.minimum(n, MOST_KEPT) // np.maximum(n, 1)
         found = np.take_along_axis(self.scores, column.clip(max=self.scores.shape[-1] - 1)[..., None], -1)[..., 0]
         return np.where(rank <= n, found, np.float32(np.inf))
 
     def never_ruled_out(self, level: float) -> NDArray[np.bool_]:
-        """Mark classes with too few calibration samples for the ``level``, (classes,); attributes if 0 or 1 has."""
+        """Mark classes with too few calibration samples for ``level``, (classes,); attributes if 0 or 1 has too few."""
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
     def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Return which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
 
-        A set is never empty, as it always has the class that is named. Without it a set would be empty where the
-        thresholds alone rule every class out, which happens most where the model is better than the level. Sets only
-        grow by this, so coverage is still at least the level, and they still grow with the level.
+        A set always contains the predicted class, so it is never empty. By the thresholds alone it could be, most often
+        where the model is better than the level. Adding the class only enlarges sets, so coverage is still at least the
+        level, and sets still grow with the level.
 
         Args:
             probabilities: as for :meth:`fit`, at the same class prior.
-            level: share of each class's samples whose set is to hold their class; below 1.
-            named: the class that is predicted for each sample, a place, (rows,), or 0 and 1, (rows, attributes); None
-                takes the most probable one.
+            level: share of each class's samples whose set should contain their class; below 1.
+            named: the predicted class of each sample, an index, (rows,), or 0 and 1, (rows, attributes); None takes the
+                most probable one.
         """
         given = _given(probabilities, self.counts.ndim == 2)
         if given.shape[1:] != self.counts.shape:
@@ -124,12 +124,12 @@ class ClassThresholds:
         return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what to keep in a file, by name."""
+        """Return the arrays to store in a file, by name."""
         return {"conformal_scores": self.scores, "conformal_counts": self.counts}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ClassThresholds":
-        """Read back :meth:`arrays`, which may come from anywhere."""
+        """Restore thresholds from :meth:`arrays`, which may come from an untrusted file."""
         scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
         fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0
         fits = fits and (scores.ndim == 2 or scores.shape[1] == 2) and scores.dtype == np.float32
@@ -144,7 +144,7 @@ class ClassThresholds:
 
 
 def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark where more than one class remains possible: (rows,), or of each attribute, (rows, attributes).
+    """Mark where more than one class remains possible: (rows,), or per attribute, (rows, attributes).
 
     >>> unanswered(np.array([[True, False], [True, True]]))
     array([False,  True])
@@ -153,7 +153,7 @@ def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark whole samples, (rows,): with attributes, where any of them is open."""
+    """Mark samples, (rows,), with more than one possible class in any attribute."""
     left = unanswered(sets)
     return np.asarray(left.any(1) if left.ndim == 2 else left)
 
@@ -161,11 +161,11 @@ def unanswered_rows(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def class_coverage(
     sets: NDArray[np.bool_], labels: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the share of each class's samples whose set holds it, and their mean set size; NaN without samples.
+    """Return each class's share of samples whose set contains it, and their mean set size; NaN without samples.
 
     Args:
-        sets: (samples, classes), or (samples, attributes, 2), of which the ones of each attribute count.
-        labels: true places, (samples,), or 0 and 1, (samples, attributes).
+        sets: (samples, classes), or (samples, attributes, 2), where each attribute's ones count.
+        labels: true indices, (samples,), or 0 and 1, (samples, attributes).
 
     >>> class_coverage(np.array([[True, True], [False, True], [True, False]]), np.array([0, 1, 1]))
     (array([1. , 0.5]), array([2., 1.]))
@@ -178,17 +178,17 @@ def class_coverage(
 
 
 def _rank(column: NDArray[np.intp], kept: int, count: int) -> NDArray[np.intp]:
-    """Return the rank, from 1, of the score in each column: all, or evenly spaced with the largest among them."""
+    """Return the rank, from 1, of the score in each column: all, or evenly spaced including the largest."""
     return -(-(column + 1) * count // kept)
 
 
 def _scores(probabilities: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return −ln p, finite; rounded for calibration and new samples alike, so that what was equal stays equal."""
+    """Return −ln p, finite, and rounded for calibration and new samples alike so that ties stay ties."""
     return np.asarray(-np.log(probabilities.clip(SMALLEST, 1)) + 0.0, dtype=np.float32)
 
 
 def _given(probabilities: ArrayLike, several: bool) -> NDArray[np.float64]:
-    """Return checked probabilities, a pair for each attribute where only its 1 is given."""
+    """Return checked probabilities, as pairs if only the probability of an attribute's 1 is given."""
     shape = np.shape(probabilities)
     if len(shape) != 2 and not (several and len(shape) == 3 and shape[2] == 2):
         wanted = "(rows, attributes) or (rows, attributes, 2)" if several else "(rows, classes)"

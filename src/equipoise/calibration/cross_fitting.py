@@ -1,9 +1,9 @@
-"""Calibration on the samples that a run holds out: of its model on all of them, of its figures on the others each time.
+"""Calibration on a run's held-out samples: the model on all of them, its figures by cross-fitting.
 
-No epoch has seen these samples, so that they tell how far the probabilities can be believed. A figure of calibration
-or coverage on the very samples that were calibrated on would flatter, so each sample's probabilities and set of classes
-come from a calibration on folds without it, groups kept together. Sets take more folds: a scaling fits as well to half
-of many samples, but a rare class needs nearly all of its own to be ruled out as the saved model does.
+No epoch has seen these samples, so they show how far the probabilities can be trusted. Measuring calibration or
+coverage on the samples used for calibrating would be optimistic, so each sample's probabilities and prediction set come
+from a calibration on folds without it, with groups kept together. Sets use more folds: a scaling fits half of many
+samples just as well, but a rare class needs nearly all of its samples to be ruled out as the saved model does.
 """
 
 from collections.abc import Sequence
@@ -21,26 +21,26 @@ from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.data.splits import stratified_folds
 
 FOLDS, FOLDS_OF_MANY, MANY = 5, 2, 2000
-"""Half of many samples calibrates as well as four fifths do, in less time."""
+"""Number of folds for scalings: half of many samples calibrates as well as four fifths, in less time."""
 SET_FOLDS = 10
-"""For sets, whose thresholds cost little to find."""
+"""Number of folds for sets, whose thresholds are cheap to find."""
 
 Source = Literal["held_out", "held_back", "out_of_fold", "nothing"]
-Folds = list[tuple[Any, Any]]  # the others' rows, and the fold's own
+Folds = list[tuple[Any, Any]]  # rows of the other folds, and rows of the fold
 
 
 @dataclass(frozen=True)
 class HeldOutCalibration:
-    """A model calibrated on held-out samples, and their own predictions by calibrations without them.
+    """A model calibrated on held-out samples, and cross-fitted predictions for those samples.
 
     Args:
         model: calibrated on all samples.
-        source: which samples the probabilities are calibrated on; ``held_back`` are training samples that the first
-            two stages have left out, ``out_of_fold`` all training samples, each by models that have not seen it.
-        samples: how many those are.
-        folds: how many parts the samples' own figures come from; 0 where they cannot be divided.
-        parts: rows, and the calibration that predicts them: on the others, or as before where nothing was fitted.
-        probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the latter two None
+        source: the samples used for calibration: ``held_back`` are training samples left out of the first two stages,
+            ``out_of_fold`` are all training samples, each predicted by models that have not seen it.
+        samples: number of those samples.
+        folds: number of folds behind the samples' own figures; 0 if they cannot be divided.
+        parts: rows, and the calibration that predicts them: fitted on the others, or unchanged if nothing was fitted.
+        probabilities, predicted, uncalibrated, sets: of the held-out samples, see ``HeldOut``; the last two are None
             without folds.
     """
 
@@ -55,7 +55,7 @@ class HeldOutCalibration:
     sets: NDArray[np.bool_] | None
 
     def as_dict(self, classes: Sequence[str]) -> dict[str, Any]:
-        """Return plain values for ``run.json``; which classes the saved model never rules out, by their names."""
+        """Return plain values for ``run.json``, including the names of classes that the saved model never rules out."""
         assert self.model.thresholds is not None
         always = np.flatnonzero(self.model.thresholds.never_ruled_out(LEVEL))
         return {
@@ -68,7 +68,7 @@ class HeldOutCalibration:
 
     @property
     def note(self) -> str | None:
-        """A sentence where the held-out samples are too few, or cannot be divided."""
+        """A sentence if the held-out samples are too few or cannot be divided."""
         if self.source in ("held_out", "out_of_fold"):
             return None
         rest = "are not calibrated" if self.source == "nothing" else "stay calibrated on training samples held back"
@@ -88,7 +88,7 @@ def calibrate_held_out(
     Args:
         logits: (samples, classes) or (samples, attributes, 2).
         labels: (samples,) or (samples, attributes).
-        groups: samples of one group are calibrated on or scored together.
+        groups: samples of one group stay in one fold.
         seed: of the folds.
     """
     target, none = torch.from_numpy(labels), Scaling.none(tuple(calibrated.prior.shape))
@@ -119,12 +119,12 @@ def calibrate_held_out(
 def score_held_out(
     calibrated: Calibrated, logits: Tensor, labels: NDArray[np.int64], *, samples: int
 ) -> HeldOutCalibration:
-    """Answer for held-out samples by a calibration on out-of-fold predictions, which they have no part in.
+    """Predict held-out samples by a calibration on out-of-fold predictions, in which they had no part.
 
     Args:
-        calibrated: with thresholds; it stays as it is.
+        calibrated: with thresholds; it is not changed.
         logits, labels: as in :func:`calibrate_held_out`.
-        samples: how many it was calibrated on.
+        samples: number of samples it was calibrated on.
     """
     none = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
     target = torch.from_numpy(labels)
@@ -147,7 +147,7 @@ def _kept(found: Tensor, target: Tensor) -> NDArray[np.float32]:
 
 
 def _sets(calibrated: Calibrated, logits: Tensor, target: Tensor, predicted: Tensor, folds: Folds) -> NDArray[np.bool_]:
-    """Return the possible classes of each sample, by thresholds from the other parts; the predicted one always."""
+    """Return each sample's prediction set, by thresholds from the other folds; it always has the predicted class."""
     found = np.ones(tuple(logits.shape), dtype=np.bool_)
     for others, own in folds:
         found[own] = calibrated.with_thresholds(logits[others], target[others]).sets(logits[own], LEVEL)

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say."""
+"""Proper scores, calibration errors and reliability diagrams."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from equipoise.calibration.class_prior import checked_probabilities, move_prior
 BINS = 15
 SMALLEST = np.finfo(np.float64).tiny
 CERTAIN = np.finfo(np.float64).eps
-"""What a probability of 0 counts as in log loss, as in scikit-learn; a forest gives many."""
+"""Smallest probability in log loss, as in scikit-learn; forests often predict 0."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Calibration:
 
     Args:
         ece: expected calibration error: the probability of the predicted class against how often it is right.
-        mean_class_ece, class_ece: the same for each class's own probability against how often the class is true, their
-            mean and one a class.
+        mean_class_ece, class_ece: the same for each class's own probability against how often the class is true: their
+            mean, and one per class.
         brier: from 0 to 2; with attributes the mean of (p − y)², from 0 to 1.
-        log_loss: −ln p of what is true, mean over the samples (and attributes); a probability of 0 counts as 2e−16.
+        log_loss: −ln p of the true label, mean over samples (and attributes); a probability of 0 counts as 2e−16.
     """
 
     ece: float
@@ -47,9 +47,9 @@ def calibration(
     """Measure the calibration of probabilities (samples, classes), or of 0/1 labels of a 1, (samples, attributes).
 
     Args:
-        true, predicted: places of classes, (samples,), or 0 and 1, (samples, attributes).
-        size: how many classes or attributes there are.
-        weight: how much each prediction counts, shaped as ``true``; None is all alike.
+        true, predicted: class indices, (samples,), or 0 and 1, (samples, attributes).
+        size: number of classes or attributes.
+        weight: weight of each prediction, shaped like ``true``; None weighs all equally.
     """
     p = checked_probabilities(probabilities, (len(true), size), sums_to_one=true.ndim == 1)
     confidence = p[np.arange(len(true)), predicted] if true.ndim == 1 else np.where(predicted == 1, p, 1 - p)
@@ -71,7 +71,7 @@ def calibration(
 def sample_losses(
     probabilities: NDArray[np.float64], true: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what each sample adds to the Brier score and to log loss, shaped as ``true``.
+    """Return each sample's contribution to the Brier score and to log loss, shaped like ``true``.
 
     >>> [part.round(3).tolist() for part in sample_losses(np.array([[0.8, 0.2]]), np.array([1]))]
     [[1.28], [1.609]]
@@ -93,12 +93,12 @@ def calibration_at_prior(
     old: ArrayLike,
     new: ArrayLike,
 ) -> Calibration:
-    """Measure calibration where the class prior is another one; arguments as in :func:`calibration`.
+    """Measure calibration at another class prior; arguments as in :func:`calibration`.
 
-    Samples are weighed so that their classes are as common as ``new`` says; a class without any is left out.
+    Samples are weighted so that their classes are as common as in ``new``; classes without samples are left out.
 
     Args:
-        old: the prior that the probabilities are made for, (classes,) or (attributes, 2).
+        old: the class prior of the probabilities, (classes,) or (attributes, 2).
         new: the prior to measure at, likewise.
     """
     p, prior = np.asarray(probabilities, dtype=np.float64), np.asarray(new, dtype=np.float64)
@@ -119,7 +119,7 @@ class ReliabilityDiagram:
     """Predictions binned by their probability; empty bins are left out.
 
     Args:
-        confidence, right: mean probability and share of right predictions, one entry a bin.
+        confidence, right: mean probability and share of correct predictions, one entry per bin.
         count: predictions in the bin.
         ece: expected calibration error.
     """

@@ -1,13 +1,13 @@
-r"""Probabilities that mean what they say: logits scaled so that samples which were not trained on believe them.
+r"""Logits scaled so that held-out samples confirm the probabilities (temperature and vector scaling).
 
 Logits :math:`z` that are aimed at a class prior :math:`a` (a balanced one under margins) become probabilities at the
 class prior :math:`\pi` by
 
 .. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
 
-The simplest form is s = 1 and b = 0, logits as they are. Temperature scaling is one s for all classes and b = 0 (Guo et
-al. 2017); further forms let b, and then s as well, differ by class (vector scaling). A form is taken instead of a
-simpler one only if its log loss, on samples left out of its fit, is smaller by more than a standard error.
+The simplest form is s = 1 and b = 0: logits unchanged. Temperature scaling has one s for all classes and b = 0 (Guo et
+al. 2017); further forms let b, and then s as well, differ by class (vector scaling). A more complex form is chosen only
+if its log loss, on samples left out of its fit, is smaller by more than one standard error.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from equipoise.errors import InvalidInputError
 
 FOLDS = 5
 FEWEST_SAMPLES = 50
-"""From which on any scaling is fitted: of fewer, one number strays by a third or more."""
+"""Fewest samples for any scaling: with fewer, a single number is off by a third or more."""
 SAMPLES_A_CLASS = 20
 """On average, from which on classes get numbers of their own."""
 NUMBERS, NUMBERS_OF_MANY = 2**22, 2**20
@@ -32,12 +32,12 @@ NUMBERS, NUMBERS_OF_MANY = 2**22, 2**20
 MANY_CLASSES = 25
 """Above which classes get no scales of their own: with 200 of them these took as long to fit as boosted trees."""
 WIDEST = 5.0
-"""Scales are sought from e^−5 to e^5: samples that are all told apart would want infinity."""
+"""Scales are searched from e^−5 to e^5: perfectly separated samples would want infinity."""
 SMALLEST_SHARE = 1e-12
-"""Of a class among the samples that a scaling is fitted to."""
+"""Smallest share of a class among the samples that a scaling is fitted on."""
 Array = NDArray[np.float64]
 FORMS = ("none", "temperature", "offsets", "vector")
-"""In the order of how many numbers they fit: 0, 1, 1 + C, 1 + 2C."""
+"""Forms in the order of the numbers they fit: 0, 1, 1 + C, 1 + 2C."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Scaling:
     bias: Tensor
 
     def __call__(self, logits: Tensor, odds: Tensor) -> Tensor:
-        """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax are the probabilities.
+        """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax gives the probabilities.
 
         Args:
-            odds: π/a, the class prior that is wanted over the one which the logits are aimed at; of any scale.
+            odds: π/a, the ratio of the wanted class prior to the one that the logits are aimed at; of any scale.
         """
         shift = odds.to(logits.dtype).log()  # a class of prior 0 is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> "Scaling":
-        """Return what leaves logits as they are."""
+        """Return a scaling that leaves logits unchanged."""
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
 
@@ -71,14 +71,14 @@ def fit_scaling(
     sample_weight: Tensor | None = None,
     form: str | None = None,
 ) -> Scaling:
-    """Fit the scaling with the least log loss on samples that were not trained on; none where none helps.
+    """Fit the scaling with the smallest log loss on held-out samples; the identity if none helps.
 
     Args:
-        logits: (batch, classes), or (batch, attributes, 2), as a prediction is made from.
+        logits: (batch, classes), or (batch, attributes, 2), as predictions are made from.
         target: (batch,), or (batch, attributes).
-        odds: the class prior of these samples over the one the logits are aimed at, (classes,) or (attributes, 2).
-        sharpen: whether scales above 1 are allowed. A network that is trained further becomes surer by itself.
-        sample_weight: (batch,), how many samples each counts as; None is one.
+        odds: ratio of these samples' class prior to the one the logits are aimed at, (classes,) or (attributes, 2).
+        sharpen: whether scales above 1 are allowed. Further training makes a network more confident by itself.
+        sample_weight: (batch,), how many samples each counts as; None counts each once.
         form: one of ``FORMS`` to fit without asking whether it helps; None chooses.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
@@ -97,7 +97,7 @@ def fit_scaling(
     w = np.ones(len(z)) if sample_weight is None else sample_weight.double().cpu().numpy()
     shift = np.log(
         odds.double().cpu().clamp_min(SMALLEST_SHARE).numpy()
-    )  # of a class without samples nothing is learnt
+    )  # nothing can be learnt about a class without samples
     if len(z) < FEWEST_SAMPLES and form is None:
         return Scaling.none(tuple(z.shape[1:]))
     forms, widest = FORMS[: 2 if len(z) < fewest else 3 if many else 4], WIDEST if sharpen else 0.0
@@ -105,7 +105,7 @@ def fit_scaling(
 
 
 def _best_form(z: Array, y: NDArray[Any], w: Array, shift: Array, forms: tuple[str, ...], widest: float) -> str:
-    """Choose by the log loss on folds that were left out; more numbers must earn a standard error."""
+    """Choose a form by log loss on held-out folds; more parameters must gain a standard error."""
     fold, best = _folds(y), forms[0]
     losses = {form: _left_out_losses(z, y, w, shift, fold, form, widest) for form in forms}
     for form in forms[1:]:
@@ -116,7 +116,7 @@ def _best_form(z: Array, y: NDArray[Any], w: Array, shift: Array, forms: tuple[s
 
 
 def _standard_error(values: Array, w: Array) -> float:
-    """Return that of a weighted mean: rows are independent, copies of a row would not be."""
+    """Return the standard error of a weighted mean of independent rows (which copies of a row would not be)."""
     squares = np.square(w * (values - w @ values / w.sum())).sum()
     return float(np.sqrt(squares * len(w) / (len(w) - 1)) / w.sum())
 
@@ -124,7 +124,7 @@ def _standard_error(values: Array, w: Array) -> float:
 def _left_out_losses(
     z: Array, y: NDArray[Any], w: Array, shift: Array, fold: NDArray[Any], form: str, widest: float
 ) -> Array:
-    """Return the log loss of each sample under a scaling which it had no part in: (batch,)."""
+    """Return each sample's log loss under a scaling fitted without it: (batch,)."""
     found = np.empty(len(z))
     for number in range(FOLDS):
         out = fold == number
@@ -135,7 +135,7 @@ def _left_out_losses(
 
 
 def _folds(y: NDArray[Any]) -> NDArray[np.int64]:
-    """Return a fold for each sample, each class (of the first attribute) shared out evenly."""
+    """Return a fold for each sample, stratified by class (of the first attribute)."""
     first = y if y.ndim == 1 else y[:, 0]
     fold = np.empty(len(y), dtype=np.int64)
     fold[np.argsort(first, kind="stable")] = np.arange(len(y)) % FOLDS
@@ -147,7 +147,7 @@ def _of_truth(values: Array, y: NDArray[Any]) -> Array:
 
 
 def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: float = WIDEST) -> Scaling:
-    """Fit the numbers of a form, scales up to e^``widest``; offsets and logarithms of scales have normal priors."""
+    """Fit a form's parameters, scales up to e^``widest``; offsets and log scales have normal priors."""
     shape = z.shape[1:]
     if form == "none":
         return Scaling.none(tuple(shape))
@@ -159,7 +159,7 @@ def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: f
     true = y.T.ravel() * y.size + np.arange(y.size)  # places of the true classes in ``by_class``
 
     def numbers(values: Array) -> tuple[Array, Array]:
-        """Return the logarithm of the scale, before it is bounded, and the offset of each class."""
+        """Return the logarithm of the scale, before bounding, and the offset of each class."""
         scale = values[0] + (values[1 + own :].reshape(shape) if form == "vector" else np.zeros(shape))
         return scale, values[1 : 1 + own].reshape(shape) if own else np.zeros(shape)
 

@@ -83,7 +83,7 @@ def _check_ratio(ratio: float) -> None:
 def _labels(y: ArrayLike) -> NDArray[np.generic]:
     labels = label_array(y)
     if labels.ndim != 1:
-        raise InvalidInputError(f"y must be a list of labels, one a sample, got an array of shape {labels.shape}.")
+        raise InvalidInputError(f"y must be a list of labels, one per sample, got an array of shape {labels.shape}.")
     return labels
 
 

@@ -1,4 +1,4 @@
-"""Tables of JSON lines: one object a line, plain values by the name of their column."""
+"""Tables of JSON lines: one object per line, plain values by the name of their column."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +59,6 @@ def _record(line: str, where: str) -> dict[str, Any]:
     nested = next((name for name, value in found.items() if isinstance(value, dict | list)), None)
     if nested is not None:
         raise InvalidInputError(
-            f"{where} holds a list or an object in {' '.join(nested.split())!r}; give plain values, one a column."
+            f"{where} holds a list or an object in {' '.join(nested.split())!r}; give plain values, one per column."
         )
     return found

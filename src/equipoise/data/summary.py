@@ -29,7 +29,7 @@ def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
     """
     given = np.asarray(counts, dtype=np.float64)
     if given.ndim != 1 or not bool((np.isfinite(given) & (given >= 0)).all()):
-        raise InvalidInputError(f"counts must be one number a class, none negative, got {given.tolist()}.")
+        raise InvalidInputError(f"counts must be one number per class, none negative, got {given.tolist()}.")
     if len(given) == 0:
         return ()
     size = np.maximum(given, 1)  # a class without samples is as rare as one with a single sample

@@ -289,7 +289,7 @@ def _from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
         found, more = labels_of(pd.Series(labels, name="y"))
         return Samples(values, found, notes=(*notes, *more))
     if not np.isin(labels, (0, 1)).all():
-        raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label a sample instead.")
+        raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label per sample instead.")
     if labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
         notes.append(f"every row of the labels has a single 1 in {labels.shape[1]} columns: its place is the class.")
         return Samples(values, labels.argmax(axis=1).astype(np.int64), notes=tuple(notes))

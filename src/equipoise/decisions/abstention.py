@@ -101,7 +101,7 @@ class AbstainedShares:
         overall: share of all samples.
         samples: of each class.
         each: share of each class; NaN for one without samples.
-        verdicts: one a class. ``"abstained away"``: it is left unanswered more than twice as often as all samples,
+        verdicts: one per class. ``"abstained away"``: it is left unanswered more than twice as often as all samples,
             or answered less than half as often; at least a fifth of it is; and by chance as much would be with a
             probability below 5% (Chernoff's bound exp(−n·KL), which holds for any n). ``"unclear"``: as much, but of so
             few samples that it may be chance. ``"untested"``: it has none.

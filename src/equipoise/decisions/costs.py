@@ -93,9 +93,9 @@ class Costs(DecisionRule):
 
     def _check_labels(self, size: int, *, several: bool) -> None:
         if self.matrix is not None and several:
-            raise InvalidInputError("a cost matrix is for one label a row; give miss and false_alarm by attribute.")
+            raise InvalidInputError("a cost matrix is for one label per row; give miss and false_alarm by attribute.")
         if self.matrix is not None and len(self.matrix) != size:
-            raise InvalidInputError(f"the cost matrix must have {size} rows, one a class, got {len(self.matrix)}.")
+            raise InvalidInputError(f"the cost matrix must have {size} rows, one per class, got {len(self.matrix)}.")
 
     def cost_matrix(self, classes: Sequence[Label], *, several: bool) -> Floats:
         """Return what mistakes cost, (classes, classes) or (attributes, 2, 2); rows with their own come in front."""

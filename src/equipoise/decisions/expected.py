@@ -37,7 +37,7 @@ class Expected(Struct, frozen=True):
 
     Args:
         rows: of evidence.
-        classes: one entry a class.
+        classes: one entry per class.
         reviews: cases named otherwise than the most common class; None where a row has several labels.
         cost: by the rule's costs; None for a rule without them.
     """

@@ -118,7 +118,7 @@ def error_variance(head: ClassVectorLoss, features: Tensor, decided: Tensor, sca
     vectors = head.class_vectors(features.dtype) * scale.reshape(-1, 1)
     if head.multilabel:
         pairs = vectors.unflatten(0, (head.classes, 2))
-        single: Tensor = spread @ (pairs[:, 1] - pairs[:, 0]).square().T  # one rival an attribute, (batch, attributes)
+        single: Tensor = spread @ (pairs[:, 1] - pairs[:, 0]).square().T  # one rival per attribute, (batch, attributes)
         return single.unsqueeze(-1) * (1 - F.one_hot(decided, 2).to(single.dtype))
     own = vectors[decided]  # s_ŷ w_ŷ, (batch, D)
     variance: Tensor = spread @ vectors.square().T - 2 * (spread * own) @ vectors.T

@@ -105,12 +105,12 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
 
     Attributes:
         classes_: the labels, or 0 to K - 1 for K attributes.
-        class_uncertainty_, margins_: one a class, (classes,) or (attributes, 2); None for methods without them.
+        class_uncertainty_, margins_: one per class, (classes,) or (attributes, 2); None for methods without them.
         prior_: the training samples' class prior by their weights, (classes,) or (attributes, 2), at which
             probabilities are given.
         decision_: the rule with its thresholds, and what it is expected to give where there are samples to tell by.
         calibrated_: turns the network's logits into probabilities and sets of labels.
-        history_: ``{"chosen": what was chosen for these data, "epochs": one record an epoch}``.
+        history_: ``{"chosen": what was chosen for these data, "epochs": one record per epoch}``.
         network_: the trained torch module.
         encoder_: encodes a frame's text, dates and missing values as numbers; None where X is used as it is.
 

@@ -71,7 +71,7 @@ def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator
 
 
 def span(values: Sequence[Any]) -> list[Any]:
-    """Return between which values the middle 95 % of the resamples' scores lie: [low, high], or one such a class.
+    """Return between which values the middle 95 % of the resamples' scores lie: [low, high], or one such per class.
 
     Resamples for which a score is not defined do not count; NaN where it never is.
 

@@ -108,7 +108,7 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
 
 
 def class_sizes(places: Places, classes: int) -> Places:
-    """Count samples a class, (classes,), or of both values, (attributes, 2)."""
+    """Count samples per class, (classes,), or of both values, (attributes, 2)."""
     if places.ndim == 1:
         return np.bincount(places, minlength=classes)
     ones = places.sum(0)

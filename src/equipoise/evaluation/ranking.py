@@ -17,7 +17,7 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class RankingSums:
-    """What ranking metrics are made of, one row a resample; NaN where a class has none or all of the samples.
+    """What ranking metrics are made of, one row per resample; NaN where a class has none or all of the samples.
 
     Args:
         auc, average_precision: of each class against the rest, (resamples, classes).

@@ -22,7 +22,7 @@ class Spread:
 
     Args:
         mean, deviation: over the classes that the metric is defined for.
-        each: one value a class; NaN for a class that it is not defined for: one without samples.
+        each: one value per class; NaN for a class that it is not defined for: one without samples.
     """
 
     mean: float

@@ -15,7 +15,7 @@ from equipoise.evaluation.tally import prediction_counts
 
 @dataclass(frozen=True)
 class Skill:
-    """Each class against the rest, one entry a class; NaN where a value is not defined.
+    """Each class against the rest, one entry per class; NaN where a value is not defined.
 
     Neither a prediction that is always the same nor one drawn at random has any skill: its ``gap`` is 0 on average, its
     ``auc`` 0.5, its ``precision`` and ``average_precision`` are the ``prevalence``.

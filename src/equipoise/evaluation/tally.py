@@ -38,7 +38,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums, one row a resample.
+    """Sums, one row per resample.
 
     Args:
         hits, real, named: right predictions, samples and predictions of each class, (resamples, classes).

@@ -1,4 +1,4 @@
-"""Losses as heads: features in, a scalar out. ``LOSSES`` names every one; a new loss is one line there."""
+"""Losses as heads: features in, a scalar out. ``LOSSES`` lists them all; a new loss is one line there."""
 
 from collections.abc import Callable
 from functools import partial
@@ -42,12 +42,12 @@ LOSSES: dict[str, LossBuilder] = {
     "sphereface": partial(_TRUE_ANGLE, normalize=True),
     "uncertainty_margin": UncertaintyMarginLoss,
 }
-"""Every loss by name. All are called alike: ``LOSSES[name](in_features, classes, class_counts=counts)``, then
+"""All losses by name, with one signature: ``LOSSES[name](in_features, classes, class_counts=counts)``, then
 ``loss(features, target, sample_weight=None)`` and ``loss.logits(features)``."""
 
 
 def loss_builder(method: str | LossBuilder) -> LossBuilder:
-    """Return the loss of a name in ``LOSSES``, or what builds a loss as it is.
+    """Return the builder of a loss by its name in ``LOSSES``; return a builder unchanged.
 
     >>> loss_builder("focal")(in_features=4, classes=3).class_vectors().shape
     torch.Size([3, 4])

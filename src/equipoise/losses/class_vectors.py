@@ -1,4 +1,4 @@
-"""What every loss shares: class vectors, checks, weights and the reduction. A subclass adds only its formula."""
+"""The base class of all losses: class vectors, checks, weights and the reduction. A subclass adds only its formula."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Reduction = Literal["mean", "sum", "none"]
 class ClassVectorLoss(nn.Module):
     """Class vectors w_j and a loss in one: ``loss(features, target)`` trains, ``loss.logits(features)`` predicts.
 
-    Half-precision features are widened to float32, also under autocast: an angle does not survive in bfloat16.
+    Half-precision features are widened to float32, even under autocast: bfloat16 is too coarse for angles.
 
     Args:
         in_features: D, the length of a feature vector.
@@ -28,15 +28,15 @@ class ClassVectorLoss(nn.Module):
             class vectors.
         multilabel: targets are 0/1 of shape (batch, attributes) instead of labels of shape (batch,).
         normalize: class vectors of unit length.
-        bias: one bias a class, as in ``nn.Linear``.
+        bias: one bias per class, as in ``nn.Linear``.
         dropout: share of the features dropped in front of the class vectors while training.
-        class_counts: training samples a class, (classes,) or (attributes, 2), for the losses that need them.
-        class_weight: a weight a class, shaped as ``class_counts``; or ``"balanced"`` (inverse frequency) or
+        class_counts: training samples per class, (classes,) or (attributes, 2), for the losses that need them.
+        class_weight: a weight per class, shaped as ``class_counts``; or ``"balanced"`` (inverse frequency) or
             ``"effective"`` (effective number of samples), which need the counts.
-        reduction: ``"mean"`` is the weighted mean, as in ``torch.nn.CrossEntropyLoss``; the attributes' means
-            are added up.
+        reduction: ``"mean"`` is the weighted mean, as in ``torch.nn.CrossEntropyLoss``; with attributes, the sum of
+            their means.
 
-    A loss of one's own has its formula in ``sample_losses``; here 1 − p_y:
+    Your own loss puts its formula into ``sample_losses``; here 1 − p_y:
 
     >>> class Missed(ClassVectorLoss):
     ...     def sample_losses(self, features, target):
@@ -52,9 +52,9 @@ class ClassVectorLoss(nn.Module):
     bias: nn.Parameter | None
     class_counts: Tensor | None
     class_weight: Tensor | None
-    margins: Tensor | None  # one a class, of a head that has margins; such a head has the next as well
-    strength: Tensor  # how much of the margins is in force, ()
-    shift: Tensor  # what a curriculum adds to predictions, shaped as the margins; of a head that it drives
+    margins: Tensor | None  # one per class, in a head with margins; such a head also has the next two
+    strength: Tensor  # share of the margins in force, ()
+    shift: Tensor  # what a curriculum adds to predictions, shaped like the margins; in a head that it drives
 
     def __init__(
         self,
@@ -91,40 +91,40 @@ class ClassVectorLoss(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise as ``nn.Linear`` does, so that softmax starts where torch users expect it."""
+        """Initialise like ``nn.Linear``, so that softmax starts where torch users expect it."""
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return w_j in ``dtype``, float32 at least, of unit length if ``normalize``: (classes or 2·attributes, D)."""
+        """Return w_j in ``dtype``, at least float32, of unit length if ``normalize``: (classes or 2·attributes, D)."""
         weight = self.weight.to(torch.promote_types(dtype, torch.float32))
         return F.normalize(weight, dim=-1) if self.normalize else weight
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits without any margin for features (batch, D): (batch, classes), or (batch, attributes, 2)."""
-        features = self.shaped_features(features)  # their values are not looked at: vmap must be able to pass through
+        features = self.shaped_features(features)  # without looking at their values, so that vmap works
         with full_precision(features):
             return self.project(self.dropped(features))
 
     def dropped(self, features: Tensor) -> Tensor:
-        """Return features behind the head's own dropout."""
+        """Return features after the head's own dropout."""
         seen: Tensor = features if self.dropout.p == 0 else self.dropout(features)
         return seen
 
     def project(self, features: Tensor) -> Tensor:
-        """Return w_j·f + b_j, with the classes' shape."""
+        """Return w_j·f + b_j, in the classes' shape."""
         bias = None if self.bias is None else self.bias.to(features.dtype)
         logits: Tensor = F.linear(features, self.class_vectors(features.dtype), bias).unflatten(-1, self.class_shape)
         return logits
 
     def forward(self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch, a scalar, or with ``reduction="none"`` one a sample.
+        """Return the loss of a batch: a scalar, or with ``reduction="none"`` one value per sample.
 
         Args:
             features: (batch, D).
             target: labels (batch,), or 0/1 of shape (batch, attributes).
-            sample_weight: how much each sample counts, (batch,), not negative; None is 1.
+            sample_weight: weight of each sample, (batch,), not negative; None weighs each 1.
         """
         return self.evaluate(self.sample_losses, features, target, sample_weight)
 
@@ -135,7 +135,7 @@ class ClassVectorLoss(nn.Module):
         target: Tensor,
         sample_weight: Tensor | None,
     ) -> Tensor:
-        """Check, apply the formula in full precision, then weigh and reduce."""
+        """Check the input, apply the formula in full precision, then weigh and reduce."""
         features = self.checked_features(features)
         target = self.checked_target(target, len(features))
         sample_weight = self._checked_weight(sample_weight, len(features))
@@ -143,27 +143,27 @@ class ClassVectorLoss(nn.Module):
             return self.reduce(formula(features, target), target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
-        """Return one loss a sample, (batch,), or (batch, attributes), of features (batch, D) and target."""
+        """Return one loss per sample, (batch,) or (batch, attributes), for features (batch, D) and target."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
 
     @property
     def driven_by_curriculum(self) -> bool:
-        """Whether margins have no strength but that which a :class:`equipoise.training.Curriculum` gives them."""
+        """True if the margins get their strength from a :class:`equipoise.training.Curriculum` only."""
         return False
 
     @property
     def margin_range(self) -> tuple[float, float]:
-        """The margin that changes nothing, and the one which the head was built with."""
+        """The margin that has no effect, and the one the head was built with."""
         return 0.0, 0.0
 
     @property
     def own_strength(self) -> float:
-        """The strength of margins which the head was built with; 0 leaves it to a curriculum."""
+        """The margin strength the head was built with; 0 leaves it to a curriculum."""
         return 0.0
 
     @property
     def angular(self) -> bool:
-        """Whether a unit of strength moves logits by more or less as angles and lengths of features change."""
+        """True if the effect of a unit of strength on the logits depends on the features' angles and lengths."""
         return False
 
     @property
@@ -172,23 +172,23 @@ class ClassVectorLoss(nn.Module):
         return False
 
     def clear_margins(self) -> None:
-        """Become plain softmax: no strength of the margins, no shift of predictions."""
+        """Reset to plain softmax: zero margin strength and no shift of predictions."""
 
     def set_strength(self, strength: float, *, sample_strength: float) -> None:  # noqa: ARG002
-        """Set how much of the margins is in force, and how much of the sample level where the head has one."""
+        """Set the strength of the margins, and of the sample level if the head has one."""
         raise InvalidInputError(f"{type(self).__name__} has no margins; take a head that has.")
 
     def met_features(self, features: Tensor) -> Tensor:
-        """Return features (batch, D) as dropout and class vectors meet them in a stochastic pass, not yet dropped."""
+        """Return features (batch, D) as a stochastic pass has them in front of dropout and class vectors."""
         return features
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         """Return the class prior that the logits are aimed at, ∝ prior · class weight: (classes,) or (attributes, 2).
 
-        A formula that favours some classes overrides this; probabilities are converted from this prior to any other.
+        Formulas that favour some classes override this; probabilities are converted from this prior to any other.
 
         Args:
-            prior: shares of the training samples, none of them 0, (classes,) or (attributes, 2).
+            prior: shares of the training samples, all above 0, (classes,) or (attributes, 2).
 
         >>> counts = torch.tensor([90.0, 10.0])
         >>> ClassVectorLoss(4, 2).aimed_prior(counts / 100)
@@ -200,7 +200,7 @@ class ClassVectorLoss(nn.Module):
         return aimed / aimed.sum(-1, keepdim=True)
 
     def set_progress(self, share: float) -> None:
-        """Take note which ``share`` of the epochs is over, in [0, 1]; for losses with stages."""
+        """Note the ``share`` of the epochs completed, in [0, 1]; for losses with stages."""
 
     def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Apply class and sample weights, then the reduction."""
@@ -213,13 +213,13 @@ class ClassVectorLoss(nn.Module):
         if self.reduction == "mean" and len(losses):
             if weights is None:
                 return losses.mean(0).sum() if self.multilabel else losses.mean()
-            total = weights.sum(0).clamp_min(torch.finfo(losses.dtype).tiny)  # weights that are all 0 count for nothing
+            total = weights.sum(0).clamp_min(torch.finfo(losses.dtype).tiny)  # if all weights are 0, the loss is 0
             return (losses.sum(0) / total).sum()
         losses = losses.sum(-1) if self.multilabel else losses
         return losses if self.reduction == "none" else losses.sum()
 
     def shaped_features(self, features: Tensor) -> Tensor:
-        """Return features as float32 or float64, of the right shape."""
+        """Return features as float32 or float64, checked for shape."""
         if not required_tensor(features, "features").is_floating_point():
             raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
         if features.ndim != 2 or features.shape[1] != self.in_features:
@@ -230,13 +230,13 @@ class ClassVectorLoss(nn.Module):
         return features.to(torch.promote_types(features.dtype, torch.float32))
 
     def checked_features(self, features: Tensor) -> Tensor:
-        """Return features that are finite as well, and small enough that no square overflows."""
+        """Return features that are also finite, and small enough that no square overflows."""
         features = self.shaped_features(features)
         if features.numel() == 0 or torch.compiler.is_compiling():
             return features
         largest = torch.finfo(features.dtype).max ** 0.4
         flat = features.detach().reshape(-1)
-        if torch.dot(flat, flat).item() <= largest**2:  # so no entry is larger, nor NaN; the fastest of such sums
+        if torch.dot(flat, flat).item() <= largest**2:  # then no entry is larger or NaN; the fastest such check
             return features
         if not bool(features.isfinite().all()):
             raise InvalidInputError(
@@ -246,7 +246,7 @@ class ClassVectorLoss(nn.Module):
         return features.clamp(-largest, largest)
 
     def checked_target(self, target: Tensor, batch: int) -> Tensor:
-        """Return the target as int64 labels in range."""
+        """Return the target as int64 labels, checked for range."""
         shape = (batch, self.classes) if self.multilabel else (batch,)
         if tuple(required_tensor(target, "target").shape) != shape:
             raise InvalidInputError(f"target must have the shape {shape}, got {tuple(target.shape)}.")
@@ -274,7 +274,7 @@ class ClassVectorLoss(nn.Module):
 
 
 def full_precision(features: Tensor) -> AbstractContextManager[object]:
-    """Switch autocast off where it is on."""
+    """Disable autocast inside the block."""
     device = features.device.type
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
@@ -285,7 +285,7 @@ def gather_classes(values: Tensor, target: Tensor) -> Tensor:
 
 
 def softmax_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the softmax loss of section 4, one value a sample: logits (..., classes), target (...) -> (...)."""
+    """Return the softmax loss of section 4, one value per sample: logits (..., classes), target (...) -> (...)."""
     if logits.ndim == 2:
         return F.cross_entropy(logits, target, reduction="none")
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view_as(target)

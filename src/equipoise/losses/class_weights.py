@@ -1,4 +1,4 @@
-"""Weights a class from its number of training samples."""
+"""Class weights from the numbers of training samples."""
 
 from typing import Literal
 
@@ -12,12 +12,12 @@ ClassWeight = Tensor | Literal["balanced", "effective"] | None
 
 
 def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
-    r"""Return scikit-learn's "balanced" weights: the weighted samples of every class add up alike.
+    r"""Return scikit-learn's "balanced" weights, which give every class the same total weight.
 
     .. math:: w_c = \frac{n}{C \, n_c}
 
     Args:
-        class_counts: training samples a class, (classes,), or (attributes, 2).
+        class_counts: training samples per class, (classes,), or (attributes, 2).
 
     >>> inverse_frequency_weights(torch.tensor([90.0, 10.0]))
     tensor([0.5556, 5.0000])
@@ -27,13 +27,13 @@ def inverse_frequency_weights(class_counts: Tensor) -> Tensor:
 
 
 def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tensor:
-    r"""Return one over a class's effective number of samples (Cui et al. 2019), scaled to the mean 1.
+    r"""Return the inverse of each class's effective number of samples (Cui et al. 2019), scaled to mean 1.
 
     .. math:: w_c \propto \frac{1 - \beta}{1 - \beta^{n_c}}
 
     Args:
-        class_counts: training samples a class, (classes,), or (attributes, 2).
-        beta: β in [0, 1); 0 weighs all classes alike, towards 1 it becomes 1/n_c.
+        class_counts: training samples per class, (classes,), or (attributes, 2).
+        beta: β in [0, 1); 0 weighs all classes equally, towards 1 the weights approach 1/n_c.
 
     >>> effective_number_weights(torch.tensor([90.0, 10.0]), beta=0.99)
     tensor([0.2768, 1.7232])
@@ -46,7 +46,7 @@ def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tens
 
 
 def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | None:
-    """Return the weights a caller asked for: none, given, or by a rule from the counts."""
+    """Return the requested weights: none, given, or computed from the counts."""
     if not isinstance(choice, str):
         return None if choice is None else numeric_tensor(choice, "class_weight")
     if choice not in ("balanced", "effective"):
@@ -56,7 +56,7 @@ def class_weights(choice: ClassWeight, class_counts: Tensor | None) -> Tensor | 
 
 
 def needed_counts(class_counts: Tensor | None, who: str) -> Tensor:
-    """Return the counts, or raise an error that names who needs them."""
+    """Return the counts, or raise an error that says what needs them."""
     if class_counts is None:
         raise InvalidInputError(
             f"{who} needs the number of training samples of each class; pass class_counts=torch.bincount(y)."
@@ -65,9 +65,9 @@ def needed_counts(class_counts: Tensor | None, who: str) -> Tensor:
 
 
 def positive_counts(class_counts: Tensor) -> Tensor:
-    """Let a class without a training sample count as one, so that no weight or logarithm is infinite.
+    """Count a class without training samples as one sample, so that no weight or logarithm is infinite.
 
-    Counts may be sums of weights: where these are all smaller, it counts as the smallest class that has samples.
+    Counts may be sums of weights. If all of them are below 1, the class counts as the smallest one that has samples.
 
     >>> positive_counts(torch.tensor([90.0, 0.0])), positive_counts(torch.tensor([0.7, 0.3, 0.0]))
     (tensor([90.,  1.]), tensor([0.7000, 0.3000, 0.3000]))

@@ -1,7 +1,7 @@
-"""The rivals on plain logits, each a formula from its own paper.
+"""Rival losses on plain logits, each a formula from its own paper.
 
 A criterion takes logits (..., classes), target (...) and class_counts (classes,) or (attributes, 2) and returns one
-loss a sample, (...). ``functools.partial`` sets its constants. A class without a training sample counts as one.
+loss per sample, (...). Use ``functools.partial`` to set its constants. A class without training samples counts as one.
 """
 
 from typing import Protocol
@@ -15,12 +15,12 @@ from equipoise.losses.class_weights import ClassWeight, needed_counts, positive_
 
 
 class Criterion(Protocol):
-    """Any of the functions below, or one of your own: one loss a sample, (...).
+    """Interface of the functions below and of your own: one loss per sample, (...).
 
     Args:
         logits: z, (..., classes).
         target: y, (...).
-        class_counts: n_c, training samples a class, (classes,) or (attributes, 2); None where nobody told them.
+        class_counts: n_c, training samples per class, (classes,) or (attributes, 2); None if not given.
 
     >>> def squared(logits, target, class_counts):
     ...     return softmax_loss(logits, target) ** 2
@@ -34,12 +34,12 @@ class Criterion(Protocol):
 
 
 def cross_entropy(logits: Tensor, target: Tensor, class_counts: Tensor | None = None) -> Tensor:  # noqa: ARG001
-    r"""Return plain softmax, the paper's first loss.
+    r"""Return the plain softmax loss, the paper's first.
 
     .. math:: L = -\log p_y, \qquad p = \mathrm{softmax}(z)
 
     Args:
-        logits, target, class_counts: as in :class:`Criterion`; no counts are needed.
+        logits, target, class_counts: as in :class:`Criterion`; the counts are not used.
 
     >>> cross_entropy(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))
     tensor([0.1269, 2.1269])
@@ -59,7 +59,7 @@ def focal(
     .. math:: L = -(1 - p_y)^{\gamma} \log p_y
 
     Args:
-        logits, target, class_counts: as in :class:`Criterion`; no counts are needed.
+        logits, target, class_counts: as in :class:`Criterion`; the counts are not used.
         gamma: γ ≥ 0; 0 is cross-entropy.
 
     >>> focal(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))  # easy, hard
@@ -67,12 +67,12 @@ def focal(
     """
     loss = softmax_loss(logits, target)
     missed = -torch.expm1(-loss)  # 1 − p_y without cancellation
-    # kept off 0, where a power below 1 has no finite slope; the product with the loss is 0 there all the same
+    # kept away from 0, where a power below 1 has an infinite slope; the product with the loss is still 0 there
     return missed.clamp_min(torch.finfo(loss.dtype).tiny).pow(gamma) * loss
 
 
 def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None) -> Tensor:
-    r"""Return softmax with every class's count as its prior (Ren et al. 2020).
+    r"""Return the softmax loss with class counts as the prior (Ren et al. 2020).
 
     .. math:: L = -\log \mathrm{softmax}(z + \log n)_y
 
@@ -88,7 +88,7 @@ def balanced_softmax(logits: Tensor, target: Tensor, class_counts: Tensor | None
 
 
 def logit_adjustment(logits: Tensor, target: Tensor, class_counts: Tensor | None, *, tau: float = 1.0) -> Tensor:
-    r"""Adjust logits while training (Menon et al. 2021); :func:`adjust_logits` is the post-hoc twin.
+    r"""Return the logit-adjusted loss (Menon et al. 2021); :func:`adjust_logits` is its post-hoc counterpart.
 
     .. math:: L = -\log \mathrm{softmax}(z + \tau \log \pi)_y, \qquad \pi_j = n_j / n
 
@@ -113,7 +113,7 @@ def vector_scaling(
 
     Args:
         logits, target, class_counts: as in :class:`Criterion`.
-        gamma: γ, how much smaller the logits of rare classes are made.
+        gamma: γ, how strongly the logits of rare classes are scaled down.
         tau: τ of :func:`logit_adjustment`.
 
     >>> vector_scaling(torch.tensor([[1.0, 1.0]]), torch.tensor([1]), torch.tensor([90.0, 10.0]))
@@ -125,13 +125,13 @@ def vector_scaling(
 
 
 def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
-    r"""Adjust the logits of a model that was trained with plain softmax.
+    r"""Adjust the logits of a model trained with plain softmax.
 
     .. math:: \hat z_j = z_j - \tau \log \pi_j
 
     Args:
         logits: (..., classes).
-        class_counts: training samples a class, (classes,), or (attributes, 2) for logits (..., attributes, 2).
+        class_counts: training samples per class, (classes,), or (attributes, 2) for logits (..., attributes, 2).
         tau: τ; 1 aims at balanced accuracy.
 
     >>> adjust_logits(torch.tensor([[1.0, 0.0]]), torch.tensor([90.0, 10.0]))  # the rare class wins
@@ -148,12 +148,12 @@ def log_prior(class_counts: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tuple[int, ...]) -> Tensor:
-    r"""Return the class prior at which a criterion is content with logits of 0, (classes,) or (attributes, 2).
+    r"""Return the class prior at which logits of 0 minimise a criterion, (classes,) or (attributes, 2).
 
     .. math:: \sum_y \pi_y \, \nabla_z L(z, y) \big|_{z = 0} = 0, \qquad \sum_y \pi_y = 1
 
-    A criterion that treats all classes alike has a uniform one; a shift of the logits (logit adjustment, VS) or a
-    weight for each class moves it. No criterion, a user's own included, has to state what it compensates for.
+    For a criterion that treats all classes alike it is uniform; a shift of the logits (logit adjustment, VS) or class
+    weights move it. So no criterion, including your own, has to declare what it compensates for.
 
     >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,)), neutral_prior(focal, None, (2,))
     (tensor([0.9000, 0.1000], dtype=torch.float64), tensor([0.5000, 0.5000], dtype=torch.float64))
@@ -168,18 +168,18 @@ def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tupl
     wanted[..., -1, :] = 1
     try:
         found: Tensor = torch.linalg.lstsq(system, wanted, driver="gels").solution.squeeze(-1)
-    except RuntimeError:  # a criterion without a slope; pivoting copes, but takes minutes at 8,000 classes
+    except RuntimeError:  # a criterion without slope; pivoting would work, but takes minutes at 8,000 classes
         found = torch.linalg.lstsq(system, wanted).solution.squeeze(-1)
     return found.clamp_min(torch.finfo(torch.float64).eps)
 
 
 class LogitLoss(ClassVectorLoss):
-    """A linear head under any criterion on its logits.
+    """A linear head with any criterion on its logits.
 
     Args:
         in_features, classes, multilabel, dropout, class_counts, class_weight, reduction: as in
             :class:`ClassVectorLoss`.
-        criterion: one loss a sample from logits, see :class:`Criterion`.
+        criterion: returns one loss per sample from logits, see :class:`Criterion`.
 
     >>> loss = LogitLoss(4, 2, criterion=logit_adjustment, class_counts=torch.tensor([90.0, 10.0]))
     >>> _ = loss.weight.data.zero_()
@@ -213,7 +213,7 @@ class LogitLoss(ClassVectorLoss):
         if (
             criterion(trial, trial[..., 0].long(), self.class_counts).shape != trial.shape[:-1]
         ):  # or it says what it lacks
-            raise InvalidInputError("criterion must return one loss a sample; reduce nothing in it.")
+            raise InvalidInputError("criterion must return one loss per sample; reduce nothing in it.")
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         return super().aimed_prior(prior / neutral_prior(self.criterion, self.class_counts, self.class_shape).to(prior))

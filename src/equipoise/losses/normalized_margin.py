@@ -22,7 +22,7 @@ def am_softmax_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
 
 
 def arcface_cosine(cosine: Tensor, margins: Tensor) -> Tensor:
-    """Return cos(α + m) (ArcFace, Deng et al. 2019), continued past π so that it keeps falling."""
+    """Return cos(α + m) (ArcFace, Deng et al. 2019), continued beyond π so that it keeps decreasing."""
     return shifted_cosine(cosine, margins)
 
 
@@ -32,7 +32,7 @@ def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
     .. math:: \Delta_c \propto n_c^{-1/4}
 
     Args:
-        class_counts: training samples a class, (classes,).
+        class_counts: training samples per class, (classes,).
         largest: the margin of the rarest, a cosine.
 
     >>> ldam_margins(torch.tensor([160.0, 10.0]))
@@ -43,7 +43,7 @@ def ldam_margins(class_counts: Tensor, largest: float = 0.5) -> Tensor:
 
 
 def feature_scale(classes: int, probability: float = 0.999) -> float:
-    r"""Return a length for unit features: twice what gives ``probability`` at cosine 1 against rivals at cosine 0.
+    r"""Return a length for unit features: twice the one that gives ``probability`` at cosine 1 and rivals at cosine 0.
 
     .. math:: s = 2 \log \frac{(C - 1) \, P}{1 - P}, \qquad \frac{e^{s/2}}{e^{s/2} + C - 1} = P
 
@@ -65,19 +65,19 @@ class CosineMarginLoss(ClassVectorLoss):
     .. math:: \hat z_j = s \cos \alpha_j, \qquad
               \hat z_y = s \, (\cos \alpha_y - m_y) \quad\text{or}\quad \hat z_y = s \cos(\alpha_y + m_y)
 
-    The buffer ``margins`` holds one margin a class. For margins from uncertainty, assign
-    ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it. ``strength``, (), 1 at the start and in no
-    ``state_dict``, is the share of them that is in force.
+    The buffer ``margins`` holds one margin per class. For margins from uncertainty, assign
+    ``margins_from_uncertainty(u, m_min=0.0, m_max=...)`` to it. ``strength``, (), is the share of them in force; it
+    starts at 1 and is not part of the ``state_dict``.
 
     Args:
         in_features, classes: D, the length of a feature vector, and C.
         kind: ``"am_softmax"``, ``"arcface"`` or ``"ldam"``, whose margins follow from ``class_counts``.
-        margin: the margin of every class, for LDAM of the rarest; None takes the paper's own: 0.35, 0.5, 0.5.
+        margin: margin of every class, for LDAM of the rarest; None takes the original paper's: 0.35, 0.5, 0.5.
         scale: s, the length of the features; None sets it from the number of classes by :func:`feature_scale`.
-        defer: from which share of the epochs on samples are weighed by the effective number of their class;
-            None never does. The training loop tells the epoch by :meth:`set_progress`.
-        dropout: share of the unit features dropped in stochastic passes, for the uncertainty. Training drops none: in
-            front of the normalisation, and behind it too, that costs these heads accuracy.
+        defer: share of the epochs after which samples are weighted by their class's effective number; None never does.
+            The training loop reports the progress through :meth:`set_progress`.
+        dropout: share of the unit features dropped in stochastic passes, for the uncertainty. Training drops none:
+            dropout before or behind the normalisation costs these heads accuracy.
         multilabel, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
     >>> loss = CosineMarginLoss(2, 2, kind="ldam", scale=10.0, defer=0.8, class_counts=torch.tensor([160.0, 10.0]))
@@ -128,7 +128,7 @@ class CosineMarginLoss(ClassVectorLoss):
             raise InvalidInputError(f"defer must be a share of the epochs from 0 to 1, got {defer}; None never defers.")
         self.kind, self.defer = kind, defer
         self.scale = feature_scale(self.class_shape[-1]) if scale is None else scale
-        if defer is not None:  # weights that change are a buffer from the start, so that a checkpoint holds them
+        if defer is not None:  # weights that will change are a buffer from the start, so that checkpoints include them
             self._weight_before = self.class_weight
             self.register_buffer("class_weight", torch.ones(self.class_shape))
             self.set_progress(0.0)
@@ -146,7 +146,7 @@ class CosineMarginLoss(ClassVectorLoss):
         super().__setattr__(name, value)
 
     def set_progress(self, share: float) -> None:
-        """Weigh classes by their effective number of samples once ``share``, of the epochs, is ``defer`` or more."""
+        """Weigh classes by their effective number of samples once the ``share`` of the epochs reaches ``defer``."""
         if self.defer is None:
             return
         counts = needed_counts(self.class_counts, f"defer={self.defer}")
@@ -168,17 +168,17 @@ class CosineMarginLoss(ClassVectorLoss):
         self.strength = torch.full_like(self.strength, strength)
 
     def met_features(self, features: Tensor) -> Tensor:
-        return self.scale * self._unit_features(features)  # dropout comes behind the normalisation
+        return self.scale * self._unit_features(features)  # dropout follows the normalisation
 
     def _unit_features(self, features: Tensor) -> Tensor:
-        """Features of unit length, as training sees them."""
+        """Return features of unit length, as training sees them."""
         return F.normalize(features, dim=-1)
 
     def dropped(self, features: Tensor) -> Tensor:
         return super().dropped(F.normalize(features, dim=-1))
 
     def project(self, features: Tensor) -> Tensor:
-        return self.scale * super().project(features)  # s·cos α_j, of features of unit length
+        return self.scale * super().project(features)  # s·cos α_j, for features of unit length
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
         logits = self.project(self._unit_features(features))

@@ -1,11 +1,11 @@
-r"""The monotone margin function ψ of section 4: what L-Softmax's cos(mα) becomes on all of [0, π].
+r"""The monotone margin function ψ of section 4: L-Softmax's cos(mα), continued to all of [0, π].
 
-Both margin functions here are one curve seen at two angles. The curve is
+Both margin functions here read one curve at two angles. The curve is
 
 .. math:: g(\theta) = (-1)^r \cos\theta - 2r, \qquad r = \lfloor \theta / \pi \rfloor,
 
 the cosine continued downwards: continuous and decreasing for every θ ≥ 0. The paper's multiplicative
-margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m). :func:`angular_logits` puts ψ into the loss.
+margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m). :func:`angular_logits` applies ψ in the loss.
 """
 
 import math
@@ -20,19 +20,18 @@ from equipoise.errors import InvalidInputError
 from equipoise.tensor_checks import numeric_tensor, required_tensor
 
 STEEPEST = 1e3
-"""Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where ψ of a fractional margin has no finite slope."""
+"""Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where the slope of ψ is infinite for fractional margins."""
 SHORTEST = 1e-12
 """Vectors shorter than this have no direction; their cosine counts as 0."""
 
 
 def psi(cosine: Tensor, margin: Tensor | float) -> Tensor:
-    r"""Return the paper's margin function ψ, given cos α, for any real margin m ≥ 1.
+    r"""Return the paper's margin function ψ for cos α and any real margin m ≥ 1.
 
     .. math:: \psi(\alpha) = (-1)^r \cos(m \alpha) - 2r, \qquad r = \lfloor m \alpha / \pi \rfloor
 
     Integer margins give the Chebyshev polynomial T_m(cos α) on the first segment, and m = 1 the cosine itself.
-    Cosines past ±1, by rounding or otherwise, count as ±1. The gradient is dψ/dcos α = m·sin(mα)/sin α, bounded where
-    it has no finite value.
+    Cosines beyond ±1 count as ±1. The gradient is dψ/dcos α = m·sin(mα)/sin α, bounded where it is infinite.
 
     Args:
         cosine: cos α, any shape.
@@ -52,11 +51,11 @@ def psi(cosine: Tensor, margin: Tensor | float) -> Tensor:
         )
     value: Tensor = _MarginCosine.apply(cosine, margins, torch.zeros_like(margins))  # type: ignore[no-untyped-call]
     plain = (margins == 1) & (cosine.detach().abs() <= 1)
-    return torch.where(plain, cosine, value)  # softmax to the last bit, not by way of the angle
+    return torch.where(plain, cosine, value)  # exactly softmax, without the detour through the angle
 
 
 def shifted_cosine(cosine: Tensor, margin: Tensor | float) -> Tensor:
-    """Return ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued past α + m = π so that it never turns upwards again.
+    """Return ArcFace's cos(α + m) for 0 ≤ m ≤ π, continued beyond α + m = π so that it never increases again.
 
     Args:
         cosine: cos α, any shape.
@@ -92,7 +91,7 @@ def angular_logits(
 def _margin_curve(
     cosine: Tensor, scale: Tensor, offset: Tensor | None = None, *, slope: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """g(scale·α + offset) and its bounded slope d g / d cos α, for cosines in [−1, 1] of at least float32."""
+    """Return g(scale·α + offset) and its bounded slope d g / d cos α, for cosines in [−1, 1] of at least float32."""
     theta = cosine.acos().mul_(scale)
     if offset is not None:
         theta.add_(offset)
@@ -109,7 +108,7 @@ def _margin_curve(
 
 
 class _MarginCosine(torch.autograd.Function):
-    """The curve under autograd; half precision is widened, or the angle would be lost."""
+    """The curve with its gradient; half precision is widened so that angles survive."""
 
     @staticmethod
     def forward(ctx: Any, cosine: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
@@ -129,11 +128,13 @@ class _MarginCosine(torch.autograd.Function):
 
 
 class _AngularLogits(torch.autograd.Function):
-    """With z = w·f, l = ‖w‖‖f‖ and c = z/l it is z + s·l·(ψ − c), whose slopes are
+    """The logits, with their gradients in closed form.
+
+    With z = w·f, l = ‖w‖‖f‖ and c = z/l a logit is z + s·l·(ψ − c), whose slopes are
 
     ∂/∂z = 1 + s·(ψ' − 1) and ∂/∂l = s·(ψ − c·ψ'), where ψ' = dψ/dc.
 
-    Written out because autograd would keep six (batch × outputs) tensors where two suffice.
+    Autograd would keep six (batch × outputs) tensors; two suffice.
     """
 
     @staticmethod
@@ -144,7 +145,7 @@ class _AngularLogits(torch.autograd.Function):
         length = feature_length if vector_length is None else feature_length * vector_length
         cosine = (logits / length.clamp_min(SHORTEST)).clamp_(-1, 1)
         value, slope = _margin_curve(cosine, margins, slope=any(ctx.needs_input_grad))
-        blend = torch.where(margins == 1, 0, strength)  # softmax to the last bit where the margin is 1
+        blend = torch.where(margins == 1, 0, strength)  # exactly softmax where the margin is 1
         moved = torch.addcmul(logits, blend * length, value - cosine)
         if slope is not None:
             by_length = value.addcmul_(cosine, slope, value=-1).mul_(blend)
@@ -168,7 +169,7 @@ class _AngularLogits(torch.autograd.Function):
 
 
 def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
-    """The cosine, as large as with the margins, and these."""
+    """Return the cosine broadcast to the margins' shape, and the margins."""
     if not required_tensor(cosine, "cosine").is_floating_point():
         raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
     dtype = torch.promote_types(cosine.dtype, torch.float32)
@@ -178,5 +179,5 @@ def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
     except RuntimeError:
         raise InvalidInputError(
             f"margin of shape {tuple(margins.shape)} does not broadcast against cosine of shape "
-            f"{tuple(cosine.shape)}; give one margin a class or one an element."
+            f"{tuple(cosine.shape)}; give one margin per class or one per element."
         ) from None

@@ -23,9 +23,9 @@ from equipoise.uncertainty.sample_level import (
 )
 
 NUMBERS_AT_ONCE = 2**18
-"""Of the sample level's probabilities that are worked out at a time: 30 samples of 8,631 classes."""
+"""Sample-level probabilities computed at a time: 30 samples of 8,631 classes."""
 LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
-"""Buffers which may be set at any time, and the least each may be."""
+"""Buffers that may be set at any time, and the minimum of each."""
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
@@ -42,17 +42,17 @@ def expected_logits(logits: Tensor, variance: Tensor, *, kappa: float) -> Tensor
 
 
 def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
-    """Return t·(1 − F̂) where t > 0, t·(1 + F̂) where t < 0: the likelier a mistake, the stricter, never a reward."""
+    """Return t·(1 − F̂) where t > 0, t·(1 + F̂) where t < 0: stricter the likelier a mistake, never a reward."""
     return true_logit - probability * true_logit.abs()
 
 
 def printed_weight(true_logit: Tensor, probability: Tensor, share: Tensor | float = 1.0) -> Tensor:
-    """Return F̂·t as printed: it wipes out the true logit of just the samples that are certain and right."""
+    """Return F̂·t as printed, which erases the true logit of exactly the samples that are certain and right."""
     return true_logit * (1 - share * (1 - probability))
 
 
 def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
-    """Return what a caller gave as ``error``, a plain pair as well, if both of its tensors have the shape."""
+    """Return the caller's ``error``, also if it is a plain pair, after checking the shape of both tensors."""
     if not (isinstance(error, tuple) and len(error) == 2):
         raise InvalidInputError(
             f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
@@ -67,14 +67,14 @@ def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
 
 
 class UncertaintyMarginLoss(ClassVectorLoss):
-    """Class vectors and the paper's loss in one module; plain softmax until ``margins`` and ``strength`` are set.
+    """The paper's loss with its class vectors; plain softmax until ``margins`` and ``strength`` are set.
 
     Args:
         in_features, classes: D, the length of a feature vector, and C.
-        form: ``"additive"`` lowers logits by s·(m − 1); ``"angular"``, the paper's, bends the angle by ψ.
+        form: ``"additive"`` lowers logits by s·(m − 1); ``"angular"``, the paper's, changes the angle by ψ.
         placement: ``"all"`` puts every class's margin on its own logit (the paper's constraint), ``"target"``
-            only the true class's (the paper's loss, which can move the odds by a factor of 2 at the most).
-        normalize: class vectors of unit length; without it, as printed, training can shrink the vector of just
+            only the true class's (the paper's loss, which can change the odds by at most a factor of 2).
+        normalize: class vectors of unit length; without it, as printed, training can shrink the vector of exactly
             the class that has a margin.
         sample_level: ``"expected"`` raises the rivals by κ·σ_E², ``"complement"`` and ``"printed"`` weigh the true
             logit by F̂, the probability of a mistake. Each of these needs σ_E²: from ``dropout`` in closed form, or
@@ -85,9 +85,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             at 0 the margins are left to a curriculum (``driven_by_curriculum``).
         multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
-    Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, 1 at the start) and ``shift`` (added to the logits of a
-    prediction and to no loss, 0 at the start), (classes,) or (attributes, 2); ``strength`` (s ≥ 0, 0 at the start) and
-    ``sample_strength`` (share of the sample level, 1 at the start), ().
+    Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, initially 1) and ``shift`` (added to the logits of a
+    prediction but not of a loss, initially 0), (classes,) or (attributes, 2); ``strength`` (s ≥ 0, initially 0) and
+    ``sample_strength`` (share of the sample level, initially 1), ().
 
     >>> loss = UncertaintyMarginLoss(in_features=2, classes=3)
     >>> loss.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -195,7 +195,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return super().aimed_prior(prior)
 
     def project(self, features: Tensor) -> Tensor:
-        """Return w_j·f + shift_j: what a prediction is made from."""
+        """Return w_j·f + shift_j, the logits of a prediction."""
         return super().project(features) + self.shift.to(features.dtype)
 
     def forward(
@@ -210,7 +210,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
         Args:
             features, target, sample_weight: as in :meth:`ClassVectorLoss.forward`.
-            error: mean and variance of the error, (batch, classes) each, in place of the closed form; see
+            error: mean and variance of the error, (batch, classes) each, instead of the closed form; see
                 ``error_moments``.
         """
         return self.evaluate(partial(self.sample_losses, error=error), features, target, sample_weight)
@@ -219,7 +219,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
         if self.normalize:
             vectors = unit_vectors(vectors)
-        else:  # free vectors carry their length into every logit, which must not overflow
+        else:  # free vectors contribute their length to every logit, which must not overflow
             longest = torch.finfo(vectors.dtype).max ** 0.4
             vectors = vectors.clamp(-longest, longest)
         adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
@@ -229,16 +229,16 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return softmax_loss(adjusted, target)
 
     def _margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """Logits under their margins: (batch, outputs)."""
+        """Return logits with their margins: (batch, outputs)."""
         if self.strength.item() == 0:
-            return F.linear(features, vectors)  # softmax, to the last bit
+            return F.linear(features, vectors)  # exactly softmax
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
         if self.form == "additive":
             return additive_margin(F.linear(features, vectors), margins, strength)
         return angular_logits(features, vectors, margins, strength, unit=self.normalize)
 
     def _placed_margins(self, target: Tensor) -> Tensor:
-        """Every class's margin, (outputs,), or the true class's and 1 for its rivals, (batch, outputs)."""
+        """Return every class's margin, (outputs,), or the true class's and 1 for its rivals, (batch, outputs)."""
         margins = self.margins.flatten()
         if self.placement == "all":
             return margins
@@ -250,7 +250,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     def _with_sample_level(
         self, adjusted: Tensor, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None
     ) -> Tensor:
-        """σ_E² and F̂ are detached: the network must not earn loss by becoming uncertain."""
+        """Return σ_E² and F̂, detached: the network must not lower the loss by becoming uncertain."""
         if error is not None:
             mean, variance = given_moments(error, (len(features), *self.class_shape))
             error = ErrorMoments(mean.detach().to(features.dtype), variance.detach().to(features.dtype))
@@ -259,7 +259,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
                 f"sample_level={self.sample_level!r} needs the features' variance; build the loss with dropout > 0 for "
                 "the closed form, or pass error=error_moments(logits, target) from stochastic passes."
             )
-        if self.sample_level == "expected":  # needs no mean, so one product less
+        if self.sample_level == "expected":  # needs no mean, which saves a matrix product
             if error is None:
                 variance = dropout_error_variance(features, vectors, target, rate=self.dropout.p)
             else:
@@ -273,7 +273,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return adjusted.scatter(-1, own, printed_weight(true, probability, share))
 
     def _closed_probability(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """F̂ against the strongest rival, some samples at a time: its parts take several times the logits' memory."""
+        """Return F̂ against the strongest rival, in chunks: intermediate tensors take several times its size."""
         rows = max(1, NUMBERS_AT_ONCE // math.prod(self.class_shape))
         parts = [
             strongest_rival(dropout_error_moments(part, vectors, labels, rate=self.dropout.p), labels)

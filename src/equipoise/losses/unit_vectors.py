@@ -1,4 +1,4 @@
-"""Class vectors of unit length, with a backward pass that takes little memory."""
+"""Class vectors of unit length, with a memory-efficient backward pass."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from torch import Tensor
 from equipoise.losses.psi import SHORTEST
 
 NUMBERS_AT_ONCE = 2**19
-"""Of class vectors whose gradient is worked out at a time: 1,024 vectors of 512."""
+"""Class-vector entries whose gradient is computed at a time: 1,024 vectors of 512."""
 
 
 def unit_vectors(weight: Tensor) -> Tensor:
-    """Return w/‖w‖ row by row, ``F.normalize`` to the last bit.
+    """Return w/‖w‖ row by row, bit for bit as ``F.normalize`` does.
 
-    Its backward pass keeps the weight alone, which is there anyway, where autograd would keep the result and fill
-    three more tensors of its size: with thousands of classes they are most of what a head takes.
+    The backward pass keeps only the weight, which exists anyway. Autograd would keep the result and fill three more
+    tensors of its size: with thousands of classes, most of a head's memory.
     """
     unit: Tensor = _UnitVectors.apply(weight)  # type: ignore[no-untyped-call]
     return unit
 
 
 class _UnitVectors(torch.autograd.Function):
-    """With u = w/‖w‖ the gradient g of u gives (g − u·(u·g))/‖w‖ for w."""
+    """Normalisation whose backward pass maps the gradient g of u = w/‖w‖ to (g − u·(u·g))/‖w‖."""
 
     generate_vmap_rule = True
 
@@ -38,7 +38,7 @@ class _UnitVectors(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Tensor:
         (weight,) = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # the gradient of the gradient is needed
             return _pulled_back(weight, upstream)
         found = torch.empty_like(upstream)
         rows = max(1, NUMBERS_AT_ONCE // max(1, weight.shape[-1]))

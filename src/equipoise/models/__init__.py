@@ -1,4 +1,4 @@
-"""Backbones, x -> features, in plain torch. Each tells its feature length as ``out_features``."""
+"""Backbones, x -> features, in plain torch. Each has its feature length as ``out_features``."""
 
 from equipoise.models.augment import Augment
 from equipoise.models.backbones import BACKBONES, build_backbone

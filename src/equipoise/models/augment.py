@@ -1,11 +1,11 @@
-"""Images varied at random while a network trains, each sample by a draw of its own."""
+"""Random augmentation of training images, drawn separately for each sample."""
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 
-LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: what the eye takes for the brightness of red, green and blue
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: perceived brightness of red, green and blue
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
 
 
 def _reflected(places: Tensor, side: int) -> Tensor:
-    """Places beyond the border folded back, the border itself not repeated: −1 is 1."""
+    """Reflect positions beyond the border, without repeating the border itself: −1 becomes 1."""
     last = side - 1
     return last - (last - places.abs()).abs()
 

@@ -1,4 +1,4 @@
-"""The backbones by name, with public weights where a file of them is given."""
+"""Backbones by name, with pretrained weights if a file is given."""
 
 import logging
 from collections.abc import Callable

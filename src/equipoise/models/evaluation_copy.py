@@ -1,4 +1,4 @@
-"""A second set of modules around the same weights, so that evaluation never changes the mode of the first."""
+"""A copy of the modules around the same weights, so that evaluation never changes the original's mode."""
 
 import copy
 from collections import OrderedDict
@@ -12,7 +12,7 @@ CONTAINERS = (list, tuple, set, dict, OrderedDict)
 
 
 def eval_replica(module: nn.Module) -> nn.Module:
-    """Copy a tree of modules in evaluation mode; parameters, buffers and hooks are the original's own.
+    """Copy a tree of modules in evaluation mode; parameters, buffers and hooks are shared with the original.
 
     Only the modules are new, so a copy costs little, and what is changed on it leaves the original alone, which other
     threads may be using. A compiled module is copied uncompiled.
@@ -23,7 +23,7 @@ def eval_replica(module: nn.Module) -> nn.Module:
 def _copied(module: nn.Module, copies: dict[int, nn.Module]) -> nn.Module:
     if id(module) in copies:
         return copies[id(module)]
-    if isinstance(module, torch.jit.ScriptModule):  # its mode lies behind Python's back
+    if isinstance(module, torch.jit.ScriptModule):  # its mode is invisible to Python
         copies[id(module)] = copy.deepcopy(module).eval()
         return copies[id(module)]
     compiled = module._modules.get("_orig_mod")
@@ -39,7 +39,7 @@ def _copied(module: nn.Module, copies: dict[int, nn.Module]) -> nn.Module:
 
 
 def _moved(value: Any, copies: dict[int, nn.Module]) -> Any:
-    """An attribute as the copy holds it: containers are new, and modules and bound methods those of the copy."""
+    """Return an attribute as the copy holds it: new containers, and the copy's own modules and bound methods."""
     if isinstance(value, nn.Module):
         return copies.get(id(value), value)
     if isinstance(value, MethodType) and id(value.__self__) in copies:

@@ -1,4 +1,4 @@
-"""Features of many images from a frozen backbone, computed once and kept on disk."""
+"""Features of many images from a frozen backbone, computed once and cached on disk."""
 
 import hashlib
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def extract_features(
     batch_size: int = 100,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Return features (images, D) of the backbone in evaluation mode, from the cache where they were computed before.
+    """Return features (images, D) of the backbone in evaluation mode, from the cache if computed before.
 
     They are found again by the bytes of the weights, the layers and their settings, and the content of the images; of
     images on disk, the content that their files had when they were checked, or where they were not, the files' place,
@@ -102,7 +102,7 @@ def _features(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.floa
 def _batches(
     images: NDArray[np.uint8] | Images, backbone: nn.Module, start: int, batch_size: int
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Batches from row ``start`` on; the next one is read, and decoded, while one is computed."""
+    """Yield batches from row ``start`` on; while one is computed, the next is read and decoded."""
     parts = [slice(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
     with ThreadPoolExecutor(1) as reader:
         coming = [reader.submit(images.__getitem__, rows) for rows in parts[:1]]
@@ -114,7 +114,7 @@ def _batches(
 
 
 def _agrees(store: FeatureStore, images: NDArray[np.uint8] | Images, backbone: nn.Module) -> bool:
-    """Tell whether the backbone still gives the stored features: its code may have changed while its layers did not."""
+    """Return whether the backbone still gives stored features: its code may have changed while its layers did not."""
     stored = store.open()
     now = _features(images[np.arange(min(PROBE, len(images)))], backbone)
     scale = float(np.abs(now).max()) + np.finfo(np.float32).tiny
@@ -122,7 +122,7 @@ def _agrees(store: FeatureStore, images: NDArray[np.uint8] | Images, backbone: n
 
 
 def _key(images: NDArray[np.uint8] | Images, backbone: nn.Module) -> str:
-    """Return one name for what the features depend on: the weights' bytes, the layers' settings, the images."""
+    """Return a cache key of all that the features depend on: the weights' bytes, the layers' settings, the images."""
     digest = hashlib.blake2b(digest_size=20)
     digest.update(f"{type(backbone).__qualname__} {backbone!r}".encode())
     for name, tensor in backbone.state_dict().items():

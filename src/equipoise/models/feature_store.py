@@ -1,4 +1,4 @@
-"""An array on disk that grows row by row, survives being killed at any moment, and is whole when it has its name."""
+"""A crash-safe array on disk that grows row by row and gets its name once complete."""
 
 import math
 import os
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_RECORDS = 1.0
 
 
 class _Record(msgspec.Struct):
-    """``NAME.json``: rows and checksum of each part that is safe."""
+    """``NAME.json``: rows and checksum of each part that is safely stored."""
 
     shape: tuple[int, int]
     parts: list[tuple[int, int]]
@@ -29,7 +29,7 @@ class _Record(msgspec.Struct):
 
 
 class FeatureStore:
-    """float32 rows of a ``shape`` under one name in a folder, appended part by part; use it as a context.
+    """float32 rows of a ``shape`` under one name in a folder, appended part by part; use it as a context manager.
 
     ``NAME.npy.part`` grows; ``NAME.json`` tells how many rows of it are safe, with a checksum for each part, and is
     written after the rows themselves are on disk. ``NAME.npy`` is the same file, renamed when it is whole. A lock keeps
@@ -47,7 +47,7 @@ class FeatureStore:
 
     @property
     def rows(self) -> int:
-        """Number of rows that are safe."""
+        """Number of rows safely stored."""
         return sum(rows for rows, _ in self.parts)
 
     def __enter__(self) -> "FeatureStore":
@@ -65,7 +65,7 @@ class FeatureStore:
 
     def __exit__(self, *error: object) -> None:
         if self._file is not None:
-            with suppress(OSError):  # a full disk has been told of already
+            with suppress(OSError):  # a full disk has been reported already
                 self._save_record()  # an interruption loses nothing
             with suppress(OSError):
                 self._file.close()
@@ -82,7 +82,7 @@ class FeatureStore:
                 self._save_record()
 
     def finish(self) -> None:
-        """Give the file its name; all rows must be there."""
+        """Rename the file to its final name; all rows must be there."""
         if self.rows != self.shape[0]:
             raise InvalidStateError(f"only {self.rows} of {self.shape[0]} rows are there; append the others first.")
         with self._refusals():
@@ -94,18 +94,18 @@ class FeatureStore:
         self.complete = True
 
     def open(self) -> NDArray[np.float32]:
-        """Return the whole, memory-mapped; what is written into it stays in memory."""
+        """Return the whole array, memory-mapped; changes to it stay in memory."""
         found: NDArray[np.float32] = np.load(self.whole, mmap_mode="c", allow_pickle=False)
         return found
 
     def clear(self) -> None:
-        """Forget everything, to start anew."""
+        """Delete everything, to start afresh."""
         for path in (self.record, self.whole, self.part):
             path.unlink(missing_ok=True)
         self.parts, self.complete = [], False
 
     def _recover(self) -> None:
-        """Take over what an earlier process left, as far as record and checksums bear it out."""
+        """Take over what an earlier process left, as far as its record and checksums match."""
         record = self._read_record()
         if record is None:
             self.clear()
@@ -117,7 +117,7 @@ class FeatureStore:
             self.clear()
 
     def _open_part(self) -> IO[bytes]:
-        """The growing file, cut after the last safe row when it is opened."""
+        """Open the growing file, truncated after the last safe row."""
         if self._file is None:
             if not self.parts:
                 self.part.write_bytes(self._header())
@@ -127,7 +127,7 @@ class FeatureStore:
         return self._file
 
     def _save_record(self) -> None:
-        """Rows first, then the record of them: both flushed to the disk in this order."""
+        """Flush the rows to disk, then their record, in this order."""
         file = self._open_part()
         file.flush()
         os.fsync(file.fileno())
@@ -143,7 +143,7 @@ class FeatureStore:
         return found.parts if fits else None
 
     def _header(self) -> bytes:
-        """Return the header of an .npy file of the whole shape."""
+        """Return the header of an .npy file of the full shape."""
         header = BytesIO()
         description: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(header, description)
@@ -161,7 +161,7 @@ class FeatureStore:
 
 
 def _sound_parts(path: Path, header: bytes, columns: int, record: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts at the beginning of the file that have the checksums of their record."""
+    """Return the leading parts of the file whose checksums match their record."""
     sound: list[tuple[int, int]] = []
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(header)) != header:

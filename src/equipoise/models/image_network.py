@@ -1,4 +1,4 @@
-"""Images in, features out: pixels to numbers, a backbone of ``BACKBONES``, and full layers behind it."""
+"""Image networks: pixels to normalised floats, a backbone of ``BACKBONES``, and dense layers behind it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from equipoise.models.mlp import MLP
 class ImageBackbone(nn.Module):
     """uint8 images (batch, channels, height, width) -> features (batch, out_features).
 
-    Grey images enter a network of three channels as three equal ones, colour images a grey network as their average.
+    Grey images become three equal channels for a colour network, colour images their average for a grey one.
 
     Args:
         input: pixels to normalised floats, :class:`~equipoise.models.image_network.ImageInput` of ``body.in_channels``.
@@ -52,7 +52,7 @@ class ImageBackbone(nn.Module):
         if self.in_channels == 1 and x.shape[1] == 3:
             x = x.to(torch.float32).mean(1, keepdim=True)
         floats = self.input(x)
-        if not torch.is_grad_enabled():  # measured on CPUs: VGG16 and ResNet gain a fifth and more, training nothing
+        if not torch.is_grad_enabled():  # measured on CPUs: VGG16 and ResNet gain a fifth or more, training nothing
             floats = floats.contiguous(memory_format=torch.channels_last)
         features: Tensor = self.top(self.body(floats))
         return features
@@ -62,13 +62,13 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 IMAGES_TO_FIT = 2048
 IMAGES_AT_ONCE = 256
-FLAT = 1 / 255  # a channel that varies less than one step of a byte keeps its scale
+FLAT = 1 / 255  # a channel that varies by less than one byte step keeps its scale
 
 
 class ImageInput(nn.Module):
     """Images of values from 0 to 255, uint8 or float, -> (x / 255 − mean) / std, augmented in training mode.
 
-    In eval mode it is a fixed function of the image. The whole of what a prediction needs is in the state dict.
+    In eval mode it is a fixed function of the image. The state dict holds all that a prediction needs.
 
     Args:
         channels: what the next layer takes, 1 or 3; grey images become three equal channels for a network of three.
@@ -106,7 +106,7 @@ class ImageInput(nn.Module):
 
     @classmethod
     def imagenet(cls, *, augment: Augment | None = None) -> "ImageInput":
-        """Normalise as networks of ImageNet were trained: three channels, their mean and std. ``augment`` as above."""
+        """Normalise as ImageNet's networks expect: three channels, their mean and std. ``augment`` as above."""
         return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
 
     def fit(self, images: Any) -> "ImageInput":
@@ -136,7 +136,7 @@ class ImageInput(nn.Module):
         x = x.to(self.mean.dtype) / 255
         if self.augment is not None:
             x = self.augment(x)
-        return (x - self.mean) / self.std  # one channel becomes three here, by the shape of mean and std
+        return (x - self.mean) / self.std  # broadcasting turns one channel into three here
 
     def _check(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 4 or shape[1] not in (1, self.channels) or 0 in shape:
@@ -152,7 +152,7 @@ def _per_channel(values: Sequence[float] | None, default: float, channels: int) 
 
 
 PRETRAINED_RATE = 0.1
-"""Of the learning rate, for layers that were trained before."""
+"""Learning rate of pretrained layers, relative to that of the others."""
 
 
 def image_backbone(
@@ -179,8 +179,8 @@ def image_backbone(
         augment: how images are varied while training; None leaves them.
         width: of the two full layers behind the pooling, the paper's 512; a backbone that ends in a
             full layer of its own, as LeNet, gets none.
-        dropout: between them.
-        frozen: the backbone alone, for :func:`extract_features`.
+        dropout: share dropped between them.
+        frozen: return only the backbone, for :func:`extract_features`.
 
     >>> import numpy as np, torch
     >>> images = np.random.default_rng(0).integers(0, 256, (8, 1, 28, 28), dtype=np.uint8)

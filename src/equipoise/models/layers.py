@@ -1,4 +1,4 @@
-"""Layers that several networks share: cheap dropout, standardised columns, enlarged images."""
+"""Layers that several networks share: fast dropout, standardised columns, enlarged images."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout``, with masks cut out of random bits, four to a random word, which is cheaper on a CPU.
+    """``nn.Dropout`` with masks cut from random bits, four per random word, which is cheaper on a CPU.
 
-    The rate is rounded to 1/65,536, and what is kept is scaled by just that rate. On a GPU it is torch's own.
+    The rate is rounded to 1/65,536, and kept values are scaled by exactly that rate. On a GPU it is torch's own.
 
     Args:
         p: the share dropped.
@@ -33,7 +33,7 @@ class Dropout(nn.Dropout):
             return super().forward(x)
         dropped = round(self.p * LEVELS)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # each of the 65,536 values is as likely
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # each of the 65,536 values is equally likely
         kept = (draws >= dropped - LEVELS // 2).to(x.dtype)
         return x * kept.mul_(LEVELS / (LEVELS - dropped) if dropped < LEVELS else 0.0)
 
@@ -48,13 +48,13 @@ def enlarged(x: Tensor, side: int) -> Tensor:
 
 
 class Standardize(nn.Module):
-    """(x − mean) / scale by column, clipped to ±``limit`` so that one wild value cannot drown a sample.
+    """(x − mean) / scale by column, clipped to ±``limit`` so that one outlier cannot dominate a sample.
 
-    The difference is taken in float64: a column of Unix milliseconds has lost its seconds in float32 before anything
-    could be subtracted. What comes out is float32.
+    The difference is taken in float64: in float32, a column of Unix milliseconds would have lost its seconds before the
+    subtraction. The output is float32.
 
     Args:
-        columns: how many x (batch, columns) has.
+        columns: number of columns of x (batch, columns).
         limit: in standard deviations.
 
     >>> first = Standardize(2).fit(np.array([[0.0, 5.0], [2.0, 5.0]]))

@@ -1,4 +1,4 @@
-"""Weights from public files into a backbone: torchvision's and timm's state dicts, without running what is in them."""
+"""Loading of public weights into a backbone: torchvision's and timm's state dicts, without running code in them."""
 
 import pickle
 import re
@@ -15,23 +15,23 @@ from equipoise.storage.size_limits import check_unpacked, load_tensors
 
 PICKLED = (".pth", ".pt", ".bin", ".ckpt")
 WRAPPERS = ("state_dict", "model", "model_state_dict")
-"""Under which a training script keeps the state dict beside other things."""
+"""Keys under which a training script stores the state dict beside other things."""
 PREFIXES = ("module.", "backbone.", "model.", "body.", "_orig_mod.")
-"""What wrappers put before every name."""
+"""Prefixes that wrappers put before every name."""
 CLASSIFIERS = ("fc", "classifier", "head", "last_linear")
-"""The first part of the names of a classifier, which no backbone here has."""
+"""First parts of the names of a classifier, which no backbone here has."""
 
 
 def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
-    """Fill the module from a file; every parameter must find its tensor.
+    """Load weights from a file into the module; every parameter must find its tensor.
 
     Args:
-        module: a backbone; its own precision stays, whatever that of the file.
+        module: a backbone; it keeps its own precision, whatever the file's.
         path: ``.pth``, ``.pt``, ``.bin`` or ``.ckpt`` (read with ``weights_only``), or ``.safetensors``; a state dict,
             or one under ``"state_dict"`` or ``"model"``, with or without the prefix of a wrapper.
 
     Returns:
-        What was left out, a sentence each: the classifier, if the file has one.
+        One sentence for each part left out: the classifier, if the file has one.
 
     >>> import tempfile
     >>> network = nn.Linear(2, 3)
@@ -110,12 +110,12 @@ def _read(path: Path) -> Any:
             f"{path} holds more than tensors ({foreign[1]}) and could run code when opened, so it was not; ask for a "
             "plain state dict or a .safetensors file."
         ) from error
-    except Exception as error:  # a damaged byte leads the readers to almost any error
+    except Exception as error:  # a damaged byte can make the readers raise almost any error
         raise InvalidInputError(f"{path} is no file of weights, or a damaged one; fetch it again.") from error
 
 
 def _state(content: Any, path: Path) -> dict[str, Tensor]:
-    """The tensors by name, from under whatever a training script put around them."""
+    """Return the tensors by name, from inside whatever a training script wrapped around them."""
     while isinstance(content, Mapping):
         tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
         if tensors:
@@ -127,7 +127,7 @@ def _state(content: Any, path: Path) -> dict[str, Tensor]:
 
 
 def _without_prefix(name: str, own: Collection[str]) -> str:
-    """The name without the prefixes before it that the module's own names do not have."""
+    """Return the name without the leading prefixes that the module's own names do not have."""
     while name not in own:
         prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
         if prefix is None:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 
-HALVED = 32  # the side of the image for one place of the last layers
+HALVED = 32  # pixels of the image's side per position of the last layers
 
 
 class BasicBlock(nn.Module):
@@ -131,7 +131,7 @@ REDUCTION = 16
 
 
 class SqueezeExcite(nn.Module):
-    """Each channel scaled by a number between 0 and 1 that depends on the averages of all."""
+    """Scales each channel by a number in (0, 1) that depends on all channels' averages."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, read within limits, whoever wrote them."""
+"""File access: atomic writes, and bounded reads of untrusted files."""

@@ -1,4 +1,4 @@
-"""An archive of samples, unpacked once into the cache, whatever its members claim to be."""
+"""Unpacking of untrusted archives of samples, once, into the cache."""
 
 import gzip
 import hashlib
@@ -23,25 +23,25 @@ LIMIT_MEMBERS = 2_000_000
 SCRATCH = ".partial-"
 LONGEST_NOTES = 2**20
 NOTES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-"""Members that are no file, but what is to be known of the next one."""
+"""Types of tar members that are headers for the next member, not files."""
 
 BROKEN = (tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, *DAMAGE)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Tell whether the name is one of an archive that :func:`unpack` knows."""
+    """Return whether :func:`unpack` supports an archive of this name."""
     return Path(path).name.lower().endswith(SUFFIXES)
 
 
 def unpack(
     archive: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> Path:
-    """Return the folder with an archive's files, unpacked into the cache the first time and found there afterwards.
+    """Return the folder with an archive's files, unpacking it into the cache on first use.
 
-    Only plain files and folders inside the archive are taken: a link, a device or a name that leads out of the
-    folder is refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted unpacking leaves nothing,
-    and what a killed one has left is removed by the next.
-    An archive that changed is unpacked anew, and so is one whose folder has other numbers of files and bytes by now.
+    Only regular files and folders inside the archive are unpacked. Links, devices and names that lead out of the folder
+    are refused, as are more than ``limit_bytes`` or ``limit_members``. An interrupted call leaves nothing, and the
+    next call removes what a killed one left. An archive is unpacked again if it has changed, or if the number of files
+    or bytes in its folder has.
     """
     path = Path(archive)
     if not is_archive(path):
@@ -61,7 +61,7 @@ def unpack(
 
 
 def _is_whole(target: Path) -> bool:
-    """Tell whether a folder holds what the record beside it says."""
+    """Return whether a folder's content matches the record beside it."""
     try:
         stored = msgspec.json.decode(_record(target).read_bytes(), type=_Content)
         return target.is_dir() and stored == _Content.of(target)
@@ -74,7 +74,7 @@ def _record(target: Path) -> Path:
 
 
 class _Content(msgspec.Struct):
-    """The content of an unpacked folder, as the record beside it says."""
+    """The number of files and bytes in an unpacked folder, stored in the record beside it."""
 
     files: int
     bytes: int
@@ -123,7 +123,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> None:
-    """All of it in a folder of its own, then one rename: another process sees a whole folder or none."""
+    """Unpack into a scratch folder, then rename it: other processes see the whole folder or none."""
     files = scratch / "files"
     try:
         files.mkdir()
@@ -139,16 +139,16 @@ def _unpack_into(scratch: Path, path: Path, target: Path, limits: _Limits) -> No
 
 
 def _put(files: Path, target: Path, scratch: Path) -> None:
-    """The record first, for whoever sees the folder asks for it; what was in its place goes away with the scratch."""
+    """Write the record before the folder, since readers look for it there; the old folder goes with the scratch."""
     (scratch / "record").write_bytes(msgspec.json.encode(_Content.of(files)))
     (scratch / "record").replace(_record(target))
     if target.is_dir() and not _is_whole(target):
-        with suppress(FileNotFoundError):  # another process was at it
+        with suppress(FileNotFoundError):  # another process removed it first
             target.rename(scratch / "old")
     try:
         files.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process was first, with the same files
+        if not target.is_dir():  # otherwise another process was faster, with the same files
             raise
 
 
@@ -167,7 +167,7 @@ def _untar(path: Path, folder: Path, limits: _Limits) -> None:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose name and notes are short: tarfile reads them into memory before anyone can ask for their size."""
+    """A tar member with bounded names and headers: tarfile reads them into memory before their size can be checked."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
@@ -180,7 +180,7 @@ class _Member(tarfile.TarInfo):
 
 
 def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Members as the stream gives them; the list that tarfile keeps of them would grow with the archive."""
+    """Yield members in the stream's order without the list that tarfile keeps, which would grow with the archive."""
     while (member := tar.next()) is not None:
         yield member
         tar.members = []  # type: ignore[attr-defined]
@@ -193,7 +193,7 @@ def _unzip(path: Path, folder: Path, limits: _Limits) -> None:
             place = PurePosixPath(name)
             if not name:
                 raise limits.refuse(given, "has no name")
-            if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:  # zipfile would mend it
+            if place.is_absolute() or ".." in place.parts or PureWindowsPath(name).drive:  # zipfile alters the name
                 raise limits.refuse(given, "leads out of its folder")
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise limits.refuse(given, "is a link or a device")
@@ -201,5 +201,5 @@ def _unzip(path: Path, folder: Path, limits: _Limits) -> None:
             member.filename = name
             try:
                 archive.extract(member, folder)
-            except RuntimeError as error:  # encrypted, or a method Python does not know
+            except RuntimeError as error:  # encrypted, or compressed by a method unknown to Python
                 raise limits.refuse(given, f"cannot be read ({reason(error)})") from error

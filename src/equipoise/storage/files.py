@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and the folder of those that can be made again."""
+"""Atomic writes, locks, bounded reads of untrusted files, and the cache folder."""
 
 import errno
 import glob
@@ -29,8 +29,8 @@ DAMAGE = (
     EOFError,
     LookupError,
     MemoryError,
-    RuntimeError,  # RecursionError among them: JSON may be nested without end
-    SyntaxError,  # numpy reads an array's header as Python
+    RuntimeError,  # includes RecursionError: JSON may be nested without end
+    SyntaxError,  # numpy parses an array's header as Python
     TypeError,
     ValueError,
     tokenize.TokenError,
@@ -40,18 +40,18 @@ DAMAGE = (
 """Exceptions raised by malformed input: values of a wrong type, length or size."""
 
 MOST_PACKED = 8
-"""Probabilities, labels and sets of classes take an eighth of their size at the least once they are packed."""
+"""Largest ratio of unpacked to packed size for arrays of probabilities, labels and sets of classes."""
 
 OURS = re.compile(r"\.\d+(-[0-9a-f]{8})?\.part$")
-"""How the name of a file that is being written ends: its process, and something nobody can know before."""
+"""Suffix of a file that is being written: its process and an unpredictable part."""
 
 
 class DiskFullError(EquipoiseError, OSError):
-    """No room for a file; what was there before still is."""
+    """The disk is full; the previous file is still there."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write all of the content under its name, or nothing: beside it first, flushed to disk, then renamed."""
+    """Write the whole content or nothing: to a temporary file beside it, flushed to disk, then renamed."""
     try:
         with written_beside(path) as file:
             file.write(content)
@@ -62,9 +62,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file beside ``path`` that gets its name once it is whole, and is gone if anything goes wrong before.
+    """Open a new file beside ``path`` that is renamed to it when complete and removed if anything fails before.
 
-    It is locked meanwhile: the system lets go of it however its writer ends, and :func:`remove_abandoned` can tell.
+    It is locked meanwhile. The system releases the lock however the writer ends, so :func:`remove_abandoned` can tell.
     """
     part, file = _new_part(path)
     try:
@@ -72,7 +72,7 @@ def written_beside(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if os.name != "nt":  # Windows renames no open file
+            if os.name != "nt":  # Windows cannot rename an open file
                 part.replace(path)
                 sync_folder(path.parent)
         if os.name == "nt":
@@ -82,22 +82,22 @@ def written_beside(path: Path) -> Iterator[BinaryIO]:
 
 
 def _new_part(path: Path) -> tuple[Path, BinaryIO]:
-    """Opened as a file that was not there: no link that somebody has left can lead the writing elsewhere."""
+    """Create a new temporary file; refuse existing ones, so that no planted link can redirect the write."""
     while True:
         part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
         file = part.open("xb")
         if sys.platform == "win32" or (
             lock(file) is not False and part.exists()
-        ):  # else another process took it for an abandoned one
+        ):  # otherwise another process took it for an abandoned file
             return part, file
         file.close()
 
 
 def lock(file: IO[Any] | int, *, wait: bool = False) -> bool | None:
-    """Lock an open file or folder until it is closed, however its process ends; ``wait`` until its holder lets go.
+    """Lock an open file or folder until it is closed or its process ends; with ``wait``, wait for the current holder.
 
     Returns:
-        Whether the lock is ours now; None where the file system has no locks.
+        Whether the lock was acquired; None where the file system does not support locks.
     """
     descriptor = file if isinstance(file, int) else file.fileno()
     if sys.platform == "win32":
@@ -124,18 +124,18 @@ def lock(file: IO[Any] | int, *, wait: bool = False) -> bool | None:
 
 
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
-    """Remove what writers that were killed have left beside a file of this name, or of any name in the folder."""
+    """Remove temporary files that killed writers left beside a file of this name, or of any name in the folder."""
     parts = folder.glob(".*.part" if name is None else f".{glob.escape(name)}.*.part")
     _remove_unlocked((part for part in parts if OURS.search(part.name)), stat.S_ISREG)
 
 
 def remove_abandoned_folders(parent: Path, prefix: str) -> None:
-    """Remove the scratch folders of processes that were killed."""
+    """Remove the scratch folders of killed processes."""
     _remove_unlocked(parent.glob(f"{glob.escape(prefix)}*"), stat.S_ISDIR)
 
 
 def _remove_unlocked(paths: Iterable[Path], is_wanted: Callable[[int], bool]) -> None:
-    if sys.platform == "win32":  # nobody could tell whose they are
+    if sys.platform == "win32":  # without folder locks, their owners are unknown
         return
     for path in paths:
         with suppress(OSError):
@@ -153,7 +153,7 @@ def _remove_unlocked(paths: Iterable[Path], is_wanted: Callable[[int], bool]) ->
 
 @contextmanager
 def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a folder that is gone at the end; locked meanwhile, so that :func:`remove_abandoned_folders` can tell."""
+    """Make a scratch folder, removed at the end and locked meanwhile for :func:`remove_abandoned_folders`."""
     folder, descriptor = _locked_folder(parent, prefix)
     try:
         yield folder
@@ -164,7 +164,7 @@ def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
-    """Until it is locked, another process may take the new folder for an abandoned one."""
+    """Return a new locked folder; retry, since another process may take it for an abandoned one before it is locked."""
     while True:
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         if sys.platform == "win32":
@@ -179,8 +179,8 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names of a folder's files to the disk."""
-    if sys.platform == "win32":  # it opens no folders
+    """Flush a folder's directory entries to disk."""
+    if sys.platform == "win32":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -190,14 +190,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_plain(path: Path, *, most_bytes: int) -> bytes:
-    """Read a file that anyone may have written: no pipe that would never end, and no more than the memory bears."""
+    """Read an untrusted file, refusing pipes (which may never end) and files larger than ``most_bytes``."""
     check_plain(path, most_bytes=most_bytes)
     with path.open("rb") as file:
-        return file.read(min(most_bytes, os.fstat(file.fileno()).st_size))  # asking for more takes memory for more
+        return file.read(min(most_bytes, os.fstat(file.fileno()).st_size))  # read() allocates all that it is asked for
 
 
 def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
-    """Raise an OSError, with a reason fit for a sentence, where the path is no regular file or a larger one."""
+    """Raise an OSError, with a reason that fits into a sentence, if the path is not a regular file or too large."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -207,9 +207,9 @@ def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
 
 
 def raise_if_full(error: OSError, path: Path, size: int) -> None:
-    """Raise one clear sentence for the errors that mean no room: a full disk, a quota, a limit on the size of files.
+    """Raise one clear sentence for errors that mean no space: a full disk, a quota, a limit on the size of files.
 
-    Any other error is left to the caller, with the path in it: one that a write raises knows none of its own.
+    Any other error is re-raised with the path in it, since errors of a write carry no path.
     """
     if error.filename is None:
         error.filename = str(path)
@@ -226,7 +226,7 @@ def raise_if_full(error: OSError, path: Path, size: int) -> None:
 
 
 def _size_limit() -> str:
-    """The limit on the size of a file that this process has, for a sentence; nothing where there is none."""
+    """Return this process's limit on file sizes, as part of a sentence; empty if there is none."""
     if sys.platform == "win32":
         return ""
     import resource
@@ -237,7 +237,7 @@ def _size_limit() -> str:
 
 @contextmanager
 def writing_into(folder: Path, what: str) -> Iterator[None]:
-    """Make a folder to write files into; refuse one that cannot hold ``what``, a run for example, in one sentence."""
+    """Make a folder to write files into; raise one sentence if it cannot hold ``what``, such as a run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -249,7 +249,7 @@ def writing_into(folder: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def foreign_files(where: Path, remedy: str) -> Iterator[None]:
-    """Turn what breaks on files that anyone may have written into one sentence; ``--debug`` shows its cause."""
+    """Turn any failure on untrusted files into one sentence; ``--debug`` shows its cause."""
     try:
         yield
     except EquipoiseError:
@@ -259,9 +259,9 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
 
 
 def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, "NDArray[Any]"]:
-    """Read a ``.npz`` file that anyone may have written, without pickles and within ``most_bytes``, or what a file of
-    this size holds if nothing in it was made to be small."""
-    import numpy as np  # a tenth of a second, which no command waits for before it has looked at its arguments
+    """Read an untrusted ``.npz`` file without pickles and within ``most_bytes``, by default what an honest file of its
+    size may hold."""
+    import numpy as np  # takes a tenth of a second; commands check their arguments before that
 
     try:
         check_plain(path)

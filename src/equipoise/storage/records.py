@@ -1,7 +1,6 @@
-"""Typed records: JSON that anyone may have written, decoded into a declared type; one sentence where it does not fit.
+"""Typed records: untrusted JSON decoded into a declared type, with a one-sentence error where it does not fit.
 
-A record is a :class:`msgspec.Struct`. Fields that it does not declare are ignored: a later version may have written
-them, and nothing reads them here.
+A record is a :class:`msgspec.Struct`. Undeclared fields are ignored, since a later version may have written them.
 """
 
 import re
@@ -16,7 +15,7 @@ from equipoise.storage.files import read_plain
 from equipoise.storage.size_limits import parse_json
 
 LARGEST = 2**53
-"""Up to here JSON's numbers are exact in every program."""
+"""Largest whole number that JSON represents exactly in every program."""
 MOST_CLASSES = 10**6
 
 Name = Annotated[str, Meta(max_length=10**4)]
@@ -26,7 +25,7 @@ AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST)]
 Names = Annotated[list[Name], Meta(max_length=MOST_CLASSES)]
 Counts = Annotated[list[Count], Meta(max_length=MOST_CLASSES)]
 MaybeNumbers = Annotated[list[float | None], Meta(max_length=MOST_CLASSES)]
-"""One number a class, None where it is not defined."""
+"""One number per class; None where it is undefined."""
 
 WORDS = {
     "int": "a whole number",
@@ -37,16 +36,16 @@ WORDS = {
     "object": "an object in braces",
     "null": "nothing",
 }
-"""msgspec's names of JSON's types, and what a person calls them."""
+"""msgspec's names of JSON types, and plain words for them."""
 
 T = TypeVar("T")
 
 
 def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28) -> T:
-    """Read a JSON file as a record; a pipe, or a file larger than ``most_bytes``, is refused unread.
+    """Read a JSON file as a record; refuse pipes, and files larger than ``most_bytes``, without reading them.
 
     Args:
-        remedy: what to do about a file that cannot be read, the end of the error's sentence.
+        remedy: what to do about an unreadable file; it ends the error's sentence.
     """
     try:
         value = parse_json(read_plain(path, most_bytes=most_bytes))
@@ -58,7 +57,7 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
 
 
 def as_record(value: Any, kind: type[T], where: object, *, remedy: str) -> T:
-    """Convert plain values strictly into a record; the error names the first wrong place.
+    """Convert plain values strictly into a record; an error names the first invalid field.
 
     >>> as_record({"seed": "7"}, dict[str, int], "run.json", remedy="train again")
     Traceback (most recent call last):
@@ -76,7 +75,7 @@ again.
 
 
 def _sentence(said: str) -> str:
-    """Reword msgspec's message for people: without Python's types, and without text from the file."""
+    """Rewrite msgspec's message for people, without Python's types and without text from the file."""
     reason, _, place = said.partition(" - at `$")
     place = place.rstrip("`")
     missing = re.fullmatch(r"Object missing required field `(.*)`", reason)

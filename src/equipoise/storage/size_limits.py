@@ -1,4 +1,4 @@
-"""Limits for files that anyone may have written, so that a small one cannot fill the memory or run for minutes."""
+"""Limits for untrusted files, so that a small one can neither fill the memory nor run for minutes."""
 
 import json
 import zipfile
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALWAYS_UNPACKED, MOST_TIMES = 2**25, 100
-"""Bytes that any file may unpack to, and how many times its own size a file may unpack to beyond them."""
+"""Bytes that any file may unpack to, and how many times its own size a larger file may unpack to."""
 MOST_TENSORS, LARGEST_HEADER = 20_000, 2**24
 MOST_BRACKETS = 10**6
 
 
 def most_unpacked(path: Path) -> int:
-    """Return the bytes that a packed file may unpack to."""
+    """Return the number of bytes that a packed file may unpack to."""
     return max(ALWAYS_UNPACKED, MOST_TIMES * path.stat().st_size)
 
 
 def check_unpacked(path: Path, size: int, *, remedy: str) -> None:
-    """Refuse a file that unpacks to far more than its own size."""
+    """Raise an error for a file that unpacks to far more than its own size."""
     if size > most_unpacked(path):
         raise InvalidInputError(
             f"{path} unpacks to more than {most_unpacked(path):,} bytes from {path.stat().st_size:,}; {remedy}."
@@ -36,7 +36,7 @@ def check_unpacked(path: Path, size: int, *, remedy: str) -> None:
 
 @contextmanager
 def open_arrays(path: Any) -> Iterator[Any]:
-    """Open a ``.npz`` file without pickles; it is refused where it unpacks to far more than its size."""
+    """Open a ``.npz`` file without pickles; refuse one that unpacks to far more than its size."""
     with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         size = sum(info.file_size for info in archive.infolist())
     check_unpacked(path, size, remedy="write it by numpy.savez instead of savez_compressed")
@@ -46,7 +46,7 @@ def open_arrays(path: Any) -> Iterator[Any]:
 
 @contextmanager
 def open_tensors(path: Path) -> Iterator[Any]:
-    """Open a safetensors file of a bounded number of tensors; a ``SafetensorError`` where it has more."""
+    """Open a safetensors file; raise ``SafetensorError`` if it holds too many tensors."""
     import safetensors
 
     check_plain(path)
@@ -63,13 +63,13 @@ def open_tensors(path: Path) -> Iterator[Any]:
 
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":
-    """Read all tensors of a safetensors file, by name."""
+    """Return all tensors of a safetensors file, by name."""
     with open_tensors(path) as stored:
         return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Parse JSON of a bounded number of lists and objects, which take far more memory than text; else a ValueError."""
+    """Parse JSON; raise ValueError for too many lists and objects, which take far more memory than their text."""
     brackets = content.encode() if isinstance(content, str) else content
     if brackets.count(b"[") + brackets.count(b"{") > MOST_BRACKETS:
         raise ValueError(f"it has more than {MOST_BRACKETS:,} lists and objects")

@@ -1,4 +1,4 @@
-"""A stream kept in a file without a name: whatever ends the process, nothing of it stays on the disk."""
+"""A stream kept in an unnamed file: however the process ends, nothing stays on disk."""
 
 import io
 import os
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 
 class HeldFile:
-    """All of a stream, to be read as often as needed; has what the readers of tables use of a path.
+    """A whole stream that can be read repeatedly; it offers what the table readers use of a path.
 
     >>> held = HeldFile(io.BytesIO(b"a,b"), "standard input")
     >>> with held, held.open() as once, held.open() as again:
@@ -35,11 +35,11 @@ class HeldFile:
         return self.name
 
     def stat(self) -> os.stat_result:
-        """Return what a path's would."""
+        """Return the file's status, as ``Path.stat`` does."""
         return os.fstat(self._file.fileno())
 
     def open(self, mode: str = "rb") -> BinaryIO:  # noqa: ARG002
-        """Open a reader at the beginning, with a position of its own."""
+        """Open a reader at the beginning, with its own position."""
         return io.BufferedReader(_Reader(self._file, self._lock))
 
 

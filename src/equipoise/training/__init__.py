@@ -1,4 +1,4 @@
-"""One readable loop on Accelerate, the curriculum, and checkpoints that survive anything."""
+"""One readable loop on Accelerate, the curriculum, and crash-safe checkpoints."""
 
 from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Bar

@@ -1,4 +1,4 @@
-"""What the loop runs on: Accelerate, the loader of batches, the optimiser and its schedule."""
+"""Set-up of a training: Accelerate, the loader of batches, the optimiser and its schedule."""
 
 import math
 import os
@@ -30,18 +30,18 @@ MOST_WORKERS = 8
 
 
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
-    """Set Accelerate up for these settings, on the CPU where no accelerator can count in float64."""
+    """Set up Accelerate for these settings, on the CPU unless there is an accelerator that supports float64."""
     if tracker is not None and folder is None:
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
-        AcceleratorState._reset_state()  # Accelerate itself keeps the first precision of a process for good
+        AcceleratorState._reset_state()  # otherwise Accelerate keeps the first precision of the process
     if tracker not in (None, "tensorboard"):
         raise InvalidInputError(f"tracker must be 'tensorboard', got {tracker!r}.")
     accelerator = Accelerator(
-        cpu=not _has_accelerator(),  # else torchrun's processes on CPUs would not find one another
+        cpu=not _has_accelerator(),  # otherwise torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
-        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size is that of all processes together
+        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size counts all processes together
         log_with=tracker,
         project_dir=folder,
     )
@@ -65,7 +65,7 @@ def make_loader(
     held_back: Tensor | None = None,
     rejoin_epoch: int = 0,
 ) -> tuple[DataLoader[Any], EpochBatches]:
-    """Make batches of all processes together, rounded up so that every process gets as much of each."""
+    """Return a loader whose batches are split over all processes, rounded up so that all processes get equally many."""
     processes = int(accelerator.num_processes)
     size = math.ceil(settings.batch_size / processes) * processes
     batches = EpochBatches(
@@ -77,7 +77,7 @@ def make_loader(
         rejoin_epoch=rejoin_epoch,
         batches=settings.epoch_batches,
     )
-    # a generator of its own: a loader draws a seed at every epoch, and must not draw it from the dropout's numbers
+    # with its own generator: a loader draws a seed every epoch, which must not come from dropout's random stream
     workers = _workers(data, processes)
     loader = DataLoader(
         DrawnData(data),
@@ -92,8 +92,8 @@ def make_loader(
 
 @contextmanager
 def surroundings_kept() -> Iterator[None]:
-    """Leave environment variables and warning filters as they were: torch's first optimiser imports its compiler, which
-    names a cache folder in the environment, and sympy, which adds a filter.
+    """Restore environment variables and warning filters: torch's first optimiser imports its compiler, which sets a
+    cache folder in the environment, and sympy, which adds a filter.
     """
     before = dict(os.environ)
     try:
@@ -107,13 +107,13 @@ def surroundings_kept() -> Iterator[None]:
 
 @contextmanager
 def workers_watched() -> Iterator[None]:
-    """Raise one sentence where the system has ended a worker of a loader, of which torch tells by a signal."""
+    """Raise one clear sentence if the system kills a worker of a loader, which torch reports by a signal."""
     try:
         yield
-    except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last: of its pipe
+    except (RuntimeError, ConnectionResetError, ConnectionRefusedError, EOFError) as error:  # the last from its pipe
         if isinstance(error, RuntimeError) and "DataLoader worker (pid" not in str(error):
             raise
-        with suppress(RuntimeError):  # the signal of the same death may still be on its way
+        with suppress(RuntimeError):  # the signal of the same death may still arrive
             time.sleep(0.05)
         raise InvalidStateError(
             "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: go on "
@@ -122,7 +122,7 @@ def workers_watched() -> Iterator[None]:
 
 
 def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """Make AdamW, and a rate that decays to 0 along a cosine over so many ``steps``."""
+    """Return AdamW, and a schedule that decays the learning rate to 0 along a cosine over ``steps``."""
     groups = _parameter_groups(network, settings.learning_rate)
     with surroundings_kept():
         optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
@@ -144,7 +144,7 @@ def take_step(accelerator: Accelerator, optimizer: Any) -> None:
 
 
 def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
-    """The paper's two rates: a small one up to the global pooling, where the weights have been trained before."""
+    """Return the paper's two learning rates: a small one up to the global pooling, where weights are pretrained."""
     body_rate = float(getattr(network.backbone, "body_rate", 1.0))
     if body_rate == 1:
         return [{"params": list(network.parameters())}]
@@ -155,11 +155,11 @@ def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
 
 
 def _workers(data: ArrayData, processes: int) -> int:
-    """Images on disk are decoded beside the training, by the cores that the processes of this machine leave."""
+    """Return the number of workers that decode images on disk: the cores that this machine's processes leave free."""
     if not rows_of(data.x).on_disk:
         return 0
     return min(MOST_WORKERS, max(1, cores() // processes))
 
 
 def _as_it_is(batch: Any) -> Any:
-    return batch  # ArrayData gives whole batches
+    return batch  # ArrayData already returns whole batches

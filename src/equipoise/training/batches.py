@@ -49,10 +49,10 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
                 f"{tuple(self.y.shape)}; call .long() on it."
             )
         self.y = self.y.long()
-        self.rows: Tensor | None = None  # of x; None is all of them
+        self.rows: Tensor | None = None  # rows of x; None means all
 
     def subset(self, rows: Tensor) -> "ArrayData":
-        """Return the given ``rows``, (n,), as data of their own; x is shared, not copied."""
+        """Return the given ``rows``, (n,), as a data set of their own; x is shared, not copied."""
         part = copy.copy(self)
         part.rows = rows if self.rows is None else self.rows[rows]
         part.y = self.y[rows]
@@ -60,7 +60,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return part
 
     def evenly_weighed(self) -> "ArrayData":
-        """Scale weights to a mean of 1 in each class, for an order that draws all classes alike.
+        """Scale weights to a mean of 1 in each class, for an order that draws all classes equally often.
 
         >>> data = ArrayData(torch.zeros(3, 1), torch.tensor([0, 0, 1]), torch.tensor([1.0, 3.0, 40.0]))
         >>> data.evenly_weighed().weight
@@ -80,7 +80,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return tuple(part[0] for part in self.__getitems__([index]))
 
     def __getitems__(self, indices: Sequence[int] | NDArray[np.intp] | Tensor) -> tuple[Tensor, ...]:
-        """Return a whole batch, so that rows are never collated one by one."""
+        """Return a whole batch, so that rows need not be collated one by one."""
         own = torch.as_tensor(indices)
         rows = own if self.rows is None else self.rows[own]
         x = self.x[rows] if isinstance(self.x, Tensor) else new_tensor(self.x[rows.numpy()])
@@ -88,7 +88,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
 
 
 def relative_weights(weight: Tensor) -> Tensor:
-    """Scale weights to a mean of 1 over the rows that weigh anything: only their ratios matter.
+    """Scale weights to a mean of 1 over the rows with non-zero weight: only their ratios matter.
 
     >>> relative_weights(torch.tensor([0.0, 0.25, 0.75]))
     tensor([0.0000, 0.5000, 1.5000], dtype=torch.float64)
@@ -101,9 +101,9 @@ def relative_weights(weight: Tensor) -> Tensor:
 
 
 def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Draw at most ``cap`` rows of each class, and say how many rows each stands for: means over them are unbiased.
+    """Draw at most ``cap`` rows of each class, with weights that keep means over them unbiased.
 
-    Several labels: at most ``cap`` rows an attribute, drawn alike from all. A row of ``weight`` k counts as k.
+    With attributes: at most ``cap`` rows per attribute, drawn from all alike. A row of ``weight`` k counts as k.
     """
     rows, stands_for = _drawn(y, cap, seed)
     if weight is None:
@@ -111,12 +111,12 @@ def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = Non
     group = y if y.ndim == 1 else torch.zeros(len(y), dtype=torch.long)
     total = torch.bincount(group, weight.double())
     drawn = torch.bincount(group[rows], weight[rows].double(), minlength=len(total))
-    own = weight[rows].double() * (total / drawn)[group[rows]]  # the rows drawn weigh what their class does
+    own = weight[rows].double() * (total / drawn)[group[rows]]  # the drawn rows weigh as much as their class
     return rows, own.nan_to_num(0.0)
 
 
 def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The rows, and for each how many of its class there are to one that is drawn."""
+    """Return the drawn rows, and for each the number of rows of its class that it stands for."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(y), generator=generator)
     if y.ndim > 1:
@@ -126,7 +126,7 @@ def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
     by_class = torch.argsort(shuffled, stable=True)
     counts = torch.bincount(y)
     first = (counts.cumsum(0) - counts)[shuffled[by_class]]
-    rank = torch.arange(len(y)) - first  # place of each row within its class
+    rank = torch.arange(len(y)) - first  # position of each row within its class
     rows = order[by_class[rank < cap]].sort().values
     weight = counts.double() / counts.clamp(max=cap).double()
     return rows, weight[y[rows]]

@@ -1,4 +1,4 @@
-"""What is told of every step and epoch, and the bar that a person sees."""
+"""Watchers that are notified of every step and epoch, and the progress bar."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ Record = dict[str, Any]
 
 
 class Watcher(Protocol):
-    """Called at every step and every epoch."""
+    """Interface of a watcher: called at every step and every epoch."""
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Take note of one more of the ``steps`` of an epoch."""
+        """Handle one more of the ``steps`` of an epoch."""
 
     def epoch(self, record: Record) -> None:
-        """Take note of an epoch that is over."""
+        """Handle the end of an epoch."""
 
 
 class Silence:
@@ -36,7 +36,7 @@ _around: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers of every trainin
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Tell a watcher of every training inside the block, however deep in other estimators; it may raise to end it."""
+    """Notify a watcher of every training inside the block, even within other estimators; it may raise to end it."""
     token = _around.set((*_around.get(), watcher))
     try:
         yield
@@ -45,17 +45,17 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 
 def all_watchers(own: Watcher | None) -> tuple[Watcher, ...]:
-    """Return a training's own watcher together with those of the blocks around it."""
+    """Return a training's own watcher combined with those of the enclosing blocks."""
     return (*(() if own is None else (own,)), *_around.get())
 
 
 class Bar:
-    """A bar with stage, epoch, loss and validation recall; it draws nothing where no terminal is.
+    """A progress bar with stage, epoch, loss and validation recall; it draws nothing without a terminal.
 
     Args:
-        epochs: how many there will be.
+        epochs: total number of epochs.
         shown: False draws nothing.
-        console: of rich, where it is drawn; None is standard error.
+        console: the rich console to draw on; None is standard error.
 
     >>> with Bar(epochs=2) as bar:  # ``train(..., watcher=bar)`` calls both
     ...     bar.step(0, "softmax", 10)
@@ -87,11 +87,11 @@ class Bar:
         self.progress.stop()
 
     def step(self, epoch: int, stage: str, steps: int) -> None:
-        """Move the bar by one of the ``steps`` of an ``epoch``, counted from 0, in a ``stage``."""
+        """Advance the bar by one of the ``steps`` of an ``epoch``, counted from 0, in a ``stage``."""
         self.progress.update(self.task, advance=1 / steps, description=f"{stage:<7} epoch {epoch + 1}/{self.epochs}")
 
     def epoch(self, record: Record) -> None:
-        """Show the loss and recalls of an epoch's ``record``."""
+        """Show the loss and the recalls of an epoch's ``record``."""
         parts = [f"loss {record['loss']:.3f}"]
         groups = [group for group in ("rare", "common") if f"recall_{group}" in record]
         if groups:

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: all that changes while training, as tensors and JSON, never a pickle."""
+"""Atomic checkpoints: everything that changes while training, as tensors and JSON, never as a pickle."""
 
 import json
 import warnings
@@ -21,12 +21,12 @@ from equipoise.training.network_recipe import Network
 
 State = dict[str, Any]
 KEPT = 2
-"""Checkpoints in a folder: should the newest be damaged, there is the one before it."""
+"""Checkpoints kept in a folder: if the newest is damaged, the one before it is used."""
 
 
 @dataclass
 class Position:
-    """Where a run is: the next step to take, and what it has recorded so far."""
+    """The position in a run: the next step, and what has been recorded so far."""
 
     epoch: int = 0
     step: int = 0  # within the epoch
@@ -37,22 +37,22 @@ class Position:
     history: list[Record] = field(default_factory=list)
 
     def advance(self, loss: float) -> None:
-        """Move one step further."""
+        """Advance by one step."""
         self.step, self.total, self.loss_sum = self.step + 1, self.total + 1, self.loss_sum + loss
 
     def mean_loss(self) -> float:
-        """Return the mean over this epoch's steps so far."""
+        """Return the mean loss over this epoch's steps so far."""
         return self.loss_sum / max(self.step, 1)
 
     def end_epoch(self, record: Record) -> None:
-        """Move on to the next epoch."""
+        """Advance to the next epoch."""
         self.history.append(record)
         self.epoch, self.step, self.loss_sum = self.epoch + 1, 0, 0.0
 
 
 @dataclass
 class Trainee:
-    """Everything that changes while training, and so has to be in a checkpoint."""
+    """Everything that changes while training and therefore belongs into a checkpoint."""
 
     accelerator: Accelerator
     network: Network
@@ -62,7 +62,7 @@ class Trainee:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return named tensors and JSON; every process takes part, for its own random state."""
+        """Return named tensors and JSON; every process takes part, since each has its own random state."""
         optimizer, plain = pack_optimizer(self.optimizer.state_dict())
         device, gather = self.accelerator.device, self.accelerator.gather
         states = {name: gather(state.to(device)).cpu() for name, state in random_states(device).items()}
@@ -76,10 +76,10 @@ class Trainee:
         return tensors, {"optimizer": plain, "scheduler": self.scheduler.state_dict()}
 
     def load(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Take back what :meth:`tensors` gave."""
+        """Restore what :meth:`tensors` returned."""
         self.network.load_state_dict(of_prefix("network", tensors))
         self.optimizer.load_state_dict(unpack_optimizer(of_prefix("optimizer", tensors), state["optimizer"]))
-        # A moment lies in memory in its parameter's order, as before it was saved: in another, sums round otherwise.
+        # Moments keep their parameter's memory layout, as before saving: another layout would round differently.
         for parameter, moments in self.optimizer.state.items():
             for name, moment in moments.items():
                 if isinstance(moment, Tensor) and moment.ndim and moment.shape == parameter.shape:
@@ -96,11 +96,11 @@ class Trainee:
 
 
 class Checkpoints:
-    """The newest two checkpoints of a run, in ``folder``; older ones are removed once a newer one is safe."""
+    """The two newest checkpoints of a run, in ``folder``; older ones are removed once a newer one is on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        if folder.is_symlink():  # of a run that somebody else has made, it could lead anywhere
+        if folder.is_symlink():  # in somebody else's run it could lead anywhere
             raise InvalidInputError(f"{folder} is a link; put the folder itself there, or train into another one.")
         folder.mkdir(parents=True, exist_ok=True)
         remove_abandoned(folder)
@@ -116,7 +116,7 @@ class Checkpoints:
         return path
 
     def newest(self) -> tuple[dict[str, Tensor], State] | None:
-        """Return the newest checkpoint that can be read, or None; pass over others with a warning."""
+        """Return the newest readable checkpoint, or None; skip others with a warning."""
         for path in reversed(self._paths()):
             try:
                 with open_tensors(path) as file:
@@ -133,7 +133,7 @@ class Checkpoints:
 
 
 def pack_optimizer(state: State) -> tuple[dict[str, Tensor], State]:
-    """Split an optimiser's state_dict into named tensors and JSON."""
+    """Split an optimiser's state dict into named tensors and JSON."""
     every = {f"{parameter}.{name}": value for parameter, own in state["state"].items() for name, value in own.items()}
     tensors = {name: value for name, value in every.items() if isinstance(value, Tensor)}
     plain = {name: value for name, value in every.items() if name not in tensors}
@@ -145,13 +145,13 @@ def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
     values: dict[int, State] = {}
     for key, value in (state["state"] | tensors).items():
         parameter, _, name = key.partition(".")
-        if name:  # older checkpoints have an entry, an empty one, for each parameter
+        if name:  # older checkpoints also have an empty entry for each parameter
             values.setdefault(int(parameter), {})[name] = value
     return {"param_groups": state["param_groups"], "state": values}
 
 
 def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Put names under a prefix, for several sets of tensors in one file."""
+    """Add a prefix to names, so that several sets of tensors fit into one file."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
@@ -161,7 +161,7 @@ def of_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of the generators that a training step draws from."""
+    """Return the states of the random generators that a training step uses."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)

@@ -26,7 +26,7 @@ from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.margins import margins_from_uncertainty
 
 CLASS_STEPS = 300
-"""Optimiser steps of the class stage below which methods that have their margins from the first step on are ahead."""
+"""Fewest optimiser steps of the class stage: below, methods with margins from the first step are ahead."""
 
 StrengthRule = Literal["uncertainty", "feedback", "head"]
 MixingStage = Literal["class", "sample"]
@@ -35,18 +35,18 @@ MixingStage = Literal["class", "sample"]
 class Curriculum:
     """Drives a head with margins through the three stages, in any training loop.
 
-    Class uncertainty is estimated once, at the end of the softmax stage, and kept: re-estimating it chases its own
-    effect. Margins and their strength follow from it, without class counts and without anything set by hand: class c
-    is held back by log(u_c / min u), reached over the first sixth of what follows the softmax stage.
+    Class uncertainty is estimated once, at the end of the softmax stage, and kept: estimating it again would chase its
+    own effect. Margins and their strength follow from it, without class counts or hyperparameters: class c is held back
+    by log(u_c / min u), a margin that grows over the first sixth of the epochs after the softmax stage.
 
-    Once the network fits the training set, margins have no further effect, and just there a rare class is still
-    found too seldom. So the first two stages leave a tenth of the samples out; at the end of the class stage these tell
-    what they still lack along log(u / min u), predictions are moved by that from then on, and the sample stage has all
-    samples. They also tell how far the probabilities can be believed: ``scaling``, None until then.
+    Once the network fits the training set, margins have no further effect, yet rare classes are still found too seldom.
+    So the first two stages leave out a tenth of the samples. At the end of the class stage, these show what shift along
+    log(u / min u) the predictions still lack; predictions are shifted by that amount from then on, and the sample stage
+    trains on all samples. The same samples calibrate the probabilities: ``scaling``, None until then.
 
     Args:
-        epochs: how many there are in all.
-        softmax, class_level, sample_level: share of the epochs a stage takes, by default a sixth, half and a third; a
+        epochs: total number of epochs.
+        softmax, class_level, sample_level: share of the epochs per stage, by default a sixth, half and a third; a
             whole number (``sample_level=10``) counts epochs. The softmax stage takes what rounding leaves, and at least
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
@@ -104,7 +104,7 @@ class Curriculum:
         self.class_start, self.sample_start = stage_boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
         self.scaling: Scaling | None = None
-        self.angle = 1.0  # strength of the angular form that moves as far as 1 of the additive form
+        self.angle = 1.0  # strength of the angular form that shifts logits as far as 1 of the additive form
 
     def stage(self, epoch: int) -> Stage:
         """Return the stage of an ``epoch``, counted from 0."""
@@ -113,7 +113,7 @@ class Curriculum:
         return "class" if epoch < self.sample_start else "sample"
 
     def start_epoch(self, epoch: int, loss: ClassVectorLoss) -> Stage:
-        """Set the strength of the class level and of the sample level of ``loss`` for an epoch, and tell its stage."""
+        """Set the strengths of the class and the sample level of ``loss`` for an epoch, and return its stage."""
         stage = self.stage(epoch)
         if stage == "softmax":
             loss.clear_margins()
@@ -157,7 +157,7 @@ class Curriculum:
 
     def _strength_of(self, loss: ClassVectorLoss, epoch: int) -> float:
         if self.strength == "feedback":
-            return float(loss.strength)  # as the last epoch left it
+            return float(loss.strength)  # as set after the last epoch
         if self.strength == "head":
             return self.ramp(epoch) * loss.own_strength
         if self.strength == "uncertainty":  # s·(m − 1) = log(u/min u) at the most uncertain class
@@ -166,9 +166,9 @@ class Curriculum:
         return float(self.strength)
 
     def ramp(self, epoch: int) -> float:
-        """Return the share of the strength that an ``epoch`` has.
+        """Return the share of the full strength in an ``epoch``.
 
-        It rises over the first sixth of what follows the softmax stage, that of a head's own over the class stage.
+        It rises over the first sixth of the epochs after the softmax stage; a head's own over the class stage.
         """
         sixth, stage = (self.epochs - self.class_start) // 6, self.sample_start - self.class_start
         return min(1.0, max(0, epoch - self.class_start + 1) / max(1, stage if self.strength == "head" else sixth))
@@ -177,8 +177,8 @@ class Curriculum:
         """Return a sentence if the class stage has too few optimiser steps for the margins to act.
 
         Args:
-            steps: of each epoch.
-            visit: of one visit of all samples, which is an epoch unless epochs are parts of the samples.
+            steps: optimiser steps per epoch.
+            visit: optimiser steps per visit of all samples, which is an epoch unless epochs are parts of the samples.
 
         >>> Curriculum(12).short_stage([10] * 12, visit=10).partition(";")[0]
         'the class stage has 60 optimiser steps, and margins need about 300 to act'
@@ -206,26 +206,26 @@ class Curriculum:
 
     @property
     def rejoin_epoch(self) -> int:
-        """The epoch from which the samples held back take part: that of the sample level, 0 if none are held back."""
+        """The epoch in which held-back samples join: that of the sample level, or 0 if none are held back."""
         three_stages = self.class_start < self.sample_start < self.epochs
         return self.sample_start if self.held_back > 0 and three_stages and self.strength != "head" else 0
 
     def wants_correction(self, epoch: int) -> bool:
-        """Return whether the ``epoch`` that just ended is the last before the samples held back take part."""
+        """Return whether the ``epoch`` that just ended is the last before held-back samples join."""
         return epoch == self.rejoin_epoch - 1
 
     def correct(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
-        """Move predictions by what samples that were not trained on still lack, and tell by how many log(u / min u).
+        """Shift predictions by what held-back samples still lack, and return the shift in units of log(u / min u).
 
-        The ``scaling`` of probabilities is fitted to the same samples.
+        The ``scaling`` of probabilities is fitted on the same samples.
 
         Args:
-            loss: whose ``shift`` is set.
-            features: (batch, D), of the model in eval mode.
+            loss: its ``shift`` is set.
+            features: (batch, D), from the model in eval mode.
             target: (batch,), or (batch, attributes).
-            sample_weight: (batch,), how many samples each counts as; None is one.
+            sample_weight: (batch,), how many samples each counts as; None counts each once.
         """
         if self.uncertainty is None:
             raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
@@ -235,7 +235,7 @@ class Curriculum:
         lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)
         loss.shift = lacking * direction
         counts = class_counts(target, logits.shape[-1], sample_weight)
-        self.scaling = fit_scaling(  # the last stage sharpens
+        self.scaling = fit_scaling(  # the last stage makes the network more confident
             logits + loss.shift, target, counts, sharpen=False, sample_weight=sample_weight
         )
         return lacking
@@ -251,8 +251,8 @@ class Curriculum:
         """Measure what the strength of ``loss`` needs after an epoch, from features (batch, D) in eval mode,
         their target and ``sample_weight``, (batch,) or None.
 
-        For ``"feedback"`` they must be of held-out samples, and the shift that these lacked is returned; for the
-        angular form any samples tell how far a unit of strength moves the logits.
+        For ``"feedback"`` they must come from held-out samples, and the shift that these lacked is returned; for the
+        angular form, any samples show how far a unit of strength shifts the logits.
         """
         if loss.margins is None:
             raise InvalidInputError(f"{type(loss).__name__} has no margins; take a head that has.")
@@ -267,7 +267,7 @@ class Curriculum:
         return lacking
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return what a checkpoint keeps; the margins and the strength are the loss's own buffers."""
+        """Return the state for a checkpoint; margins and strength are the loss's own buffers."""
         state = {"angle": torch.tensor(self.angle, dtype=torch.float64)}
         if self.uncertainty is not None:
             state["uncertainty"] = self.uncertainty
@@ -276,6 +276,6 @@ class Curriculum:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take back a ``state``, as in :meth:`state_dict`."""
+        """Restore a ``state`` from :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None

@@ -47,17 +47,17 @@ def train(
     watcher: Watcher | None = None,
     tracker: str | None = None,
 ) -> list[Record]:
-    """Train a network in place; one record an epoch is returned.
+    """Train a network in place and return one record per epoch.
 
     Args:
         network: a backbone and a loss head.
         data: training samples.
-        settings: epochs, batches, learning rate and what else there is to choose.
+        settings: epochs, batches, learning rate and other options.
         curriculum: the stages of a head with margins.
-        validation: held-out samples, for the recalls, for ``patience`` and for a strength by feedback.
-        folder: where the run is kept; an unfinished run found there is resumed.
-        watcher: told of every step and epoch, a progress bar for example.
-        tracker: an Accelerate tracker, ``"tensorboard"`` for example; writes into ``folder``.
+        validation: held-out samples, for the recalls, ``patience`` and strength by feedback.
+        folder: where the run is stored; an unfinished run found there is resumed.
+        watcher: notified of every step and epoch, a progress bar for example.
+        tracker: an Accelerate tracker, ``"tensorboard"`` for example; it writes into ``folder``.
     """
     folder = None if folder is None else Path(folder)
     _check_together(network.head, settings, curriculum, validation)
@@ -120,7 +120,7 @@ def train(
 def _check_together(
     head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
 ) -> None:
-    """Refuse what does not fit together before the first step, not after a third of the epochs."""
+    """Raise an error for options that do not fit together before the first step, not after a third of the epochs."""
     if validation is None and settings.patience is not None:
         raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
     if curriculum is None:
@@ -143,18 +143,18 @@ def _check_together(
 
 
 def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | None) -> Tensor | None:
-    """Rows which the first two stages leave out, the same on every process and after every resume."""
+    """Return the rows left out of the first two stages, the same on every process and after every resume."""
     if curriculum is None or curriculum.rejoin_epoch == 0:
         return None
     order = random_order(len(data), settings.seed)
     held = torch.from_numpy(hold_out(data.y.numpy(), curriculum.held_back, order=order)[1])
-    if data.y.ndim == 1:  # a class gives its share and no more: of three samples none can be spared
+    if data.y.ndim == 1:  # a class gives at most its share: of three samples it can spare none
         held = held[torch.bincount(data.y)[data.y[held]] * curriculum.held_back >= 1]
     return held if len(held) else None
 
 
 def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curriculum | None) -> int:
-    """Optimiser steps of all epochs, with a warning where they are too few for a stage."""
+    """Return the optimiser steps of all epochs, with a warning if a stage has too few."""
     steps = [math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs)]
     visit = math.ceil(batches.batches_of_all(0) / settings.accumulate)
     if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
@@ -184,7 +184,7 @@ def _finite(loss: Tensor, position: Position) -> float:
 
 
 def _over_processes(accelerator: Accelerator, value: float) -> float:
-    """The mean of each process's own value; all have batches of one size."""
+    """Return the mean of each process's own value; all batches have the same size."""
     if accelerator.num_processes == 1:
         return value
     return float(accelerator.reduce(torch.tensor(value, device=accelerator.device), reduction="mean"))
@@ -192,7 +192,7 @@ def _over_processes(accelerator: Accelerator, value: float) -> float:
 
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:
     if not run.trainee.accelerator.sync_gradients:
-        return  # gradients still being added up are in no checkpoint
+        return  # gradients still being accumulated are not part of a checkpoint
     if stop.agreed(run.trainee.accelerator):
         run.save(position)
         raise Stopped(f"stopped in epoch {position.epoch + 1} as asked; {run.folder} resumes from there.")
@@ -203,7 +203,7 @@ def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopReq
 def _end_epoch(
     trainee: Trainee, data: ArrayData, back: Tensor | None, validation: ArrayData | None, settings: Settings, epoch: int
 ) -> dict[str, float]:
-    """Give the curriculum what it asks for, then score the held-out samples."""
+    """Provide what the curriculum asks for, then score the held-out samples."""
     accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
     held_out = None if validation is None else labelled_features(accelerator, network, validation)
     record: dict[str, float] = {}
@@ -225,7 +225,7 @@ def _move_curriculum(
     settings: Settings,
     epoch: int,
 ) -> dict[str, float]:
-    """Measure what the curriculum wants at the end of an epoch; without held-out samples, on training samples."""
+    """Measure what the curriculum wants at the end of an epoch, on training samples if none are held out."""
     accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
     record: dict[str, float] = {}
     if back is not None and curriculum.wants_correction(epoch):

@@ -1,14 +1,14 @@
-r"""How strong the margins are: what held-out samples still lack, and what an angle is worth as a shift.
+r"""Strength of the margins: the shift that held-out samples still lack, and the shift that an angle amounts to.
 
-A network trained with the margin s·(m_c − 1) on class c and used without it favours c by that much. What it still
-lacks on held-out samples is the shift k along the same direction that minimises the class-balanced log loss
+A network trained with the margin s·(m_c − 1) on class c and used without it favours c by that amount. What held-out
+samples still lack is the shift k in the same direction that minimises the class-balanced log loss
 
 .. math:: L(k) = \sum_c \frac{1}{n_c} \sum_{i: y_i = c} -\log \mathrm{softmax}(z_i + k\,(m - 1))_{c},
 
 which is convex in k. The curriculum's ``strength="feedback"`` adds half of it to s after every epoch.
 
-A network that fits its training samples perfectly meets any margin there, and held-out samples lack a shift all
-the same. :func:`sure_shift` tells how much of it is beyond chance, and a prediction is moved by that.
+A network that fits its training samples perfectly satisfies any margin there, yet held-out samples still lack a shift.
+:func:`sure_shift` estimates how much of it is beyond chance, and predictions are shifted by that.
 """
 
 import math
@@ -29,12 +29,12 @@ from equipoise.losses.psi import SHORTEST
 from equipoise.uncertainty.margins import count_margins, count_steps, log_steps
 
 WIDEST = 20.0
-"""Shifts are sought in [−20, 20] for the largest margin: odds of e^20 are beyond any imbalance."""
+"""Shifts are searched in [−20, 20] for the largest margin: odds of e^20 exceed any imbalance."""
 HALVINGS = 60
 WARMEST = 5.0
-"""Temperatures are sought from e^−5 to e^5: samples that are all told apart would want 0."""
+"""Temperatures are searched from e^−5 to e^5: perfectly separated samples would want 0."""
 SMALLEST_SHIFT = 1e-3
-"""Angles that move the logits by less on average have collapsed, and set no scale."""
+"""Smallest mean shift of the logits by angles: below it they have collapsed and set no scale."""
 
 
 def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor | None) -> Tensor:
@@ -62,12 +62,12 @@ def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor
 
 
 def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None = None) -> Tensor:
-    """Return 1/n_y for each sample, so that every class present adds up to 1.
+    """Return 1/n_y for each sample, so that every class present has total weight 1.
 
     Args:
         target: (batch,), or (batch, attributes).
         classes: C; 2 with attributes.
-        sample_weight: (batch,), how many samples each counts as in n_y; None is one.
+        sample_weight: (batch,), how many samples each counts as in n_y; None counts each once.
 
     >>> balancing_weights(torch.tensor([0, 0, 0, 0, 1]), 2)
     tensor([0.2500, 0.2500, 0.2500, 0.2500, 1.0000], dtype=torch.float64)
@@ -77,7 +77,7 @@ def balancing_weights(target: Tensor, classes: int, sample_weight: Tensor | None
 
 
 def label_weights(target: Tensor, sample_weight: Tensor | None) -> Tensor:
-    """Spread the weights of samples over their labels: shaped as the target, ones where there are none.
+    """Return sample weights expanded to their labels, shaped like the target; ones if there are none.
 
     Args:
         target: (batch,), or (batch, attributes).
@@ -98,7 +98,7 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_w
         logits: (batch, classes), or (batch, attributes, 2), without any margin.
         target: (batch,), or (batch, attributes).
         direction: (classes,), or (attributes, 2): where each class's margin pushes it, not negative.
-        sample_weight: (batch,), how many samples each counts as; None is one.
+        sample_weight: (batch,), how many samples each counts as; None counts each once.
 
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])  # common, rare
     >>> round(lacking_shift(logits, torch.tensor([0, 1]), torch.tensor([0.0, 1.0])), 3)
@@ -125,14 +125,14 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_w
 
 
 def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weight: Tensor | None = None) -> float:
-    r"""Return the shift along a direction that held-out samples lack, less one standard error, and never below 0.
+    r"""Return the shift in a direction that held-out samples lack, minus one standard error, and never below 0.
 
-    k is sought together with a temperature, as a network that is too sure of itself would want a larger one:
+    k is fitted together with a temperature, because an overconfident network would want a larger k:
 
     .. math:: \min_{k, T} \; n_e \sum_c \frac{1}{C n_c} \sum_{i: y_i = c} -\log\mathrm{softmax}((z_i + k d)/T)_c
 
-    where n_e is Kish's effective number of the samples so weighed. The curvature in k gives the standard error, so
-    that a few held-out samples move nothing. Margins are only ever added to, never taken back.
+    where n_e is Kish's effective size of the weighted sample. The curvature in k gives the standard error, so a few
+    held-out samples shift nothing. Margins are only ever increased.
 
     Args:
         logits, target, direction, sample_weight: as in :func:`lacking_shift`; with several labels each label counts
@@ -142,7 +142,7 @@ def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weig
         return 0.0
     each = balancing_weights(target, logits.shape[-1], sample_weight).flatten()
     counted = label_weights(target, sample_weight).flatten() * each
-    weight = counted * counted.sum() / (counted * each).sum()  # adds up to n_e
+    weight = counted * counted.sum() / (counted * each).sum()  # sums to n_e
     rows = logits.double().flatten(0, -2)
     along = direction.double().expand_as(logits).flatten(0, -2)
     k, temperature = _fit_shift(rows, along, target.flatten(), weight)
@@ -176,16 +176,16 @@ def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> t
 def angular_strength(
     logits: Tensor, features: Tensor, target: Tensor, margins: Tensor, *, sample_weight: Tensor | None = None
 ) -> float:
-    """Return the strength of the angular form whose mean shift of the true logits is that of strength 1 additively.
+    """Return the strength of the angular form whose mean shift of the true logits equals additive strength 1.
 
-    Additively a true logit falls by m − 1, in the angular form by ‖f‖(cos α − ψ(α)), which grows as ‖f‖ does.
+    The additive form lowers a true logit by m − 1, the angular form by ‖f‖(cos α − ψ(α)), which grows with ‖f‖.
 
     Args:
         logits: (batch, classes), without any margin.
-        features: (batch, D), which made them.
+        features: (batch, D), from which the logits come.
         target: (batch,).
         margins: m ≥ 1, (classes,).
-        sample_weight: (batch,), how many samples each counts as; None is one.
+        sample_weight: (batch,), how many samples each counts as; None counts each once.
 
     >>> features = torch.tensor([[3.0, 4.0]])
     >>> logits = features @ torch.eye(2)  # cosines 0.6 and 0.8 at length 5

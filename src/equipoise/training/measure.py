@@ -1,4 +1,4 @@
-"""What a network is asked while it trains: its class uncertainty, and how it does on the validation split."""
+"""Measurements during training: class uncertainty, and scores on the validation split."""
 
 import math
 
@@ -29,18 +29,18 @@ def estimate_class_uncertainty(
     seed: int,
     kind: UncertaintyKind,
 ) -> Tensor:
-    """Estimate class uncertainty over the training samples, each counted once however many processes share them.
+    """Estimate class uncertainty over the training samples, counting each once however many processes share them.
 
-    At most ``cap`` samples of each class are passed through the network, weighed by how many they stand for. All of
-    them meet the same ``passes`` sub-networks, in whichever batch and process they are.
+    At most ``cap`` samples of each class pass through the network, weighted by how many they stand for. All of them
+    meet the same ``passes`` sub-networks, whatever their batch and process.
     """
     rows, weight = capped_sample(data.y, cap, seed=seed, weight=data.weight)
     sums: ClassMoments | None = None
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
-        step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones leave the cache
+        step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones exceed the CPU cache
         for part in _parts(mine, step):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
-            generator = torch.Generator().manual_seed(seed)  # anew for each part: the same sub-networks for all
+            generator = torch.Generator().manual_seed(seed)  # seeded for each part: the same sub-networks for all
             outputs = mc_dropout(network, x, passes, generator).softmax(-1)
             moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
             sums = moments if sums is None else sums + moments
@@ -53,7 +53,7 @@ def estimate_class_uncertainty(
 
 @torch.no_grad()
 def gathered_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Tensor:
-    """Return features (samples, D) of the deterministic pass, shared out among the processes and alike on all."""
+    """Return features (samples, D) of the deterministic pass, computed in parallel and identical on all processes."""
     backbone = eval_replica(network.backbone)
     parts: list[Tensor] = []
     with accelerator.split_between_processes(list(range(len(data)))) as mine:
@@ -67,14 +67,14 @@ def gathered_features(accelerator: Accelerator, network: Network, data: ArrayDat
 
 
 def labelled_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Labelled:
-    """Return features of some samples with their targets and weights, as a curriculum takes them."""
+    """Return features of some samples with their targets and weights, in the form that a curriculum takes."""
     features = gathered_features(accelerator, network, data)
     weight = None if data.weight is None else data.weight.to(features.device)
     return features, data.y.to(features.device), weight
 
 
 def validation_scores(logits: Tensor, target: Tensor, weight: Tensor | None, class_counts: Tensor) -> dict[str, float]:
-    """Return balanced accuracy, and the mean recall of classes rare and common among the training samples."""
+    """Return balanced accuracy, and the mean recalls of the rare and of the common classes of the training set."""
     recall, present = class_recall(logits, target, weight)
     scores = {"balanced_accuracy": float(recall[present].mean())}
     rare = torch.from_numpy(rare_classes(class_counts.cpu()))
@@ -85,7 +85,7 @@ def validation_scores(logits: Tensor, target: Tensor, weight: Tensor | None, cla
 
 
 def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return each class's recall, (classes,) or (attributes, 2), and whether it has a sample that weighs anything."""
+    """Return each class's recall, (classes,) or (attributes, 2), and whether it has any sample of non-zero weight."""
     right = (logits.argmax(-1) == target).double().cpu()
     labels, classes = target.cpu(), logits.shape[-1]
     each = torch.ones_like(right)
@@ -96,12 +96,12 @@ def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -
 
 
 def _parts(rows: list[int], step: int) -> tuple[Tensor, ...]:
-    """A process's rows, not too many at once; no part at all without rows, for no network need take an empty batch."""
+    """Yield a process's rows in chunks; nothing without rows, since a network need not accept an empty batch."""
     return torch.tensor(rows, dtype=torch.long).split(step) if rows else ()
 
 
 def _gather_rows(accelerator: Accelerator, own: Tensor, total: int) -> Tensor:
-    """Every process's rows in their order; processes may hold one row more or less."""
+    """Return every process's rows in order; processes may hold one row more or less."""
     if accelerator.num_processes == 1:
         return own
     padded = accelerator.pad_across_processes(own, dim=0)

@@ -1,4 +1,4 @@
-"""The network that trains, a backbone and a loss head as one module, and the recipe to build it again from a file."""
+"""The network that trains, a backbone and a loss head in one module, and the recipe to rebuild it from a file."""
 
 import copy
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from equipoise.training.settings import is_number, whole_number
 
 
 class Network(nn.Module):
-    """``network(x)`` gives logits, ``network(x, target, sample_weight)`` the loss.
+    """A backbone with a loss head: ``network(x)`` returns logits, ``network(x, target, sample_weight)`` the loss.
 
-    With weights the loss of a batch is the mean of weight · loss over its samples, so that over an epoch each sample
-    counts by its weight, whichever batch it falls into.
+    With weights, the loss of a batch is the mean of weight · loss over its samples, so that over an epoch each sample
+    counts by its weight, whatever its batch.
 
     Args:
         backbone: any module x -> features of shape (batch, head.in_features).
@@ -55,13 +55,13 @@ class Network(nn.Module):
         loss: Tensor = self.head(features, target, sample_weight=sample_weight)
         if sample_weight is None or self.head.reduction != "mean":
             return loss
-        # the head divides by what this batch weighs, which would count a heavy row for less the heavier its batch is
+        # the head divides by the batch's total weight, which would count a heavy row for less the heavier its batch is
         return loss * sample_weight.to(loss.dtype).mean()
 
 
 @torch.no_grad()
 def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
-    """Return logits for prediction, without the head's dropout, whatever mode it is in."""
+    """Return logits for prediction, without the head's dropout, in whatever mode it is."""
     copied = eval_replica(head)
     assert isinstance(copied, ClassVectorLoss)
     return copied.logits(features)
@@ -69,10 +69,10 @@ def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A head by its name in ``LOSSES`` or by a function, on the paper's network for tables or on one given.
+    """A head by its name in ``LOSSES`` or by a function, on the paper's network for tables or on a given backbone.
 
     Args:
-        method: the name, or a function such as those of ``LOSSES``.
+        method: the name, or a function like those in ``LOSSES``.
         classes: C, or the attributes with ``multilabel``.
         multilabel: whether a sample has several labels.
         dropout: the share dropped, between the hidden layers and in front of the class vectors.
@@ -105,7 +105,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         loss_builder(self.method)
-        for name in ("classes", "columns", "width"):  # from a file they may be anything
+        for name in ("classes", "columns", "width"):  # a file may contain anything
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         if not is_number(self.dropout) or not 0 <= self.dropout < 1:
             raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {self.dropout!r}.")
@@ -117,19 +117,19 @@ class Recipe:
 
     @cached_property
     def uncertain(self) -> bool:
-        """Whether the loss declares that a curriculum drives it."""
-        with torch.random.fork_rng(devices=[]):  # one is built only to be asked
+        """True if the loss declares that a curriculum drives it."""
+        with torch.random.fork_rng(devices=[]):  # built only to read the declaration
             counts = torch.ones(self.class_shape)
             head = loss_builder(self.method)(1, self.classes, multilabel=self.multilabel, class_counts=counts)
             return head.driven_by_curriculum
 
     @property
     def class_shape(self) -> tuple[int, ...]:
-        """(classes,), or (attributes, 2)."""
+        """Shape of the class values: (classes,), or (attributes, 2)."""
         return (self.classes, 2) if self.multilabel else (self.classes,)
 
     def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
-        """Standardise columns by ``standardize``, then two hidden layers: (batch, columns) -> (batch, width)."""
+        """Build ``standardize`` and two hidden layers: (batch, columns) -> (batch, width)."""
         first = standardize or Standardize(self.columns)
         return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
 
@@ -137,7 +137,7 @@ class Recipe:
         self, x: Any, class_counts: Tensor, backbone: nn.Module | None, weight: Tensor | None = None
     ) -> Network:
         """Build an untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if
-        there is one; ``class_counts`` as in :meth:`head`, ``weight`` (samples,) of the rows.
+        given; ``class_counts`` as in :meth:`head`, ``weight`` (samples,) of the rows.
         """
         if backbone is not None:
             own = copy.deepcopy(backbone)
@@ -148,7 +148,7 @@ class Recipe:
         return Network(own, self.head(class_counts, features=feature_length(own, new_tensor(x[:2]))))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
-        """Build the loss for features of length ``features``, from training samples a class, ``class_counts``
+        """Build the loss for features of length ``features`` and the training samples per class, ``class_counts``
         (classes,) or (attributes, 2).
         """
         build = loss_builder(self.method)
@@ -161,11 +161,11 @@ class Recipe:
 
 
 def feature_length(backbone: nn.Module, sample: Tensor) -> int:
-    """Return D of a backbone: its ``out_features``, or the width of what it gives for a sample batch.
+    """Return D of a backbone: its ``out_features``, or the width of its output for a sample batch.
 
     Args:
         backbone: x -> features (batch, D).
-        sample: a batch, (batch, ...), of two rows for example.
+        sample: a batch, (batch, ...), for example of two rows.
 
     >>> feature_length(nn.Sequential(nn.Flatten(), nn.Linear(8, 5)), torch.zeros(2, 2, 4))
     5
@@ -174,7 +174,7 @@ def feature_length(backbone: nn.Module, sample: Tensor) -> int:
     if isinstance(told, int):
         return told
     with torch.no_grad():
-        features = copy.deepcopy(backbone).eval()(sample)  # a copy: not even a counter in it moves
+        features = copy.deepcopy(backbone).eval()(sample)  # a copy, so that not even a counter in it changes
     if not isinstance(features, Tensor) or features.ndim != 2:
         shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""A run on disk: saved so that killing it at any moment loses nothing but time, and resumed to the same bits."""
+"""A run on disk: killing it at any moment loses nothing but time, and it resumes to identical results."""
 
 import functools
 import hashlib
@@ -29,21 +29,21 @@ from equipoise.training.network_recipe import Network
 from equipoise.training.settings import Settings
 
 IDENTITY = "training"
-"""Of ``run.json``: what makes two runs the same; other parts of it belong to whoever wrote them."""
+"""Fields of ``run.json`` that identify a run; others belong to whoever wrote them."""
 FORMER = {"head.gradient": "exact"}
-"""Options of earlier versions, each at the one value that this version still has: such a run is resumed."""
+"""Options of earlier versions with the one value that this version still supports: such a run is resumed."""
 CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
 ROWS_AT_ONCE = 16_384
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop (Ctrl-C, SIGTERM), and has saved where it was: the same script, run again, goes on."""
+    """Training was asked to stop (Ctrl-C, SIGTERM) and saved its state: run the same script again to continue."""
 
 
 class Run:
-    """A run's folder: ``run.json``, ``metrics.jsonl`` and ``checkpoints/``; one with the same identity is resumed.
+    """A run's folder with ``run.json``, ``metrics.jsonl`` and ``checkpoints/``; a run of the same identity is resumed.
 
-    Without a folder nothing is written.
+    Without a folder, nothing is written.
     """
 
     def __init__(self, folder: Path | None, trainee: Trainee) -> None:
@@ -53,7 +53,7 @@ class Run:
     def open(self, identity: Callable[[], dict[str, Any]]) -> Position:
         """Return the position to start from: the newest checkpoint's, or the beginning.
 
-        ``identity`` tells what makes two runs the same; it is asked only where there is a folder.
+        ``identity`` returns what identifies the run; it is called only if there is a folder.
         """
         if self.folder is None:
             return Position()
@@ -73,7 +73,7 @@ class Run:
         return position
 
     def save(self, position: Position) -> None:
-        """Write a checkpoint of this moment."""
+        """Write a checkpoint now."""
         if self.folder is None:
             return
         tensors, state = self.trainee.tensors()
@@ -82,7 +82,7 @@ class Run:
         self.trainee.accelerator.wait_for_everyone()
 
     def keep_weights(self, name: str) -> None:
-        """Write the network's weights of this moment into the folder under this file name, for a later comparison."""
+        """Write the network's current weights into the folder under this file name, for a later comparison."""
         if self.folder is not None and self.main:
             tensors = {
                 key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
@@ -90,12 +90,12 @@ class Run:
             write_atomically(self.folder / name, safetensors.torch.save(tensors))
 
     def record(self, record: Record) -> None:
-        """Add an epoch to ``metrics.jsonl``."""
+        """Append an epoch to ``metrics.jsonl``."""
         if self.folder is not None and self.main:
             append_metrics(self.folder / METRICS, record)
 
     def _check_identity(self, path: Path, identity: dict[str, Any]) -> None:
-        """Refuse another run's folder; whatever else ``run.json`` holds belongs to its writer and stays."""
+        """Raise an error for another run's folder; other fields of ``run.json`` stay as they are."""
         remedy = "choose another folder for this run"
         record = read_json(path, dict[str, Any], remedy=remedy) if path.exists() else {}
         known = record.get(IDENTITY)
@@ -124,7 +124,7 @@ def _leaves(value: Any, name: str = "") -> dict[str, Any]:
 
 
 class StopRequest:
-    """SIGINT and SIGTERM as a wish: the loop saves at the next step, then stops. Only in a main thread."""
+    """SIGINT and SIGTERM as a request: the loop saves at the next step, then stops. Works only in a main thread."""
 
     def __init__(self, *, enabled: bool) -> None:
         self.enabled = enabled and threading.current_thread() is threading.main_thread()
@@ -140,14 +140,14 @@ class StopRequest:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if kind is None and self.signal is not None:  # it came after the last step: the caller's to deal with
+        if kind is None and self.signal is not None:  # it came after the last step: pass it on to the caller
             signal.raise_signal(self.signal)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.signal = number
 
     def agreed(self, accelerator: Accelerator) -> bool:
-        """Return whether any process was asked to stop: they must all do so at the same step."""
+        """Return whether any process was asked to stop: all must do so at the same step."""
         if accelerator.num_processes == 1 or not self.enabled:
             return self.signal is not None
         if self.signal is not None:
@@ -156,12 +156,12 @@ class StopRequest:
 
 
 def write_metrics(path: Path, history: list[Record]) -> None:
-    """Write one line an epoch, in place of what was there."""
+    """Write one line per epoch, replacing the file."""
     write_atomically(path, "".join(json.dumps(record) + "\n" for record in history).encode())
 
 
 def append_metrics(path: Path, record: Record) -> None:
-    """Append the line of an epoch."""
+    """Append one epoch's line."""
     line = json.dumps(record) + "\n"
     try:
         with path.open("a", encoding="utf-8") as file:
@@ -174,7 +174,7 @@ def append_metrics(path: Path, record: Record) -> None:
 def run_identity(
     network: Network, data: ArrayData, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
 ) -> dict[str, Any]:
-    """Return what makes two runs the same, as plain values for ``run.json``; before the first step."""
+    """Return what identifies a run, as plain values for ``run.json``; call it before the first step."""
     return {
         "settings": asdict(settings),
         "data": data_identity(data),
@@ -187,7 +187,7 @@ def run_identity(
 
 
 def data_identity(data: ArrayData) -> dict[str, Any]:
-    """Return the number of rows, and checksums of samples, labels and weights."""
+    """Return the number of rows and checksums of samples, labels and weights."""
     return {
         "rows": len(data),
         "samples": _samples_checksum(data),
@@ -198,14 +198,14 @@ def data_identity(data: ArrayData) -> dict[str, Any]:
 
 def _samples_checksum(data: ArrayData) -> str:
     files = rows_of(data.x).fingerprint()
-    if files is not None:  # decoding them all only to know them would take an epoch
+    if files is not None:  # decoding them all just to identify them would take an epoch
         return files + ("" if data.rows is None else checksum([data.rows]))
     starts = range(0, len(data), ROWS_AT_ONCE)
     return checksum(data.__getitems__(range(start, min(start + ROWS_AT_ONCE, len(data))))[0] for start in starts)
 
 
 def checksum(tensors: Iterable[Tensor]) -> str:
-    """Return a checksum of the bytes, shapes and types of some tensors, in their order."""
+    """Return a checksum of the bytes, shapes and types of tensors, in order."""
     found = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         found.update(f"{tensor.dtype}{list(tensor.shape[1:])}".encode())
@@ -214,7 +214,7 @@ def checksum(tensors: Iterable[Tensor]) -> str:
 
 
 def options_of(part: object) -> dict[str, Any]:
-    """Return what an object was built with, as far as it is plain values or named functions."""
+    """Return the arguments an object was built with, as far as they are plain values or named functions."""
     options = {}
     for name, value in getattr(part, "__dict__", {}).items():
         if name.startswith("_") or name in CHANGES_WHILE_TRAINING:
@@ -227,7 +227,7 @@ def options_of(part: object) -> dict[str, Any]:
 
 
 def _named(function: Any) -> str:
-    """Return a function's name, for a partial one with its arguments."""
+    """Return a function's name; for a partial, with its arguments."""
     if isinstance(function, functools.partial):
         return f"{_named(function.func)}{function.args}{sorted(function.keywords.items())}"
     return str(getattr(function, "__name__", type(function).__name__))

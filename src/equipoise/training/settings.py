@@ -1,4 +1,4 @@
-"""What a training is set to: the settings, and what is chosen from the size of the data where nobody sets it."""
+"""Training settings, and the defaults chosen from the size of the data."""
 
 import math
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ OPTIONAL = ("checkpoint_steps", "patience", "epoch_batches")
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000
 """Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
 VISITS = 15
-"""How often a sample is visited between the two."""
+"""Visits per sample between the two."""
 EPOCHS = 30
-"""Into how many epochs these steps are divided, for records, checkpoints and stages."""
+"""Number of epochs that these steps are divided into, for records, checkpoints and stages."""
 FEWEST_EPOCHS, LEAST_PART = 6, 100
-"""Fewer visits of large data are divided into so many epochs, of so many batches at least."""
+"""Number of epochs that few visits of large data are divided into, and the fewest batches of each."""
 SMALL_STEP = 5e8
-"""Floating-point operations of a training step below which a second thread waits more than it works."""
+"""Floating-point operations per training step below which a second thread waits more than it works."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Settings:
     """Everything about a training run but its data and its network.
 
     Args:
-        epochs: how many.
-        batch_size: samples of a batch, over all processes.
-        epoch_batches: batches of an epoch, of which the next one goes on where it stopped: a part of large data, or
-            several visits of small data. None visits all samples once.
-        learning_rate, weight_decay: of AdamW, whose rate decays to 0 along a cosine.
+        epochs: number of epochs.
+        batch_size: samples per batch, over all processes.
+        epoch_batches: batches per epoch; the next epoch continues where it stopped, so an epoch may be a part of large
+            data, or several visits of small data. None visits all samples once.
+        learning_rate, weight_decay: of AdamW, whose learning rate decays to 0 along a cosine.
         seed: of the order, of dropout and of what is held out.
         order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
         precision: ``"bf16"`` or ``"fp16"`` for mixed precision on a GPU.
-        accumulate: batches whose gradients are added up before a step.
+        accumulate: batches whose gradients are accumulated before a step.
         passes: stochastic passes for the class uncertainty.
-        cap: samples of each class that take part in it.
+        cap: samples of each class used for it.
         checkpoint_steps: steps between checkpoints; None saves at the end of each epoch.
         patience: epochs without a better balanced accuracy on the validation split before training stops with the
             best epoch's weights; None trains to the end and keeps the last.
@@ -77,19 +77,19 @@ class Settings:
 
 
 def whole_number(name: str, value: Any, lowest: int) -> int:
-    """Return a whole number of Python's or numpy's as Python's; refuse others, and those below ``lowest``."""
+    """Return a whole number of Python or numpy as an int; refuse other values, and those below ``lowest``."""
     if not is_whole(value) or value < lowest:
         raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
     return int(value)
 
 
 def is_whole(value: object) -> bool:
-    """Return whether it is a whole number of Python or numpy, and no truth value."""
+    """Return whether a value is a whole number of Python or numpy, not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Return whether it is a real number of Python or numpy, and no truth value."""
+    """Return whether a value is a real number of Python or numpy, not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -99,17 +99,17 @@ def choose_batch_size(samples: int) -> int:
 
 
 class Length(NamedTuple):
-    """How long training takes: epochs, and the batches of each; None visits all samples once."""
+    """The length of a training: epochs, and batches per epoch; None visits all samples once."""
 
     epochs: int
     epoch_batches: int | None
 
 
 def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> Length:
-    """Choose from the size of the data, or from how often, ``epochs``, all samples are to be visited.
+    """Choose the length from the size of the data, or from the number of visits, ``epochs``, of all samples.
 
-    Small data are visited again and again until enough steps are taken; of large data an epoch is a part. A few visits
-    of large data, too, are cut into parts, so that each stage has an epoch at least.
+    Small data are visited repeatedly until enough steps are taken; on large data an epoch covers a part. A few visits
+    of large data are divided too, so that each stage has at least one epoch.
 
     >>> choose_length(500, 32), choose_length(1_000_000, 256)
     (Length(epochs=30, epoch_batches=67), Length(epochs=30, epoch_batches=200))
@@ -125,18 +125,18 @@ def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> L
 
 
 def choose_width(samples: int) -> int:
-    """Return 512 units, the paper's, from 2,000 samples on; fewer for less."""
+    """Return the paper's 512 units from 2,000 samples on; fewer for fewer samples."""
     return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
 
 
 def rows_at_once(numbers_a_row: int) -> int:
-    """Return how many rows go through a network together: about four million numbers, and 4,096 rows at most."""
+    """Return how many rows pass through a network together: about four million numbers, and at most 4,096 rows."""
     return max(1, min(4096, 2**22 // max(numbers_a_row, 1)))
 
 
 @contextmanager
 def suitable_threads(parameters: int, batch_size: int) -> Iterator[None]:
-    """Use one CPU thread for steps too small to share: on a busy machine the others are mostly waited for."""
+    """Use one CPU thread for steps too small to share: on a busy machine, threads mostly wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1 if 6 * parameters * batch_size < SMALL_STEP else before)
     try:

@@ -1,4 +1,4 @@
-"""Stochastic passes, their moments, and what follows from them for each class and each sample."""
+"""Stochastic passes, their moments, and the class and sample uncertainties that follow."""
 
 from equipoise.uncertainty.class_level import ClassMoments, class_uncertainty, model_precision, predictive_covariance
 from equipoise.uncertainty.dropout import DROPOUT_TYPES, mc_dropout

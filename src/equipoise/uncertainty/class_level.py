@@ -1,4 +1,4 @@
-"""Sections 3 and 4: from stochastic passes to one uncertainty a class."""
+"""Sections 3 and 4: from stochastic passes to one uncertainty per class."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,8 +19,8 @@ def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Te
 
     Args:
         outputs: (passes, batch, classes), or (passes, batch, attributes, 2).
-        precision: the model precision τ (see :func:`model_precision`); None adds no τ⁻¹. It shifts every
-            class alike, so it changes no order.
+        precision: the model precision τ (see :func:`model_precision`); None adds no τ⁻¹. It shifts all classes equally,
+            so it does not change their order.
 
     Returns:
         (batch, classes, classes); (batch, attributes, 2, 2) for several labels
@@ -40,14 +40,14 @@ def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Te
 
 
 def model_precision(*, length_scale: float, dropout: float, samples: int, weight_decay: float) -> float:
-    r"""Return Gal & Ghahramani's model precision, by which τ⁻¹ stands beside the variance of the passes.
+    r"""Return Gal & Ghahramani's model precision τ, whose inverse is added to the variance over the passes.
 
     .. math:: \tau = \frac{(1 - p) \, l^2}{2 n \lambda}
 
     Args:
         length_scale: l of the prior over functions, in the units of the inputs.
         dropout: p, the share dropped.
-        samples: n, of the training set.
+        samples: n, the size of the training set.
         weight_decay: λ.
 
     >>> model_precision(length_scale=1.0, dropout=0.5, samples=1000, weight_decay=1e-4)
@@ -63,16 +63,16 @@ def model_precision(*, length_scale: float, dropout: float, samples: int, weight
 
 @dataclass
 class ClassMoments:
-    """Sums from which every kind of class uncertainty follows; adding two joins batches, or processes.
+    """Sums from which every kind of class uncertainty follows; add two to combine batches or processes.
 
     Args:
         variance: Σ over samples of Var[p_c], (classes,) or (attributes, 2).
         mean: Σ over samples of E[p_c], likewise.
-        spread: Σ over samples of E[p_c](1 − E[p_c]), likewise: what is open about the label, over and between the
+        spread: Σ over samples of E[p_c](1 − E[p_c]), likewise: what is open about the label, within and between the
             passes.
         own_trace: Σ of the covariance's trace over the class's own samples, likewise.
-        own_count: how many those are, likewise.
-        samples: how many there are in all, ().
+        own_count: number of the class's own samples, likewise.
+        samples: number of all samples, ().
 
     >>> passes = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])  # (passes, batch, classes)
     >>> both = ClassMoments.of(passes[:, :1]) + ClassMoments.of(passes[:, 1:])  # batch by batch
@@ -84,9 +84,9 @@ class ClassMoments:
 
     variance: Tensor  # Σ over samples of Var[p_c], (classes,) or (attributes, 2)
     mean: Tensor  # Σ over samples of E[p_c]
-    spread: Tensor  # Σ over samples of E[p_c](1 − E[p_c]): what is open about the label, over and between the passes
+    spread: Tensor  # Σ over samples of E[p_c](1 − E[p_c]): what is open about the label, within and between the passes
     own_trace: Tensor  # Σ of the covariance's trace over the class's own samples
-    own_count: Tensor  # how many those are
+    own_count: Tensor  # number of the class's own samples
     samples: Tensor  # ()
 
     @classmethod
@@ -95,7 +95,7 @@ class ClassMoments:
 
         Args:
             outputs, target: as in :func:`class_uncertainty`.
-            weight: how often each sample counts, (batch,); None is once.
+            weight: how often each sample counts, (batch,); None counts each once.
         """
         _check_probabilities(outputs)
         variance, mean = torch.var_mean(outputs.double(), dim=0, correction=0)  # (batch, classes)
@@ -125,20 +125,20 @@ class ClassMoments:
         return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
     def uncertainty(self, kind: UncertaintyKind = "unresolved") -> Tensor:
-        """Return one uncertainty a class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
+        """Return one uncertainty per class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
         if kind == "own":
             if not bool((self.own_count > 0).any()):
                 raise InvalidInputError("kind 'own' averages over each class's own samples; pass their target as well.")
             value, known = self.own_trace / self.own_count, self.own_count > 0
         elif kind in ("relative", "dispersion"):
-            known = self.mean > torch.finfo(torch.float64).tiny ** 0.5  # else the variance underflows to 0
+            known = self.mean > torch.finfo(torch.float64).tiny ** 0.5  # below that, the variance underflows to 0
             value = self.variance / self.mean
             if kind == "relative":
                 value = value / (self.mean / self.samples)
         elif kind == "unresolved":
             share = self.mean / self.samples
             known = share > torch.finfo(torch.float64).tiny ** 0.5
-            prior = self.mean * (1 - share)  # what would be open if the network told samples apart not at all
+            prior = self.mean * (1 - share)  # what would be open if the network could not distinguish samples at all
             value = torch.where(prior > 0, self.spread / prior, 0.0).clamp(0, 1).sqrt() / share
         else:
             raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
@@ -148,7 +148,7 @@ class ClassMoments:
 
 
 def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: UncertaintyKind = "unresolved") -> Tensor:
-    r"""Return one uncertainty a class from the probabilities of several stochastic passes.
+    r"""Return one uncertainty per class from the probabilities of several stochastic passes.
 
     With p̄_c = E[p_c] over the passes and ⟨·⟩ the mean over the samples:
 
@@ -159,16 +159,16 @@ def class_uncertainty(outputs: Tensor, target: Tensor | None = None, kind: Uncer
               r_c = \frac{\langle \bar p_c (1 - \bar p_c) \rangle}
                          {\langle \bar p_c \rangle (1 - \langle \bar p_c \rangle)}
 
-    - ``relative`` does not vanish where a rare class is hardly predicted yet.
-    - ``unresolved`` (default, here, in the curriculum and in the estimator): r_c is the share of the class's variance
-      which the network leaves open, 1 where it tells samples apart not at all, 0 where it is sure of each. The total
-      uncertainty, of the passes and of each prediction; rare *and* hard classes have most of it.
+    - ``relative`` stays informative for a rare class that is hardly ever predicted yet.
+    - ``unresolved`` (default here, in the curriculum and in the estimator): r_c is the share of the class's variance
+      that the network leaves open: 1 if it cannot distinguish samples at all, 0 if it is certain of each. It measures
+      total uncertainty, over the passes and within each prediction; classes that are rare *and* hard have most of it.
     - ``dispersion`` lies between ``relative`` and a plain variance.
     - ``own``: the trace of the predictive covariance, averaged over the class's own samples (needs ``target``).
 
     Args:
         outputs: probabilities, (passes, batch, classes); for several labels (passes, batch, attributes, 2).
-        target: (batch,), or 0/1 of shape (batch, attributes); for ``own`` alone.
+        target: (batch,), or 0/1 of shape (batch, attributes); used by ``own`` only.
         kind: one of the four above.
 
     Returns:

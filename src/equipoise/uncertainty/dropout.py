@@ -1,4 +1,4 @@
-"""Section 3: an ensemble of sub-networks by dropout at prediction time (Gal & Ghahramani)."""
+"""Section 3: an ensemble of sub-networks from dropout at prediction time (Gal & Ghahramani)."""
 
 import math
 import threading
@@ -20,7 +20,7 @@ DropoutTypes = tuple[type[nn.Module], ...]
 
 
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
-"""Modules with dropout of their own: every ``nn.*Dropout*``, attention weights, and layers between RNN cells."""
+"""Modules with dropout inside: every ``nn.*Dropout*``, attention weights, and layers between RNN cells."""
 _GLOBAL_GENERATOR = threading.Lock()
 _LOOPS = Muted("There is a performance drop")
 """vmap's warning that it loops over an operator."""
@@ -36,22 +36,22 @@ def mc_dropout(
 ) -> Tensor:
     """Return the outputs of ``passes`` stochastic forward passes: (passes, batch, ...), without gradients.
 
-    Each pass is one sub-network, the same for all rows: a row's outputs do not depend on the rows beside it, and a
-    generator of the same seed gives the next batch the same sub-networks. Only dropout is live; BatchNorm and
-    everything else are in eval mode. The passes run on a copy of the modules that shares the weights, so the model is
-    never touched and any number of threads may call this at once. What comes before the first dropout runs once; what
-    lies behind it runs for all passes together.
+    Each pass uses one sub-network for all rows, so a row's outputs do not depend on other rows, and a generator with
+    the same seed gives the next batch the same sub-networks. Only dropout is active; BatchNorm and all else are in
+    eval mode. The passes run on a copy of the modules that shares the weights, so the model is never modified and any
+    number of threads may call this at once. Layers before the first dropout run once; layers behind it run for all
+    passes together.
 
-    Dropout inside another kernel (``nn.MultiheadAttention``, layers of an ``nn.RNNBase``), in a subclass, or in a type
-    of your own cannot be given a mask. Such a model runs pass by pass, one thread at a time, and these modules
-    draw anew for every row, from torch's global generator, which is seeded for the call and restored afterwards.
+    Dropout inside another kernel (``nn.MultiheadAttention``, layers of an ``nn.RNNBase``), a subclass, or a custom
+    module cannot be given a mask. Such a model runs pass by pass, one thread at a time; these modules draw a new mask
+    for every row from torch's global generator, which is seeded for the call and restored afterwards.
 
     Args:
         model: any module whose forward takes ``x`` and returns a tensor.
         x: one batch, (batch, ...).
-        passes: how many sub-networks are drawn, N of the paper.
-        generator: makes the masks repeatable; None draws from torch's global generator.
-        dropout_types: which modules count as dropout; add your own (stochastic depth, say) to the tuple.
+        passes: number of sub-networks, the paper's N.
+        generator: makes the masks reproducible; None draws from torch's global generator.
+        dropout_types: modules that count as dropout; add your own (stochastic depth, for example) to the tuple.
 
     >>> model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
     >>> outputs = mc_dropout(model, torch.ones(2, 4), passes=20, generator=torch.Generator().manual_seed(0))
@@ -69,9 +69,9 @@ def mc_dropout(
             masks.take_over(module)
     for module in twin.modules():
         if isinstance(module, nn.TransformerEncoderLayer):
-            module.training = True  # the flag alone: in eval mode a fast path would skip its dropout
+            module.training = True  # the flag only: in eval mode a fast path would skip its dropout
     with torch.no_grad():
-        _forward(twin, x[:1] if x.ndim else x)  # of one row: which dropout is called, and with which shape
+        _forward(twin, x[:1] if x.ndim else x)  # one row shows which dropout modules are called, and with which shapes
         if not fired:
             raise InvalidStateError(
                 f"no dropout fired in {type(model).__name__}, so every pass is the same; put nn.Dropout with p > 0 "
@@ -93,12 +93,12 @@ def _check_call(x: object, passes: object, generator: object) -> None:
 
 
 def _let_drop(twin: nn.Module, own: list[nn.Module]) -> None:
-    """Switch on dropout that takes no masks: the flag alone, as train() would reach a container's BatchNorm."""
+    """Switch on dropout that takes no masks by its flag only, as train() would reach a container's BatchNorm."""
     for module in twin.modules():
         if module in own:
             module.training = True
         elif isinstance(module, nn.MultiheadAttention):
-            module.training, module.dropout = True, 0.0  # its fast path knows no vmap
+            module.training, module.dropout = True, 0.0  # its fast path does not support vmap
 
 
 def _all_passes(twin: nn.Module, x: Tensor, masks: "Masks", *, own: bool) -> Tensor:
@@ -108,12 +108,12 @@ def _all_passes(twin: nn.Module, x: Tensor, masks: "Masks", *, own: bool) -> Ten
 
     if not own:
         try:
-            # Under vmap a tensor gains the passes' dimension where the first mask meets it, and not before.
+            # Under vmap a tensor gains the passes' dimension where it meets the first mask, not earlier.
             with _LOOPS:
                 outputs: Tensor = torch.vmap(one, randomness="different")(torch.arange(masks.passes, device=x.device))
             return outputs
         except RuntimeError:
-            pass  # an operation vmap does not know; if the model itself is at fault, the next line says so
+            pass  # an operation that vmap does not support; if the model itself is at fault, the next line raises
     with _seeded(masks.generator, x) if own else nullcontext():
         return torch.stack([one(now) for now in range(masks.passes)])
 
@@ -128,16 +128,16 @@ def _forward(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _rate(module: nn.Module) -> float:
-    """The module's own dropout rate; 1 for a foreign class that does not tell."""
+    """Return the module's own dropout rate; 1 for a foreign class that does not report one."""
     if isinstance(module, nn.RNNBase) and module.num_layers == 1:
-        return 0.0  # it drops between layers only
+        return 0.0  # drops between layers only
     rate = getattr(module, "p", getattr(module, "dropout", 1.0))
     return float(rate) if isinstance(rate, int | float) else 1.0
 
 
 @contextmanager
 def _seeded(generator: torch.Generator | None, x: Tensor) -> Iterator[None]:
-    """Lend torch's global generator a seed from ours, and give its state back afterwards; one thread at a time."""
+    """Seed torch's global generator from ours and restore its state afterwards; one thread at a time."""
     if generator is None:
         yield
         return
@@ -148,7 +148,7 @@ def _seeded(generator: torch.Generator | None, x: Tensor) -> Iterator[None]:
 
 
 MASKED = (nn.Dropout, Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-"""Modules that can be given a mask, these very types: what a subclass does is its own affair."""
+"""Modules that can be given a mask, by exact type: a subclass may behave differently."""
 
 
 _CHANNELS = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
@@ -156,30 +156,30 @@ _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _BATCHED: dict[type[nn.Module], int] = {nn.Dropout1d: 3, nn.Dropout3d: 5}
 """Dimensions of a batch; one fewer is a single sample, (channels, ...)."""
 _NEGATIVE_SATURATION = -1.7580993408473766
-"""Of SELU, to which alpha dropout sets what it drops."""
+"""SELU's negative saturation value, which alpha dropout assigns to dropped units."""
 
 
 class Masks:
     """Masks for every dropout call of a model, in the order of the calls.
 
-    They are drawn for the shapes that a single row has at each call, so that they depend neither on how many rows there
-    are nor on their values. A batch dimension, wherever the model keeps it, is 1 then and is broadcast; one that
-    is flattened into another, as in (batch · length, D), repeats the mask.
+    They are drawn for the shapes that a single row has at each call, so they depend neither on the number of rows nor
+    on their values. A batch dimension, wherever the model has it, then has size 1 and is broadcast; if it is flattened
+    into another, as in (batch · length, D), the mask is repeated.
 
     Args:
-        passes: how many there are of each.
-        generator: where they are drawn from; None is torch's global one.
+        passes: number of masks for each call.
+        generator: source of randomness; None is torch's global generator.
     """
 
     def __init__(self, passes: int, generator: torch.Generator | None) -> None:
         self.passes, self.generator = passes, generator
-        self.kept: list[Tensor] = []  # of each call, (passes, *shape for one row): whether a value stays
+        self.kept: list[Tensor] = []  # for each call, (passes, *shape of one row): whether a value is kept
         self.recording = True
-        self.now: Tensor | int = 0  # the pass; under vmap all of them
+        self.now: Tensor | int = 0  # the current pass; under vmap all of them
         self.turn = 0
 
     def take_over(self, module: nn.Module) -> None:
-        """Have a dropout module, of a type in ``MASKED``, use these masks from now on."""
+        """Make a dropout module, of a type in ``MASKED``, use these masks from now on."""
         module.forward = partial(self._dropped, module)
 
     def start(self, now: Tensor | int) -> None:
@@ -194,7 +194,7 @@ class Masks:
         place, self.turn = self.turn, self.turn + 1
         known = self.kept[place] if place < len(self.kept) else None
         repeats = None if known is None else _repeats(known.shape[1:], shape)
-        if known is None or repeats is None:  # its shape follows from the other rows: a mask for these alone
+        if known is None or repeats is None:  # its shape depends on the other rows: draw a mask for this call only
             if isinstance(self.now, Tensor):
                 raise RuntimeError("under vmap nothing can be drawn for all passes; run them one by one.")
             known, repeats = self._drawn(module, shape), None
@@ -216,7 +216,7 @@ def _mask_shape(module: nn.Module, x: Tensor) -> tuple[int, ...]:
 
 
 def _repeats(known: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return how often a mask is repeated along each dimension; None where the shape is no multiple of it."""
+    """Return how often a mask is repeated along each dimension, or None if the shape is not a multiple of it."""
     if len(known) > len(wanted):
         return None
     known = (1,) * (len(wanted) - len(known)) + known

@@ -1,4 +1,4 @@
-"""Section 4: from one uncertainty a class to one margin a class."""
+"""Section 4: from one uncertainty per class to one margin per class."""
 
 import math
 
@@ -10,11 +10,11 @@ from equipoise.family_names import MarginRule
 from equipoise.tensor_checks import numeric_tensor
 
 SMALLEST_RATIO = 1e-6
-"""Uncertainties below this share of the largest count as equal: a class without any must not set the scale."""
+"""Uncertainties below this share of the largest count as equal, so that a class with none does not set the scale."""
 
 
 def log_steps(u: Tensor) -> Tensor:
-    """Return log(u_c / min u), floored to stay finite; a pair of several labels against its own smaller value."""
+    """Return log(u_c / min u), floored to stay finite; with attributes, each pair against its own smaller value."""
     u = numeric_tensor(u, "class uncertainties")
     if u.is_complex() or u.numel() == 0 or not bool(((u >= 0) & u.isfinite()).all()):
         raise InvalidInputError("class uncertainties must be finite and not negative; a variance is expected.")
@@ -62,14 +62,14 @@ def count_margins(uncertainty: Tensor, counts: Tensor, *, known: Tensor | None =
 
 
 def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "log", *, m_min: float = 1.0) -> Tensor:
-    r"""Return one margin a class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
+    r"""Return one margin per class, from ``m_min`` for the most certain class to ``m_max`` for the most uncertain one.
 
     - ``log`` (default): :math:`m = m_{min} + (m_{max} - m_{min}) \log(u/\min u) / \log(\max u/\min u)`, smooth,
-      so that no margin jumps between two seeds.
+      so that margins do not jump between seeds.
     - ``paper``: :math:`m = \max(1, \lfloor 0.5 u \rfloor)` with u rescaled so that its largest value is 2·m_max.
 
-    Classes that are all equally uncertain get ``m_min``. For several labels, u (attributes, 2): each pair is
-    measured against its own smaller value, on one scale for all.
+    Classes that are all equally uncertain get ``m_min``. With attributes, u is (attributes, 2): each pair is measured
+    against its own smaller value, on one scale for all.
 
     Args:
         u: uncertainties, (classes,) or (attributes, 2), of any scale.
@@ -85,7 +85,7 @@ def margins_from_uncertainty(u: Tensor, m_max: float = 3.0, rule: MarginRule = "
         raise InvalidInputError(f"m_max must be at least m_min = {m_min}, got {m_max}.")
     steps = log_steps(u)
     if rule == "paper":
-        # the paper's ⌊0.5·u⌋ of the rescaled u; written so that the largest lands on m_max and not just below
+        # the paper's ⌊0.5·u⌋ of the rescaled u, written so that the largest is exactly m_max, not just below
         highest = torch.as_tensor(u).to(steps).amax()
         scaled = m_max * (torch.as_tensor(u).to(steps) / highest) if highest > 0 else torch.zeros_like(steps)
         return scaled.floor().clamp_min(m_min)

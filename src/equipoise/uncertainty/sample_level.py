@@ -1,4 +1,4 @@
-r"""Section 5: each sample is a Gaussian, f ~ N(μ_f, Σ_f), and its error against each rival is one too.
+r"""Section 5: each sample is a Gaussian, f ~ N(μ_f, Σ_f), and so is its error against each rival.
 
 The error against rival j is :math:`E_j = (w_j - w_y)^\top f`. Its moments come from stochastic passes
 (:func:`error_moments`) or, for dropout on the last features, in closed form (:func:`dropout_error_moments`).
@@ -15,7 +15,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.tensor_checks import class_labels, required_tensor
 
 NUMBERS_AT_ONCE = 2**19
-"""Of class vectors whose squares are held at a time: 2 MB in float32, 1,024 classes of 512 features."""
+"""Class-vector entries whose squares are held at a time: 2 MB in float32, 1,024 classes of 512 features."""
 
 
 class ErrorMoments(NamedTuple):
@@ -35,14 +35,14 @@ class ErrorMoments(NamedTuple):
 
 
 def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""Return F̂ = P(E > 0) for the error E ~ N(mean, variance): the CCDF of section 5, one value an element.
+    r"""Return F̂ = P(E > 0) for the error E ~ N(mean, variance): the CCDF of section 5, element by element.
 
     .. math:: \hat F = \tfrac12 \bigl(1 + \mathrm{erf}(\mu_E / \sqrt{2 \sigma_E^2})\bigr)
 
     Without variance it is the step function: 0, ½ or 1 as the mean is below, at or above zero.
 
     Args:
-        mean, variance: of the error, any shape, both alike.
+        mean, variance: moments of the error, of any shape, both alike.
 
     >>> misclassification_probability(torch.tensor([-2.0, 0.0, 2.0]), torch.tensor([4.0, 4.0, 0.0]))
     tensor([0.1587, 0.5000, 1.0000])
@@ -54,7 +54,7 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
         raise InvalidInputError(
             f"variance must not be negative, got {variance.min().item():g}; give σ², as error_moments does."
         )
-    dtype = torch.promote_types(mean.dtype, torch.float32)  # a half's smallest variance is no step function
+    dtype = torch.promote_types(mean.dtype, torch.float32)  # the smallest half-precision variance is too coarse
     spread = variance.to(dtype).clamp_min(torch.finfo(dtype).tiny).sqrt()
     probability: Tensor = 0.5 * torch.special.erfc(-mean.to(dtype) / spread * math.sqrt(0.5))
     return probability.to(mean.dtype)
@@ -105,13 +105,13 @@ def error_moments(logits: Tensor, target: Tensor) -> ErrorMoments:
 
 
 def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> ErrorMoments:
-    r"""Return the moments of E in closed form, for dropout of rate p on the features that meet the class vectors.
+    r"""Return the moments of E in closed form, for dropout of rate p directly before the class vectors.
 
     .. math:: \mu_j = (w_j - w_y)^\top f, \qquad
               \sigma_j^2 = \sum_d (w_j - w_y)_d^2 \, f_d^2 \, \frac{p}{1 - p}
 
-    Half precision is widened to float32. Every finite input has finite moments: entries too large for their products
-    (in float32 and at p ≤ ½ features past 8·10¹²/√D, vectors past 6·10⁵) count as the largest that are not.
+    Half precision is widened to float32. Every finite input has finite moments: entries that are too large for their
+    products (in float32 and at p ≤ ½ features past 8·10¹²/√D, vectors past 6·10⁵) are clipped to the largest allowed.
 
     Args:
         features: (batch, D), *before* dropout.
@@ -131,7 +131,7 @@ def dropout_error_moments(features: Tensor, vectors: Tensor, target: Tensor, *, 
 
 
 def dropout_error_variance(features: Tensor, vectors: Tensor, target: Tensor, *, rate: float) -> Tensor:
-    """Return σ_E² of :func:`dropout_error_moments` alone: two matrix products, whatever the number of classes.
+    """Return only σ_E² of :func:`dropout_error_moments`: two matrix products, whatever the number of classes.
 
     Args:
         features, vectors, target, rate: as in :func:`dropout_error_moments`.
@@ -148,13 +148,13 @@ def dropout_error_variance(features: Tensor, vectors: Tensor, target: Tensor, *,
 def _closed_variance(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> Tensor:
     largest = torch.finfo(features.dtype).max ** 0.8  # so that a batch of variances has a finite sum
     spread = features.square() * (rate / (1 - rate))  # Var[f_d] under dropout, (batch, D)
-    if vectors.ndim == 3:  # a pair of class vectors an attribute: one rival, one difference
+    if vectors.ndim == 3:  # one pair of class vectors per attribute: one rival, one difference
         pairs = _bounded(vectors)
         own = (spread @ (pairs[:, 1] - pairs[:, 0]).square().T).clamp_max_(largest)  # (batch, attributes)
         return torch.stack((own * target, own * (1 - target)), dim=-1)
     true = _bounded(vectors[target])  # w_y, (batch, D)
     across = spread * true
-    # Thousands of class vectors are squared a part at a time: their squares alone would be as large as the head.
+    # Square class vectors in chunks: with thousands of classes, their squares would be as large as the head.
     parts = [_part(spread, across, _bounded(part)) for part in vectors.split(_rows_at_once(vectors))]
     variance = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
     variance = variance.add_((spread * true.square()).sum(-1, keepdim=True))
@@ -162,12 +162,12 @@ def _closed_variance(features: Tensor, vectors: Tensor, target: Tensor, rate: fl
 
 
 def _part(spread: Tensor, across: Tensor, vectors: Tensor) -> Tensor:
-    """Σ_d w_j² v − 2 Σ_d w_j w_y v for some of the classes."""
+    """Return Σ_d w_j² v − 2 Σ_d w_j w_y v for some of the classes."""
     return (spread @ vectors.square().T).addmm_(across, vectors.T, alpha=-2)
 
 
 def _bounded(vectors: Tensor) -> Tensor:
-    """Entries so small that no square or sum of them overflows: 6·10⁵ at most in float32."""
+    """Clip entries so that no square or sum of them overflows: to ±6·10⁵ in float32."""
     longest = torch.finfo(vectors.dtype).max ** 0.15
     return vectors.clamp(-longest, longest)
 
@@ -177,14 +177,14 @@ def _rows_at_once(vectors: Tensor) -> int:
 
 
 def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The three after every check, at least float32; features so small that no sum over D of them overflows."""
+    """Return the three after all checks, at least float32, with features clipped so that no sum over D overflows."""
     if not 0 <= rate < 1:
         raise InvalidInputError(f"rate is the share of features dropped and must lie in [0, 1), got {rate}.")
     _check_features(features, vectors, target)
     labels = class_labels(target, vectors.shape[-2])
     dtype = torch.promote_types(torch.promote_types(features.dtype, vectors.dtype), torch.float32)
     most, odds = torch.finfo(dtype).max, max(1.0, rate / (1 - rate))
-    # of a feature: D·odds·f²·(2w)² ≤ most/4, for vectors within _bounded
+    # bound of a feature: D·odds·f²·(2w)² ≤ most/4, for vectors within _bounded
     farthest = (most**0.7 / (16 * max(1, features.shape[1]) * odds)) ** 0.5
     return features.to(dtype).clamp(-farthest, farthest), vectors.to(dtype), labels
 
@@ -204,5 +204,5 @@ def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
         raise InvalidInputError(f"target must have the shape {expected}, got {tuple(target.shape)}.")
     if features.numel() == 0 or torch.compiler.is_compiling():
         return
-    if not all(math.isfinite(float(bound)) for bound in features.detach().aminmax()):  # a tenth of isfinite's time
+    if not all(math.isfinite(float(bound)) for bound in features.detach().aminmax()):  # ten times faster than isfinite
         raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")

@@ -125,7 +125,7 @@ def test_forests_take_several_labels_each_shifted_on_its_own():
 @pytest.mark.parametrize("name", ["boosting", "balanced_random_forest", "easy_ensemble", "logistic_regression"])
 def test_others_take_one_label(name):
     x, y = table(40)
-    with pytest.raises(CannotRunError, match="cannot run on these data: it takes one label a sample, not several"):
+    with pytest.raises(CannotRunError, match="cannot run on these data: it takes one label per sample, not several"):
         fitted(name, x, np.stack([y == "rare", y == "common"], axis=1).astype(int), x)
 
 

@@ -252,7 +252,7 @@ def test_several_labels_are_compared():
         samples, methods=("cross_entropy", "uncertainty_margin", "random_over"), seeds=1, folds=2, options=QUICK
     )
     assert len(found.ranking.places) == 2
-    assert "one label a sample" in found.ranking.cannot_run["random_over"]
+    assert "one label per sample" in found.ranking.cannot_run["random_over"]
 
 
 @pytest.mark.slow
@@ -421,7 +421,7 @@ def test_what_the_data_do_not_suit_is_not_offered_and_named_once():
     chosen, (note,) = _suited(METHODS, tables)
     assert {"cross_entropy", "random_forest_prior_shift"} <= set(chosen)
     assert not {"smote", "boosting", "svm_linear"} & set(chosen)
-    assert note.startswith("Not compared (it takes one label a sample, not several): gradient boosting, ")
+    assert note.startswith("Not compared (it takes one label per sample, not several): gradient boosting, ")
     images = Samples(np.zeros((4, 3, 64, 64), dtype=np.uint8), np.arange(4) % 2)
     chosen, (note,) = _suited(METHODS, images)
     assert {"cross_entropy", "svm_linear", "smote"} <= set(chosen)

@@ -58,7 +58,7 @@ def test_one_pair_has_no_interval_and_may_be_no_difference():
 
 @pytest.mark.parametrize("values", [[], [math.nan, 0.1], [math.inf]])
 def test_differences_must_be_finite(values):
-    with pytest.raises(InvalidInputError, match="one finite number a pair"):
+    with pytest.raises(InvalidInputError, match="one finite number per pair"):
         paired_interval(values)
 
 

@@ -212,7 +212,7 @@ def test_several_labels_go_to_networks_only():
     assert found.labels.shape == found.probabilities.shape == (160, 2)
     assert fitted("logit_adjustment_post_hoc", x, several, x_test, tau=1.6).labels.max() == 1
     for name in ("smote", "svm_linear"):
-        with pytest.raises(CannotRunError, match="one label a sample"):
+        with pytest.raises(CannotRunError, match="one label per sample"):
             fitted(name, x, several, x_test)
 
 

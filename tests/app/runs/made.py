@@ -64,7 +64,7 @@ def blend_run(folder: Path) -> Path:
 
 
 def pictures(root: Path, counts: dict[str, int], *, side: int = 14) -> Path:
-    """Grey pictures, a folder a class; the classes differ in brightness, with noise."""
+    """Grey pictures, a folder per class; the classes differ in brightness, with noise."""
     rng = np.random.default_rng(0)
     for number, (name, count) in enumerate(counts.items()):
         (root / name).mkdir(parents=True)

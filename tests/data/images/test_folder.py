@@ -1,4 +1,4 @@
-"""A folder with a folder a class, as people have them: with everything else that lies in such folders."""
+"""A folder with a folder per class, as people have them: with everything else that lies in such folders."""
 
 import os
 import shutil
@@ -137,7 +137,7 @@ def test_a_folder_around_the_class_folders_is_stepped_into(tmp_path):
 
 def test_images_without_class_folders_say_what_is_expected(tmp_path):
     write(tmp_path / "1.png")
-    with pytest.raises(InvalidInputError, match=r"1 images but no folder a class; .* or give a CSV .*--labels"):
+    with pytest.raises(InvalidInputError, match=r"1 images but no folder per class; .* or give a CSV .*--labels"):
         read_images(tmp_path)
 
 

@@ -137,7 +137,7 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
 
 
 def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None:
-    """Print a row a column: what it is taken for, and as far as there is room examples and why."""
+    """Print a row per column: what it is taken for, and as far as there is room examples and why."""
     headings = ["column", "taken for", "missing", "distinct", "spread", "AUC"]
     more = [heading for heading, width in ROOM.items() if console.width >= width]
     table = new_table(*headings, *more, left=("column", "taken for", "spread", *more))
@@ -170,7 +170,7 @@ def print_scores(
     """Print per class what was found, then the scores of all.
 
     Args:
-        uncertainty, margins: one a class; None for another method, or after too few epochs.
+        uncertainty, margins: one per class; None for another method, or after too few epochs.
     """
     console.print(title.format(samples=scores.samples), highlight=False)
     table = new_table("class", "tested", "recall", "precision", "F1", "uncertainty", "margin", left=["class"])
@@ -270,7 +270,7 @@ def shares_sentence(what: str, shares: dict[str, float]) -> str:
 
 
 def rows_as_lists(page: str, width: int) -> str:
-    """Return Markdown in which a table that is wider than a terminal is a list, a row a line, with every word of it.
+    """Return Markdown in which a table that is wider than a terminal is a list, a row per line, with every word of it.
 
     >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
     >>> print(rows_as_lists("\\n".join(table), width=20))

@@ -71,7 +71,7 @@ class Ranking:
     Args:
         metric, confidence: as in :func:`rank`.
         baseline: what the others were measured against; None where it was not run.
-        places: one a method.
+        places: one per method.
         cannot_run: why a method has no place, by its name.
         claims: the best method's lead over each other one at a confidence that allows for having picked the best of so
             many; what is said of a lead rests on these.
@@ -103,7 +103,7 @@ def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0,
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise InvalidInputError("differences must be one finite number a pair, one at least.")
+        raise InvalidInputError("differences must be one finite number per pair, one at least.")
     if not (test_to_train >= 0 and 0 < confidence < 1):
         raise InvalidInputError(
             f"test_to_train must not be negative and confidence between 0 and 1, got {test_to_train} and {confidence}."

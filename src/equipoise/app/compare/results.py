@@ -53,7 +53,7 @@ def code_checksum() -> str:
 
 
 class ResultStore:
-    """Finished fits, in a file of JSON lines: a header, then one record a line, each flushed to disk.
+    """Finished fits, in a file of JSON lines: a header, then one record per line, each flushed to disk.
 
     A last line that was cut off by a kill or a full disk is dropped. Results of other data, settings or versions are
     refused; data that are new to the file join those it has. One process at a time may have the file open.

@@ -174,7 +174,7 @@ def fit_method(
             raise
         reason = (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")
         raise CannotRunError(f"{method.label} failed ({type(error).__name__}: {reason}).") from error
-    if isinstance(probabilities, list):  # scikit-learn's, one matrix an attribute
+    if isinstance(probabilities, list):  # scikit-learn's, one matrix per attribute
         whole = all(each.shape[1] == 2 for each in probabilities)
         probabilities = np.stack([each[:, 1] for each in probabilities], axis=1) if whole else None
     classes = np.unique(y_train) if y_train.ndim == 1 else np.arange(y_train.shape[1])
@@ -187,7 +187,7 @@ def fit_method(
 def unsuited(method: Method, shape: Sequence[int], *, several_labels: bool) -> str | None:
     """Say why a method takes no samples of this shape; None if it does."""
     if several_labels and not method.several_labels:
-        return "it takes one label a sample, not several"
+        return "it takes one label per sample, not several"
     values = math.prod(shape[1:])
     if len(shape) > 2 and method.family == "table" and values > MOST_PIXELS:
         return f"images of {values:,} values are too large to be columns ({MOST_PIXELS:,} at the most)"

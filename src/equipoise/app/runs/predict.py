@@ -213,7 +213,7 @@ def predictions(
     unanswered: Abstained | None = None,
     unread: Counter[str] | None = None,
 ) -> pd.DataFrame:
-    """Return a row a sample: its name, class, rule, probabilities, uncertainty, and whether a human should look at it.
+    """Return one row per sample: name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
     A human should look at what is more uncertain than the threshold, and at every sample of which something could not
     be read: a value of a table, which counts as missing, or an image, which has no class then. A row for which the
@@ -310,7 +310,7 @@ def rule_of(model: DecidingModel, prior: Prior | None) -> str:
 
 
 def rule_column(rule: str, probabilities: NDArray[Any], found: NDArray[np.int64], decided: NDArray[np.bool_]) -> Any:
-    """Return one text a row: the rule, and why where the class is not the most probable one; none where undecided.
+    """Return one text per row: the rule, and why where the class is not the most probable one; none where undecided.
 
     Args:
         probabilities: (rows, classes), or of each attribute being 1, (rows, attributes).

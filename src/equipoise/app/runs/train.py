@@ -55,7 +55,7 @@ class RunResult:
         scores: on what was held out.
         before: scores of the softmax stage's network, or of a blend that decides at the training samples' class prior;
             None for a method without stages.
-        class_uncertainty, margins: one a class, of an attribute's ones; None for a method without them.
+        class_uncertainty, margins: one per class, of an attribute's ones; None for a method without them.
         model: the fitted estimator.
         report: the page that shows it all.
         seconds: from the reading of the data to the scores, over all attempts.
@@ -365,7 +365,7 @@ def all_seconds(here: float, fitted: float, epochs: Any) -> float:
 
 
 def _each_class(values: NDArray[Any] | None) -> list[float | None] | None:
-    """Return one number a class; with attributes that of their ones."""
+    """Return one number per class; with attributes that of their ones."""
     if values is None:
         return None
     own = values[..., -1] if values.ndim == 2 else values

@@ -134,7 +134,7 @@ def class_folders(found: Scan) -> Labelled:
     tops = {steps[0] for steps in inside.values() if len(steps) > 1}
     if not tops:
         raise InvalidInputError(
-            f"{str(found.root)!r} holds {len(found.images)} images but no folder a class; move them into folders such "
+            f"{str(found.root)!r} holds {len(found.images)} images but no folder per class; put them into folders such "
             "as cat/1.jpg and dog/2.jpg, or give a CSV of file and label (--labels, labels=)."
         )
     divided = {PARTS.get(top.lower()) for top in tops} >= {"train"} and all(top.lower() in PARTS for top in tops)

@@ -63,7 +63,7 @@ def target_name(image: str) -> str:
 def align_files(
     images: list[str], root: Path, out: Path, networks: MTCNN, options: AlignmentOptions
 ) -> list[AlignmentOutcome]:
-    """Find the face of each image below ``root``, align it and write it below ``out``; one outcome an image."""
+    """Find the face of each image below ``root``, align it and write it below ``out``; one outcome per image."""
     found: dict[str, AlignmentOutcome] = {}
     for group in _in_memory(images, root, found):
         searched = find_faces([pixels for _, pixels, _ in group], networks, min_face=options.min_face)

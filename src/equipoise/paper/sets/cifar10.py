@@ -1,4 +1,4 @@
-"""CIFAR-10: Python batches, binary batches, or a folder of images a class, each unpacked or in its archive."""
+"""CIFAR-10: Python batches, binary batches, or a folder of images per class, each unpacked or in its archive."""
 
 from pathlib import Path
 from typing import Any

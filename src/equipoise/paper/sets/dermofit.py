@@ -1,4 +1,4 @@
-"""The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, a folder a class."""
+"""The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, a folder per class."""
 
 import os
 import re
@@ -63,7 +63,7 @@ def _plain(name: str) -> str:
 
 def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE, *, classes: Sequence[str] = tuple(CLASSES)) -> Samples:
     """Read all ten classes (Experiment 2), or ``FIVE`` (Experiment 1), the lesion as group."""
-    places = in_folder_or_archives(folder, _find, "a folder a class, such as AK or Actinic Keratosis")
+    places = in_folder_or_archives(folder, _find, "a folder per class, such as AK or Actinic Keratosis")
     missing = [short for short in classes if short not in places]
     if missing:
         raise InvalidInputError(f"{folder} has no folder for the class {missing[0]}, {CLASSES[missing[0]][0]}.")

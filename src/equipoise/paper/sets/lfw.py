@@ -61,7 +61,7 @@ def read_lfw_expressions(folder: Path, reading: Reading = AS_THEY_ARE) -> Sample
 
 
 def _find(roots: list[Path]) -> tuple[Path, list[str]] | None:
-    """The folder, and the faces in it: in a folder a person, or all in one."""
+    """The folder, and the faces in it: in a folder per person, or all in one."""
     for root in roots:
         for place in (root / name for name in FLAT):
             names = image_names(place)

@@ -42,7 +42,7 @@ def section(run: StoredRun) -> Section:
 
 
 def class_rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Return one row a class, the largest first; of too many the largest and the smallest."""
+    """Return one row per class, the largest first; of too many the largest and the smallest."""
     metrics = {name: run.each(name) for name in ("recall", "precision", "f1")}
     nothing = np.full(len(run.classes), np.nan)
     metrics["uncertainty"] = nothing if run.uncertainty is None else run.uncertainty

@@ -201,7 +201,7 @@ def _steps(
 
 
 def sent_rows(run: StoredRun, found: Sending) -> list[dict[str, Any]]:
-    """Return one row a class that has held-out samples, those sent most first."""
+    """Return one row per class that has held-out samples, those sent most first."""
     error = _own_class(found.curve.class_error)
     return _class_rows(run, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
 
@@ -236,7 +236,7 @@ def sent_sentence(run: StoredRun, found: Sending) -> str:
 
 
 def set_rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Return one row a class that has held-out samples, those left unanswered most first; none without sets."""
+    """Return one row per class that has held-out samples, those left unanswered most first; none without sets."""
     held = run.held_out
     if held is None or held.trust is None:
         return []
@@ -320,7 +320,7 @@ def class_coverage_figure(run: StoredRun, found: Sending) -> Markup:
 
 
 def _class_lines(axes: Any, run: StoredRun, found: Sending, values: Floats) -> None:
-    """Draw a line a class in its group's colour; of many classes, the mean of each group."""
+    """Draw a line per class in its group's colour; of many classes, the mean of each group."""
     tested = np.array(found.shares.samples) > 0
     for group in GROUPS:
         lines = values[:, tested & run.in_group(group)]
