@@ -1,4 +1,4 @@
-"""Where samples come from: arrays, tables, image folders, the paper's sets, and protocols of imbalance."""
+"""Sources of samples: arrays, tables, image folders, the paper's data sets, and imbalance protocols."""
 
 from equipoise.data.samples import Samples
 from equipoise.data.sources import open_data

@@ -1,4 +1,4 @@
-"""Numbers as people write them in bills and reports: 1,234.50 €, (132.10), 8%, 1.5k, 12 345."""
+"""Parsing of numbers as people write them: 1,234.50 €, (132.10), 8%, 1.5k, 12 345."""
 
 import re
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from collections.abc import Callable
 CODES = ["CHF", "EUR", "USD", "GBP", "JPY", "SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "INR", "Fr.", "kr"]
 CURRENCIES = (*"$€£¥₹₽₩₺", *CODES)
 FACTORS = {"k": 3, "K": 3, "M": 6, "bn": 9}
-"""What a number may end in -> zeros that it stands for."""
+"""Suffix of a number -> the zeros it stands for."""
 GAPS = "'’ \u00a0\u2009\u202f"
-"""Signs between thousands beside comma and point."""
+"""Thousands separators besides comma and point."""
 GAPPED = re.compile(rf"[+-]?\d{{1,3}}(?:[{GAPS}]\d{{3}})+(?:[.,]\d+)?")
 
 
@@ -17,7 +17,7 @@ USUAL = re.compile(rf"([0-9][0-9.,]*) ?(?:%|{'|'.join(map(re.escape, CURRENCIES)
 
 
 def plain_amount(text: str, read: Callable[[str], str | None]) -> str | None:
-    """Return an amount as a plain number; None where it is none. A percentage stays what it says: 8% is 8.
+    """Return an amount as a plain number, or None if it is not one. A percentage keeps its value: 8% is 8.
 
     Args:
         text: without spaces around it.
@@ -46,7 +46,7 @@ def plain_amount(text: str, read: Callable[[str], str | None]) -> str | None:
 
 
 def _signed(body: str, *, allowed: bool) -> tuple[str, str]:
-    """Divide a number into its sign, where it may have one, and the rest."""
+    """Split a number into its sign, if one is allowed, and the rest."""
     body = body.strip()
     return (body[0], body[1:].strip()) if allowed and body[:1] in ("-", "+") else ("", body)
 

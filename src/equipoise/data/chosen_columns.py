@@ -1,4 +1,4 @@
-"""Which columns of a table are learnt from, and as what, by the word of its user."""
+"""The user's choice of columns to learn from, and of their kinds."""
 
 import difflib
 from collections.abc import Sequence
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from equipoise.errors import InvalidInputError, listed
 
-if TYPE_CHECKING:  # numpy: a command is refused before it is imported
+if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
     from equipoise.data.samples import Samples
 
 ColumnKind = Literal["number", "date", "category", "text", "image", "identifier", "constant"]
 """What a column is taken for; the last two are left out."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
-"""Columns of predictions, which a column that names the rows must not be called."""
+"""Names of prediction columns, which an identifier column must not have."""
 
 
 @dataclass(frozen=True)
 class ChosenColumns:
-    """What a user says of a table's columns.
+    """The user's choices for a table's columns.
 
     Args:
-        drop: columns to leave out, one name or several with commas between.
+        drop: columns to leave out: one name, or several separated by commas.
         keep: the only columns to learn from, likewise.
-        kind: what columns are taken for, such as ``notes=text,zip=category``.
+        kind: kinds of columns, such as ``notes=text,zip=category``.
         id: the column that names the rows; not learnt from.
 
     >>> import numpy as np, pandas as pd
@@ -41,11 +41,11 @@ class ChosenColumns:
 
     @property
     def given(self) -> bool:
-        """Whether anything is said."""
+        """True if anything was chosen."""
         return any(value is not None for value in (self.drop, self.keep, self.kind, self.id))
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse names of no column, kinds of no sort, and what leaves nothing to learn from."""
+        """Raise an error for unknown columns or kinds, and for choices that leave nothing to learn from."""
         if self.id is not None:
             _named("--id", self.id, names, single=True)
             if self.id in ANSWERS or self.id.startswith(("p_", "is_", "set_")):
@@ -58,13 +58,13 @@ class ChosenColumns:
             raise InvalidInputError(f"--kind names {gone[0]!r}, which is left out; remove one of the two.")
 
     def left(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that are learnt from, in their order."""
+        """Return the columns to learn from, in order."""
         kept = set(names if self.keep is None else _named("--keep", self.keep, names))
         kept -= set() if self.drop is None else set(_named("--drop", self.drop, names))
         return [name for name in names if name in kept and name != self.id]
 
     def kinds(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the kind of each column of which one is said."""
+        """Return the chosen kind of each column that has one."""
         found = {}
         for part in (self.kind or "").split(","):
             name, sign, kind = (piece.strip() for piece in part.rpartition("="))
@@ -78,7 +78,7 @@ class ChosenColumns:
         return found
 
     def of(self, samples: "Samples") -> "Samples":
-        """Return samples with the columns that are learnt from."""
+        """Return samples with only the columns to learn from."""
         if not self.given:
             return samples
         if not hasattr(samples.x, "columns"):
@@ -89,7 +89,7 @@ class ChosenColumns:
 
 
 def _named(flag: str, text: str, names: Sequence[str], *, single: bool = False) -> list[str]:
-    """Return the columns that a text names, each of them known."""
+    """Return the columns named in a text; all must exist."""
     wanted = [text] if single or text in names else [part.strip() for part in text.split(",") if part.strip()]
     for name in wanted:
         if name not in names:

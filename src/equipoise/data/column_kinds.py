@@ -1,4 +1,4 @@
-"""What each column of a table is taken for, and why: a number, a date, a category, text, or nothing to learn from."""
+"""Guesses of each column's kind, with reasons: number, date, category, text, or nothing to learn from."""
 
 import os
 import re
@@ -19,31 +19,31 @@ from equipoise.wording import are_codes, counted
 
 MOST_LEVELS = 50
 MANY_VALUES, MANY_WORDS = 20, 3
-"""Different values from which on most of them being unique says identifier or text; words of an average text."""
+"""Fewest distinct values for mostly unique ones to mean identifier or text; average words of a text."""
 MANY_ROWS = 100
 IMAGES_SHARE = 0.9
 INDICATOR_SHARE = 0.01
-EXACT = 2.0**53  # the whole numbers up to here are floats of their own
+EXACT = 2.0**53  # whole numbers up to here are exact floats
 ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 LONG_NUMBER = 1e14
-"""From here on whole numbers that mostly differ are identifiers, of 15 digits and more, unless they are times."""
+"""Mostly distinct whole numbers from here on (15 digits and more) are identifiers, unless they are times."""
 TIMES = ((1e15, 2.2e15), (1e18, 2.2e18))
-"""Micro- and nanoseconds since 1970 of the years 2001 to 2039."""
+"""Range of micro- and nanoseconds since 1970 for the years 2001 to 2039."""
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2}")
-"""What makes a piece of text a word: two letters, or one sign of a script that writes no spaces."""
+"""Pattern of a word: two letters, or one character of a script without spaces."""
 
 
 @dataclass(frozen=True)
 class ColumnGuess:
-    """What a column is taken for.
+    """The guessed kind of a column.
 
     Args:
         name: of the column.
         kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
         reason: why, as the end of a sentence.
-        parsed: the column as numbers or dates; None for the other kinds.
-        counts: how often each value occurs, for categories, text and identifiers of text.
-        said: whether a user said so.
+        parsed: the column as numbers or dates; None for other kinds.
+        counts: how often each value occurs, for categories, text and text identifiers.
+        said: whether the user chose the kind.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ColumnGuess:
 
 
 def guess_kind(values: Any, name: str) -> ColumnGuess:
-    """Guess what a column holds.
+    """Guess the kind of a column.
 
     >>> guess_kind(pd.Series(["1,50 €", "20,00 €", "3,10 €"]), "price").kind
     'number'
@@ -75,7 +75,7 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
 
 
 def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
-    """Take a column for what a user says it is."""
+    """Return a column as the kind that the user chose."""
     if kind not in get_args(ColumnKind):
         raise InvalidInputError(
             f"the kind of column {name!r} must be one of {', '.join(get_args(ColumnKind))}, got {kind!r}."
@@ -107,7 +107,7 @@ def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
 
 
 def finite(parsed: Parsed) -> NDArray[np.float64]:
-    """Return the numbers that are taken for measurements: known, and within reach of the others."""
+    """Return the numbers that count as measurements: known, and not absurdly far from the others."""
     known = parsed.numbers[~np.isnan(parsed.numbers)]
     if len(known) and np.abs(known).max() > np.finfo(np.float32).max:
         known = known[np.abs(known) <= largest(float(np.median(known)))]
@@ -115,7 +115,7 @@ def finite(parsed: Parsed) -> NDArray[np.float64]:
 
 
 def largest(typical: float) -> float:
-    """Return the largest value taken for a measurement: beyond float32 it marks a hole, unless all are of that size."""
+    """Return the largest value that counts as a measurement: beyond float32 it marks a gap unless all are so large."""
     limit = float(np.finfo(np.float32).max)
     return float(np.finfo(np.float64).max) if abs(typical) > limit else limit
 
@@ -143,9 +143,9 @@ def _different(values: Any) -> int:
 
 
 def _names_rows(known: NDArray[np.float64], name: str) -> bool:
-    """1, 2, 3, ... in the order of the rows; or whole numbers, all different, under a name such as id.
+    """Return whether values number the rows: 1, 2, 3, ... in order; or distinct whole numbers under a name such as id.
 
-    Of at least 100 rows, which may be a part of the table, every other number may be left out, and the first be any.
+    With at least 100 rows, possibly a part of the table, up to half of the numbers may be missing and any may be first.
     """
     if len(known) < 3 or not (known == np.floor(known)).all():
         return False
@@ -158,7 +158,7 @@ def _names_rows(known: NDArray[np.float64], name: str) -> bool:
 
 
 def _are_long(known: NDArray[np.float64]) -> bool:
-    """Tell whether these are whole numbers of so many digits that nobody measures them, and no times."""
+    """Return whether these are whole numbers with too many digits for a measurement, and not times."""
     if len(known) < MANY_VALUES or known.min() < LONG_NUMBER or not (known == np.floor(known)).all():
         return False
     return not any(low <= known.min() and known.max() <= high for low, high in TIMES)
@@ -204,7 +204,7 @@ def _are_images(words: list[str]) -> bool:
 
 
 def _mean_words(texts: list[str]) -> float:
-    """Return how many words a text has on average; signs of scripts without spaces count one each."""
+    """Return the average number of words per text; characters of scripts without spaces count one each."""
     found = 0
     for text in texts:
         pieces = text[:LOOKED_AT].split()
@@ -214,7 +214,7 @@ def _mean_words(texts: list[str]) -> float:
 
 
 def _of_codes(guess: ColumnGuess) -> ColumnGuess:
-    """Say why digits such as 01000 are not taken for numbers."""
+    """Return why digits such as 01000 do not count as numbers."""
     if guess.kind == "identifier":
         return replace(guess, reason=_unique_reason(len(guess.counts), sum(guess.counts.values())))
     example = next((word for word in guess.counts if word.startswith("0")), "")

@@ -14,32 +14,32 @@ from equipoise.data.column_kinds import ColumnGuess, guess_kind
 from equipoise.data.parsing import as_words, without_blanks
 
 MOST_ROWS = 20_000
-"""Rows that a column is judged by, drawn evenly from more."""
+"""Most rows that a column is judged on, drawn evenly."""
 LEAST_ROWS = 10
-"""Of each class, without which a column is not called one that decides."""
+"""Fewest rows of each class for calling a column decisive."""
 LEAVES = 4
-"""Of the tree that decides by one column, for each class."""
+"""Leaves per class of the tree that predicts from one column."""
 
 
 class ColumnScore(NamedTuple):
-    """What a column alone achieves, and whether it does so by being missing or not, rather than by its values."""
+    """The score of a single column, and whether it comes from values being missing rather than from the values."""
 
     score: float
     by_missing: bool
 
 
 def rank_rarest(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_]) -> ColumnScore | None:
-    """Return the area under the ROC curve by which a column alone ranks the rows of a class, from 0.5 to 1.
+    """Return the ROC AUC, from 0.5 to 1, with which one column alone ranks the rows of a class.
 
-    Numbers and dates rank as they are, from either end, missing ones in the middle. Categories rank by the share of
-    the class among the rows of another half with the same value, texts by naive Bayes on another half's words. Where
-    it ranks as well to know whether a value is missing, that is the result.
+    Numbers and dates rank as they are, from either end, missing ones in the middle. Categories rank by the class's
+    share among rows of the other half with the same value, texts by naive Bayes on the other half's words. If knowing
+    whether a value is missing ranks as well, that is the result.
 
     Args:
         rare: which rows are of the class, (rows,).
 
     Returns:
-        None where there is nothing to rank, or by nothing.
+        None if there is nothing to rank, or nothing to rank by.
     """
     rows = _some(len(rare))
     rare, values = rare[rows], without_blanks(values.iloc[rows])
@@ -75,9 +75,9 @@ def _same(missing: NDArray[np.bool_]) -> bool:
 
 
 def decided_alone(values: Any, name: str, y: NDArray[Any]) -> ColumnScore | None:
-    """Return the balanced accuracy of a small tree on one column, cross-fitted; None where that says nothing.
+    """Return the cross-fitted balanced accuracy of a small tree on one column, or None if that means nothing.
 
-    Where it does as well to know whether a value is missing, that is the result.
+    If knowing whether a value is missing does as well, that is the result.
     """
     rows = _some(len(y))
     labels = np.unique(y[rows], return_inverse=True)[1]
@@ -108,7 +108,7 @@ def _numbers(column: Any, guess: ColumnGuess) -> NDArray[np.float64] | None:
         limit = float(np.finfo(np.float32).max) / 2
         numbers = guess.parsed.numbers
         return np.asarray(np.clip(np.where(np.isnan(numbers), -limit, numbers), -limit, limit)[:, None])
-    if guess.kind == "identifier":  # of words: no value comes back
+    if guess.kind == "identifier":  # words, each of which occurs once
         return None
     codes = np.unique(as_words(column).fillna("").to_numpy(dtype=str), return_inverse=True)[1]
     return np.asarray(codes[:, None] == np.arange(min(codes.max() + 1, 200)), dtype=np.float64)

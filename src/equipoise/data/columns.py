@@ -1,4 +1,4 @@
-"""One column of a table as numbers: how it is learnt from the training rows, and how any other rows are encoded."""
+"""One column of a table as numbers: how its encoding is learnt from training rows and applied to others."""
 
 import re
 from typing import Any
@@ -34,12 +34,12 @@ from equipoise.wording import counted
 MOST_NAMED, MOST_LOOKED_AT = 3, 10_000
 """Examples in a note, and different values among which they are looked for."""
 WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
-TOO_MANY = 5  # of so many values, most must be what they were in training
+TOO_MANY = 5  # from this many values on, most must still be what they were in training
 OTHER, MISSING = "(other)", "(missing)"
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one column is encoded.
+    """The encoding of one column.
 
     ``fill`` stands for missing numbers and dates, ``form`` is how they are written, ``wide`` whether they need float64;
     ``levels`` are a category's values, or words that stand among numbers; ``folded`` whether case makes no difference
@@ -53,7 +53,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     indicator: bool
     levels: tuple[str, ...]
     other: bool
-    form: str = PLAIN  # records of earlier versions lack it, and the next
+    form: str = PLAIN  # missing in records of earlier versions, like the next
     wide: bool = False
     folded: bool = False
     text: TextFeatures | None = None
@@ -67,7 +67,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the columns it becomes."""
+        """Names of the output columns."""
         ends = [OTHER] * self.other + [MISSING] * self.indicator
         named = [f"{self.name}={level}" for level in (*self.levels, *ends)]
         if self.features:
@@ -76,7 +76,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Whether its values go together, as they may not in a file that anyone may have written."""
+        """True if the values are consistent, which an untrusted file need not be."""
         levels = [_fold(level) for level in self.levels] if self.folded else self.levels
         return (
             bool(abs(self.fill) <= np.finfo(np.float64).max)
@@ -125,7 +125,7 @@ def learn_column(
 
 
 def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
-    """Say what was made of the text."""
+    """Add a note on how the text is encoded."""
     if parsed.kind == "date":
         notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, taken as days since 1970-01-01.")
     elif parsed.form in AMOUNTS:
@@ -142,7 +142,7 @@ def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None
 
 
 def _examples(parsed: Parsed, values: Any) -> str:
-    """Show what an amount of each style was read as."""
+    """Return an example of how each style of amount was read."""
     found: dict[str, str] = {}
     first = np.flatnonzero(~values.duplicated().to_numpy())[:MOST_LOOKED_AT]
     for word, number in zip(as_words(values.iloc[first]), parsed.numbers[first], strict=True):
@@ -174,7 +174,7 @@ def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> 
 
 
 def _note_lost_digits(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
-    """Say so where whole numbers are too long for a float to hold all of their digits."""
+    """Add a note if whole numbers are too long for a float to hold all digits."""
     large = np.abs(parsed.numbers) > EXACT
     if parsed.kind != "number" or not large.any():
         return
@@ -283,8 +283,8 @@ def encode_column(
     trained: tuple[Any, Any] | None = None,
     pictures: PictureReader | None = None,
 ) -> NDArray[np.bool_]:
-    """Write one column's outputs into ``out`` (rows, outputs), which comes full of zeros, and say which values were no
-    number or date where one belongs: they count as missing.
+    """Write one column's outputs into ``out`` (rows, outputs), initially zeros, and return the values that are not
+    numbers or dates where they should be: they count as missing.
 
     Args:
         trained: labels and groups of the rows, where they are those that the column was learnt from.
@@ -343,7 +343,7 @@ def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]])
         out[np.flatnonzero(spoken), 1 + codes[spoken]] = 1
         unread = unread & ~spoken
     known = int(values.notna().sum())
-    if known >= TOO_MANY and unread.sum() > known / 2:  # a few are mistakes, a column of them is another column
+    if known >= TOO_MANY and unread.sum() > known / 2:  # a few are typos; if most are, it is a different column
         raise InvalidInputError(
             f"the column {column.name!r} held {column.kind}s in training but now holds "
             f"{as_words(values[unread]).iloc[0]!r} and others that are none, {unread.sum()} of {known}; correct or "

@@ -1,4 +1,4 @@
-"""Tables as text: which delimiter, which header, and the rows, a part at a time."""
+"""Delimited text files: detecting delimiter and header, and reading the rows in parts."""
 
 import bz2
 import codecs
@@ -22,14 +22,14 @@ from equipoise.wording import are_codes, is_number
 
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")
-"""Signs that belong to names, numbers and text."""
+"""Characters that belong to names, numbers and text."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "<NA>", "?")
-"""What stands for a missing value. The word None does not: it is a class in many a table."""
+"""Strings that mean a missing value. The word None does not: it is a class in many tables."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SAMPLE_ROWS, CODE_ROWS, SAMPLE_CHARACTERS = 100, 1000, 1 << 22
 MOST_COLUMNS = 100_000
 SEPARATOR = re.compile(r"\"?sep=([,;\t|])\"?\s*$")
-"""The first line by which Excel says how the others are divided."""
+"""Excel's first line that declares the delimiter."""
 DECIMALS = re.compile(r"[+-]?\d+([.,])\d+")
 NO_TABLES = {
     rb"PK\x03\x04": "a zip archive or a spreadsheet; give a spreadsheet a name that ends in .xlsx, or save it as CSV",
@@ -44,20 +44,20 @@ NO_TABLES = {
     "a name that ends in .jsonl where each line is an object, else make it CSV, for example by "
     "pandas.read_json(FILE).to_csv",
 }
-"""How files begin that are often taken for a table, and what to do."""
+"""First bytes of files often mistaken for a table, and what to do about them."""
 OLD_ENCODINGS = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}
 """Encodings of text that is not UTF-8, as Windows and old programs write it in Western Europe."""
 UNDEFINED = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-"""Bytes that Windows-1252 has no letter for."""
+"""Bytes that are undefined in Windows-1252."""
 CONTROLS = bytes({*range(9), *range(14, 32), 127} - {27})
-"""Bytes that no text has."""
+"""Bytes that do not occur in text."""
 CHUNK = 2**20
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file holds its table."""
+    """The layout of a table in a text file."""
 
     path: Path
     header: tuple[str, ...]
@@ -65,18 +65,18 @@ class Layout:
     decimal: str
     encoding: str
     skipped: int = 0  # lines before the header
-    codes: frozenset[str] = frozenset()  # columns of digits such as 01000, which are no numbers
+    codes: frozenset[str] = frozenset()  # columns of codes such as 01000, which are not numbers
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should be told of how the text was read, a sentence each."""
+        """Sentences on how the text was read."""
         if self.encoding not in OLD_ENCODINGS:
             return []
         return [f"{self.path} is not UTF-8; read as {OLD_ENCODINGS[self.encoding]}: check letters such as é, ß or €."]
 
 
 def find_layout(path: Path) -> Layout:
-    """Find header, delimiter, decimal sign and encoding from the start of the file."""
+    """Detect header, delimiter, decimal sign and encoding from the start of the file."""
     with clear_errors(path):
         encoding = _encoding(path)
         with open_table(path, encoding) as file:
@@ -85,7 +85,7 @@ def find_layout(path: Path) -> Layout:
     if len(start) == SAMPLE_CHARACTERS:
         if len(beginning) < 2:
             raise InvalidInputError(f"{path} has no line end in its first {len(start):,} characters; is it a table?")
-        beginning.pop()  # it is not whole
+        beginning.pop()  # the last line is incomplete
     said = SEPARATOR.match(beginning[0]) if beginning else None
     beginning = beginning[1:] if said else beginning
     lines = beginning[:SAMPLE_ROWS]
@@ -112,10 +112,10 @@ def _codes(header: Sequence[str], lines: Sequence[str], delimiter: str) -> froze
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
-    """Find the delimiter by which most of the rows have as many fields as the header.
+    """Detect the delimiter that gives most rows as many fields as the header.
 
-    Where none of the usual ones fits, it is any other sign by which all rows have as many; spaces only where no sign
-    fits.
+    If none of the usual ones fits, it is any other character that gives all rows equally many fields; spaces are tried
+    last.
 
     >>> sniff_delimiter(["height;weight", "1,80;75,5"])
     ';'
@@ -138,7 +138,7 @@ def sniff_delimiter(lines: Sequence[str]) -> str:
 
 
 def _unusual_delimiter(lines: Sequence[str]) -> str:
-    """The sign of the header that divides every row into as many fields, the most; nothing where there is none."""
+    """Return the header's character that splits every row into equally many fields, the most; empty if none does."""
     best, most = "", 1
     header = next(filter(str.strip, lines))
     for sign in sorted({sign for sign in header if sign.isascii() and not sign.isalnum() and not sign.isspace()}):
@@ -151,7 +151,7 @@ def _unusual_delimiter(lines: Sequence[str]) -> str:
 
 
 def csv_options(layout: Layout) -> dict[str, Any]:
-    """Return what ``pandas.read_csv`` is to know of a layout."""
+    """Return the arguments of ``pandas.read_csv`` for a layout."""
     return {
         "sep": r"\s+" if layout.delimiter == " " else layout.delimiter,
         "header": 0,
@@ -165,7 +165,7 @@ def csv_options(layout: Layout) -> dict[str, Any]:
 
 
 def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
-    """Yield data frames of up to ``rows`` rows; the columns in ``text`` and codes as they stand, not as numbers."""
+    """Yield data frames of up to ``rows`` rows; the columns in ``text`` and codes stay text."""
     import pandas as pd
 
     with parser_errors(layout.path), open_table(layout.path, None) as file:
@@ -177,15 +177,15 @@ def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: S
             na_values=list(MISSING),
             dtype=dict.fromkeys({*text, *layout.codes} & set(layout.header), str),
             chunksize=rows,
-            low_memory=False,  # otherwise a column may change its type within one part
+            low_memory=False,  # otherwise a column's type may change within one part
         )
         with reader:
             yield from _checked(reader, layout)
 
 
 def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
-    """The parts; rows with too few fields are found where the last column is missing, rows with too many where pandas
-    warns that it drops something, which empty fields at the end of every row make it do too."""
+    """Yield the parts. Rows with too few fields show by a missing last column, rows with too many by pandas' warning
+    that it drops something, which empty fields at the end of every row cause as well."""
     from pandas.errors import ParserWarning
 
     looked_for_short = looked_for_long = False
@@ -205,7 +205,7 @@ def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
 
 
 def _refuse_rows(layout: Layout, *, long: bool) -> None:
-    """Name the first row with something behind the last column, or with fewer fields than there are columns."""
+    """Raise an error that names the first row with too many fields or with too few."""
     columns = len(layout.header)
     with open_table(layout.path, layout.encoding) as file:
         for _ in range(layout.skipped):
@@ -223,7 +223,7 @@ def _refuse_rows(layout: Layout, *, long: bool) -> None:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Turn what the parser and the file system refuse into one sentence."""
+    """Turn errors of the parser and the file system into one sentence."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -236,14 +236,14 @@ def clear_errors(path: Path) -> Iterator[None]:
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
     except OSError as error:
-        reason = error.strerror or " ".join(str(error).split()).rstrip(".")  # pyarrow's have several lines
+        reason = error.strerror or " ".join(str(error).split()).rstrip(".")  # pyarrow's messages have several lines
         raise InvalidInputError(f"{path} cannot be read ({reason}); check the path.") from None
 
 
 @contextmanager
 def parser_errors(path: Path) -> Iterator[None]:
-    """Turn what pandas' parser refuses into one sentence, too; the header is found without pandas, which is slow to
-    import."""
+    """Turn errors of pandas' parser into one sentence; apart from the header's, since importing pandas is slow and the
+    header does not need it."""
     from pandas.errors import ParserError
 
     try:
@@ -289,7 +289,7 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _old_encoding(path: Path) -> str:
-    """Return how text that is not UTF-8 is read; damaged UTF-8, and what is no text, is refused by its decoder."""
+    """Return the encoding of text that is not UTF-8; decoding then refuses damaged UTF-8 and binary data."""
     encoding = "cp1252"
     with open_table(path, None) as file:
         while chunk := file.read(CHUNK):
@@ -302,14 +302,14 @@ def _old_encoding(path: Path) -> str:
 
 
 def open_table(path: Path, encoding: str | None) -> IO[Any]:
-    """Open a table, unpacked within bounds, as bytes or as text of an encoding."""
+    """Open a table, decompressed within limits, as bytes or as text of an encoding."""
     opener = OPENERS.get(path.suffix.lower())
     file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener, path))
     return file if encoding is None else io.TextIOWrapper(file, encoding=encoding, newline="")
 
 
 class _Unpacked(io.RawIOBase):
-    """A packed table as it unpacks, up to many times its size."""
+    """A compressed table that decompresses on reading, up to many times its size."""
 
     def __init__(self, opener: Callable[..., Any], path: Path) -> None:
         self.file = path.open("rb")
@@ -332,7 +332,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def _stripped(lines: Any, delimiter: str) -> Iterator[str]:
-    """Spaces at the ends of a line are no fields where spaces divide them."""
+    """Strip spaces at the ends of lines, which are not fields where spaces are the delimiter."""
     return (line.strip(" \r\n") for line in lines) if delimiter == " " else iter(lines)
 
 
@@ -343,7 +343,7 @@ def _fields(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
 
 def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
     names = [field.strip() for field in fields]
-    while len(names) > 1 and not names[-1]:  # a delimiter at the end of the line
+    while len(names) > 1 and not names[-1]:  # the line ends in a delimiter
         names.pop()
     if all(is_number(name) for name in names):
         raise InvalidInputError(
@@ -356,7 +356,7 @@ def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_names(names: Sequence[str], where: object) -> None:
-    """Refuse a table with too many columns, or with two of one name."""
+    """Raise an error for a table with too many columns or duplicate names."""
     if len(names) > MOST_COLUMNS:
         raise InvalidInputError(
             f"{where} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that are read; check the "
@@ -368,7 +368,7 @@ def check_names(names: Sequence[str], where: object) -> None:
 
 
 def _decimal(lines: Sequence[str], delimiter: str) -> str:
-    """A comma where fields look like 1,5 and none like 1.5."""
+    """Return a comma if fields look like 1,5 and none like 1.5."""
     if delimiter == ",":
         return "."
     fields = (field.strip(' "\t\r\n') for line in lines for field in line.split(delimiter))

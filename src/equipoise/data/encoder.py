@@ -32,14 +32,14 @@ class _StoredEncoder(msgspec.Struct):
 
 
 class Encoded(NamedTuple):
-    """A table as numbers (rows, outputs), and which rows of each column have a word among its numbers or dates."""
+    """A table as numbers (rows, outputs), and for each column the rows with a word among its numbers or dates."""
 
     values: NDArray[np.floating[Any]]
     unread: dict[str, NDArray[np.bool_]]
 
 
 class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[misc]
-    """An encoder that has learnt no table; scikit-learn takes it for one of its own."""
+    """The encoder is not fitted; a subclass of scikit-learn's own error."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -152,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._encode(X, None if y is None else (y, groups)).values
 
     def encode(self, X: Any) -> Encoded:
-        """Return what :meth:`transform` gives, and which values could not be read."""
+        """Return the matrix of :meth:`transform`, and the values that could not be read."""
         return self._encode(X, None)
 
     def _encode(self, X: Any, trained: tuple[Any, Any] | None) -> Encoded:
@@ -183,7 +183,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """float64 where a column needs it, such as one of Unix milliseconds, and else float32, half as large."""
+        """float64 if a column needs it, such as Unix milliseconds; otherwise float32, which takes half the memory."""
         return np.float64 if any(column.wide for column in self._fitted()) else np.float32
 
     @property
@@ -202,11 +202,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns whose values are not plain numbers: to be read as they stand in a file."""
+        """Columns whose values are not plain numbers, to be read as text from a file."""
         return [column.name for column in self._fitted() if column.kind != "number" or column.form]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything learnt, as plain values."""
+        """Return all that was learnt, as plain values."""
         columns = [json.loads(msgspec.json.encode(column)) for column in self._fitted()]
         return {"format": 1, "columns": columns, "notes": list(self.notes)}
 
@@ -237,7 +237,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[ColumnGuess]:
-    """Yield what each column of a data frame is taken for, by a user in ``kinds`` or else by its values."""
+    """Yield the kind of each column of a data frame: the user's choice in ``kinds``, or a guess from its values."""
     given = dict(kinds or {})
     unknown = [name for name in given if name not in table.columns]
     if unknown:
@@ -258,7 +258,7 @@ def _named(table: Any) -> str:
 
 
 def as_table(frame: Any) -> Any:
-    """Return a data frame whose columns are named by text, each once; those of an array are numbered."""
+    """Return a data frame with unique text column names; an array's columns are numbered."""
     if not is_frame(frame):
         values = np.asarray(frame)
         if values.ndim != 2:
@@ -272,12 +272,12 @@ def as_table(frame: Any) -> Any:
 
 
 def is_frame(table: Any) -> bool:
-    """Tell whether a table is a data frame, of pandas, polars, Arrow or others, whose columns have names."""
+    """Return whether a table is a data frame (pandas, polars, Arrow or others) with named columns."""
     return isinstance(table, pd.DataFrame) or hasattr(table, "to_pandas")
 
 
 def needs_encoding(table: Any) -> bool:
-    """Tell whether a table, a frame or an array, has text, dates, categories or missing values."""
+    """Return whether a frame or array has text, dates, categories or missing values."""
     if hasattr(table, "dtypes") and hasattr(table, "columns"):
         numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in table.dtypes)
         return not numeric or bool(np.asarray(table.isna()).any())

@@ -1,4 +1,4 @@
-"""Tables in Excel workbooks: the first sheet that holds one; formulae by the values they had when it was saved."""
+"""Tables in Excel workbooks: the first sheet that holds one, with formulas as their last saved values."""
 
 import zipfile
 from pathlib import Path
@@ -10,11 +10,11 @@ from equipoise.storage.size_limits import check_unpacked
 SUFFIXES = (".xlsx", ".xlsm")
 MOST_CELLS = 10**8
 ERRORS = ("#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
-"""What a cell holds whose formula failed; it counts as missing."""
+"""Values of cells whose formula failed; they count as missing."""
 
 
 def read_excel(path: Path) -> tuple[Any, list[str]]:
-    """Read a table as a data frame, and say which sheet it is where there are several."""
+    """Read a table as a data frame, with a note on the sheet if there are several."""
     try:
         import openpyxl
     except ImportError:
@@ -36,7 +36,7 @@ def read_excel(path: Path) -> tuple[Any, list[str]]:
         raise
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({reason(error)}); check the path.") from None
-    except Exception as error:  # openpyxl lets through whatever its parsers raise
+    except Exception as error:  # openpyxl passes on whatever its parsers raise
         raise InvalidInputError(
             f"{path} is no Excel workbook or is damaged ({reason(error)}); save the table as CSV."
         ) from None
@@ -53,8 +53,8 @@ def _first_table(path: Path, book: Any) -> tuple[Any, list[str]]:
 
 
 def _rows(path: Path, sheet: Any) -> list[list[Any]]:
-    """Return the rows that hold something, without the empty cells at their end."""
-    sheet.reset_dimensions()  # what a file claims of its size is not believed
+    """Return the non-empty rows, without trailing empty cells."""
+    sheet.reset_dimensions()  # the size that a file claims cannot be trusted
     found, cells = [], 0
     for values in sheet.iter_rows(values_only=True):
         row = [None if value in ERRORS else value for value in values]

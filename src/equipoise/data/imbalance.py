@@ -1,4 +1,4 @@
-"""Protocols that make a balanced training set imbalanced: which indices stay."""
+"""Protocols that make a balanced training set imbalanced: which indices to keep."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from equipoise.data.labels import label_array
 from equipoise.errors import InvalidInputError
 
 Indices = NDArray[np.intp]
-ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in floating point, and 29 to a reader
+ROUNDING = 1e-9  # 0.29 · 100 is 28.999… in floating point but should count as 29
 
 
 def step(
@@ -21,17 +21,17 @@ def step(
     ratio: float | None = None,
     rare: Collection[object] | None = None,
 ) -> Indices:
-    """Make a ``share`` of the classes rare, as the paper does: they keep only ``keep`` of their samples.
+    """Make a ``share`` of the classes rare, as in the paper: they keep only a share ``keep`` of their samples.
 
     Returns sorted indices into ``y``.
 
     Args:
         y: labels, (samples,).
-        keep: share of the samples which a rare class keeps; at least one stays.
+        keep: share of the samples that a rare class keeps; at least one stays.
         share: share of the classes that become rare, rounded down.
-        rng: a seed or a generator, for the classes drawn and the samples dropped.
-        ratio: a common class over a rare one, instead of ``keep``: 10 keeps a tenth.
-        rare: the rare classes by name, instead of drawing ``share`` of them.
+        rng: a seed or generator, for the classes drawn and the samples dropped.
+        ratio: common to rare class size, instead of ``keep``: 10 keeps a tenth.
+        rare: names of the rare classes, instead of drawing a ``share`` of them.
 
     >>> step([0] * 10 + [1] * 10, rare=[1]).tolist()  # one of the ten stays
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 19]
@@ -54,14 +54,14 @@ def step(
 
 
 def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0) -> Indices:
-    r"""Make a long tail: class k of C, in a random order, keeps a part of its samples; sorted indices into ``y``.
+    r"""Make a long tail: class k of C, in a random order, keeps part of its samples; return sorted indices into ``y``.
 
     .. math:: n_k / n_0 = \mathrm{ratio}^{-k/(C - 1)}
 
     Args:
         y: labels, (samples,).
-        ratio: the largest share kept over the smallest, at least 1.
-        rng: a seed or a generator, for the order of the classes and the samples dropped.
+        ratio: largest over smallest share kept, at least 1.
+        rng: a seed or generator, for the order of the classes and the samples dropped.
 
     >>> y = np.repeat([0, 1, 2], 100)
     >>> sorted(np.bincount(y[exponential(y, ratio=100)]).tolist())

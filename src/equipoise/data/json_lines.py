@@ -1,4 +1,4 @@
-"""Tables of JSON lines: one object per line, plain values by the name of their column."""
+"""JSON lines as tables: one object per line, with plain values by column name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ LONGEST_LINE = 2**24
 
 
 def json_parts(path: Path, *, rows: int) -> Iterator[Any]:
-    """Yield data frames of up to ``rows`` rows; a column that a part lacks and an earlier one had is empty in it."""
+    """Yield data frames of up to ``rows`` rows; columns of earlier parts that a part lacks are empty in it."""
     import pandas as pd
 
     records: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Labels as class indices: the only place where one becomes the other."""
+"""Conversion between labels and class indices; this is the only place."""
 
 from collections.abc import Sequence
 from numbers import Number
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidInputError
 
-if TYPE_CHECKING:  # torch, pandas and scikit-learn are imported where they are needed: the report does without
+if TYPE_CHECKING:  # torch, pandas and scikit-learn are imported where needed: the report does without them
     from torch import Tensor
 
 
@@ -32,7 +32,7 @@ def label_array(y: ArrayLike, name: str = "y") -> NDArray[Any]:
 
 
 def column_or_matrix(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels in a single column as (samples,); others as they are.
+    """Return labels in a single column as (samples,), and others unchanged.
 
     >>> column_or_matrix(np.array([["a"], ["b"]])).shape, column_or_matrix(np.eye(2)).shape
     ((2,), (2, 2))
@@ -41,13 +41,13 @@ def column_or_matrix(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_binary(labels: NDArray[Any], name: str = "y") -> None:
-    """Refuse a matrix of labels that holds anything but 0 and 1."""
+    """Raise an error for a label matrix with anything but 0 and 1."""
     if not np.isin(labels, (0, 1)).all():
         raise InvalidInputError(f"a matrix {name} must hold 0 and 1 only, got {np.unique(labels)[:5].tolist()}.")
 
 
 def plain_array(values: Any, name: str) -> Any:
-    """Return the values as they came, unless they would lose something on their way into a numpy array."""
+    """Return values unchanged, unless they would lose something as a numpy array."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -66,7 +66,7 @@ def plain_array(values: Any, name: str) -> Any:
 
 
 def plain_labels(y: Any) -> Any:
-    """Return labels as an array of one kind, all known; None and sparse matrices are left to scikit-learn.
+    """Return labels as an array of one type, all known; None and sparse matrices are left to scikit-learn.
 
     >>> import pandas as pd
     >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
@@ -96,7 +96,7 @@ def plain_labels(y: Any) -> Any:
 
 
 def _of_one_kind(labels: NDArray[Any], given: list[Any]) -> NDArray[Any]:
-    """Objects that are all text, or all numbers, which become an array of numbers."""
+    """Convert objects that are all text, or all numbers, into an array of text or numbers."""
     kinds = {_kind(label): label for label in reversed(given)}
     if len(kinds) > 1:
         examples = " and ".join(f"{kind} ({kinds[kind]!r})" for kind in sorted(kinds))
@@ -147,7 +147,7 @@ def class_indices(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]
 
 
 def encode_labels(labels: NDArray[Any]) -> "tuple[NDArray[Any], Tensor]":
-    """Find the classes, and each sample's class index (samples,); of a 0/1 matrix its columns, and the matrix."""
+    """Return the classes and each sample's class index (samples,); for a 0/1 matrix, its columns and the matrix."""
     import torch
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import column_or_1d
@@ -168,7 +168,7 @@ def encode_labels(labels: NDArray[Any]) -> "tuple[NDArray[Any], Tensor]":
 
 
 def label_places(labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each label (samples,) among the classes; −1 where it is none of them.
+    """Return the index of each label (samples,) among the classes, or −1.
 
     >>> label_places(np.array(["b", "a", "c"]), ["a", "b"]).tolist()
     [1, 0, -1]
@@ -180,10 +180,10 @@ def label_places(labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any]) ->
 def label_indices(
     labels: NDArray[Any], classes: Sequence[Any] | NDArray[Any], *, multilabel: bool = False, whose: str = "y has"
 ) -> NDArray[np.int64]:
-    """Return :func:`label_places` of labels that must all be known; with ``multilabel`` the 0/1 matrix itself.
+    """Return :func:`label_places` for labels that must all be known; with ``multilabel``, the 0/1 matrix itself.
 
     Args:
-        whose: the beginning of the sentence that refuses other labels.
+        whose: the beginning of the error message.
     """
     from sklearn.utils.validation import column_or_1d
 

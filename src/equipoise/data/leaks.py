@@ -1,4 +1,4 @@
-"""What makes scores too good or a model useless: columns that give the target away, repeated rows, contradictions."""
+"""Checks for leaks: columns that give the target away, repeated rows, and contradictory labels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,18 +12,18 @@ from equipoise.data.samples import Samples
 from equipoise.wording import counted
 
 NEARLY = 0.97
-"""Balanced accuracy from which on a column alone nearly decides the target, but for a few wrong labels."""
+"""Balanced accuracy from which a column alone nearly determines the target, up to a few wrong labels."""
 MOST_COLUMNS = 300
 REPEATED_SHARE, REPEATED_ROWS = 0.01, 5
-"""Rows that repeat others are worth a sentence above this share, and from this number on."""
+"""Smallest share and number of repeated rows worth a note."""
 
 
 def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
-    """Say what is suspicious about a table, a sentence each; copies of images are found by their reader.
+    """Return a sentence for everything suspicious about a table; image readers find copies of images themselves.
 
     Args:
         train: the rows to learn from, or all of them.
-        test: those to score on, or None.
+        test: the rows to score on, or None.
 
     >>> rows = pd.DataFrame({"age": [40, 40, 51, 62] * 9, "paid": [1, 0, 0, 1] * 9})
     >>> for note in leak_notes(Samples(rows, np.array(["ill", "well", "well", "ill"] * 9))):
@@ -44,7 +44,7 @@ def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
 
 
 def row_hashes(x: Any) -> NDArray[np.uint64]:
-    """Return a number for each row, the same for rows that are alike in every column."""
+    """Return a number for each row, equal for rows that agree in every column."""
     frame = _frame(x)
     try:
         hashed = pd.util.hash_pandas_object(frame, index=False)
@@ -62,7 +62,7 @@ def _label_hashes(y: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _deciding(frame: Any, y: NDArray[Any]) -> Sequence[str]:
-    """Name the columns by which alone the target can be told; of very many none is looked at."""
+    """Return the columns that alone determine the target; skipped for very many columns."""
     notes: list[str] = []
     if len(frame.columns) > MOST_COLUMNS:
         return notes

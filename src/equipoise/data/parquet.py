@@ -1,4 +1,4 @@
-"""Parquet files, a part at a time, within bounds: a few bytes of them can stand for gigabytes."""
+"""Parquet files in parts, within limits: a few bytes can decompress to gigabytes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,18 +51,18 @@ def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
             yield pyarrow, file
     except InvalidInputError:
         raise
-    except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas keeps notes of its own in the file
+    except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas stores its own notes in the file
         reason = " ".join(str(error).split()).rstrip(".")
         raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
 
 
 def _width(column: Any) -> int:
-    """Bytes of a cell; of text none, for its length differs."""
+    """Return the bytes per cell; 0 for text, whose length varies."""
     return int(column.length) if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else WIDTHS.get(column.physical_type, 0)
 
 
 def _batches(path: Path, file: Any, *, rows: int) -> Iterator[Any]:
-    """Record batches; repeated text is kept once until its size in full is known to be within the bounds."""
+    """Yield record batches; repeated text is stored once until its full size is known to be within limits."""
     import pyarrow.parquet
 
     once = _repeated_text(path, file.metadata, rows=rows)
@@ -77,9 +77,9 @@ def _batches(path: Path, file: Any, *, rows: int) -> Iterator[Any]:
 
 
 def _repeated_text(path: Path, metadata: Any, *, rows: int) -> list[str]:
-    """The columns of text, by name: a text may stand in the file once, however many cells have it.
+    """Return the text columns by name: a text may be stored once, however many cells have it.
 
-    What the file says of single chunks of columns is not asked for: pyarrow ends the process where it is damaged.
+    Statistics of single column chunks are not read: pyarrow crashes on damaged ones.
     """
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     check_unpacked(path, sum(group.total_byte_size for group in groups), remedy=REMEDY)
@@ -100,7 +100,7 @@ def _repeated_text(path: Path, metadata: Any, *, rows: int) -> list[str]:
 
 
 def _full_size(column: Any) -> int:
-    """Bytes of a dictionary's texts once they stand in every cell."""
+    """Return the bytes of a dictionary's texts once expanded into every cell."""
     import pyarrow.compute
 
     if not hasattr(column, "dictionary"):
@@ -110,6 +110,6 @@ def _full_size(column: Any) -> int:
 
 
 def _frame(part: Any) -> Any:
-    """A part as pandas has it, once its texts are known to be UTF-8: pandas finds out much later."""
+    """Return a part as pandas has it, checking that texts are UTF-8: pandas would notice much later."""
     part.validate(full=True)
     return part.to_pandas()

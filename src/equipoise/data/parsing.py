@@ -1,4 +1,4 @@
-"""The values of a table's column as numbers, days since 1970 or words, in whatever form people wrote them."""
+"""Parsing of column values as numbers, days since 1970 or words, however people wrote them."""
 
 import re
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ NUMBERS = {
     DECIMAL_COMMA: re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?" + EXPONENT),
 }
 AMOUNTS = {"$1,234.5": THOUSANDS_COMMA, "1.234,5 €": DECIMAL_COMMA}
-"""Numbers with a currency, a per cent sign, a factor such as k or brackets for minus -> how the number is written."""
+"""Styles of amounts (currency, percent sign, factor such as k, brackets for minus) -> how the number is written."""
 DAY_FIRST, MONTH_FIRST = "day/month/year", "month/day/year"
 TIME = r"(?:[T ](?P<hour>\d{1,2})(?P<rest>:\d{2}(?::\d{2}(?:\.\d+)?)?))?"
 DATES = {
@@ -44,27 +44,27 @@ TRIED: tuple[tuple[Kind, str], ...] = (
     *(("date", form) for form in DATES),
 )
 LAST_TRIED: tuple[tuple[Kind, str], ...] = tuple(("number", form) for form in AMOUNTS)
-"""Where no other form reads every value: they are the slowest to read."""
+"""Forms tried last because they are the slowest to read."""
 SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
 USUAL_WHOLE = f"^{USUAL.pattern}$"
 LONGEST_FORM = 60
-"""Letters of a number or date that a person has written; longer text is neither."""
+"""Most characters of a number or date written by a person; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\b(?:{MONTHS})[a-z]*\b.*\d{{2}}.*")
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
-ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # so many, and of them so many must be numbers, for the rest to be mistakes
-MOST_WORDS, LEAST_NUMBERS = 3, 3  # answers beside numbers, such as refused; different numbers that make them numbers
+ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # with this many values, of which this share are numbers, the rest are typos
+MOST_WORDS, LEAST_NUMBERS = 3, 3  # most words among numbers, such as refused; fewest distinct numbers beside them
 LOOKED_AT = 1000
 SECONDS_A_DAY = 86_400
 SMALLEST_FLOAT32 = 2.0**-100
-"""Smaller values come near to the end of float32's range, where it has fewer digits."""
+"""Smallest magnitude that keeps clear of float32's subnormal range, where it has fewer digits."""
 FARTHEST, SAMPLED = 256, 4096
-"""Distance from zero, in spreads of a column, up to which float32 keeps 16 bits of the spread; values that tell it."""
+"""Distance from zero, in spreads, up to which float32 keeps 16 bits of the spread; values used to measure it."""
 
-Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and which values could not be read
+Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and a mask of unreadable values
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class Parsed:
 
     kind: Kind
     form: str
-    numbers: NDArray[np.float64]  # (rows,), NaN where there is none
-    unread: NDArray[np.bool_]  # (rows,), values that are none
-    words: tuple[str, ...] = ()  # answers that stand among the numbers on purpose, such as refused
+    numbers: NDArray[np.float64]  # (rows,), NaN if missing
+    unread: NDArray[np.bool_]  # (rows,), unreadable values
+    words: tuple[str, ...] = ()  # deliberate answers among the numbers, such as refused
 
 
 def parse(values: Any) -> Parsed | None:
-    """Find the kind and form that read every value; or all but 1 % of at least twenty, for those are mistakes; or None.
+    """Find the kind and form that read every value (or 99 % of at least twenty, the rest being typos), or return None.
 
     Each different text is read once. A date is read only where day and month cannot be taken for one another in the
     whole column. Where numbers begin with a zero, as 007, a word among them says that they are names. Up to three words
@@ -114,7 +114,7 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
 
 
 def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
-    """Read a column as a kind that a user names, in the form that reads the most; other values count as not read."""
+    """Read a column as a kind that the user chose, in the form that reads most; other values count as unread."""
     forms = [PLAIN, *(form for tried, form in (*TRIED, *LAST_TRIED) if tried == kind and form != PLAIN)]
     return min((_parsed(values, kind, form) for form in forms), key=lambda parsed: int(parsed.unread.sum()))
 
@@ -129,15 +129,15 @@ def parse_as(values: Any, kind: Kind, form: str) -> Read:
 
 
 def is_some_form(word: str) -> bool:
-    """Tell whether a person would take this for a number or a date, whatever its form: 12 %, 3 kg, 5 May 2020."""
+    """Return whether a person would take this for a number or a date in any form: 12 %, 3 kg, 5 May 2020."""
     return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
 
 
 def fits_float32(numbers: NDArray[np.float64]) -> bool:
-    """Tell whether float32 keeps the differences within a column, as far as a network can use them.
+    """Return whether float32 preserves the differences within a column well enough for a network.
 
-    It does not where the values lie out of its range, or so far from zero that rounding blurs their spread; zeros and
-    missing values are left out of account.
+    It does not if the values are out of its range, or so far from zero that rounding blurs their spread; zeros and
+    missing values are ignored.
 
     >>> fits_float32(np.array([0.1, 1e6, np.nan])), fits_float32(np.array([1.7e12, 1.7e12 + 1e4]))
     (True, False)
@@ -155,7 +155,7 @@ def fits_float32(numbers: NDArray[np.float64]) -> bool:
 
 
 def relabelled(frame: Any, names: list[str]) -> Any:
-    """Name the columns and count the rows from 0, sharing all values, which set_axis and reset_index copy in pandas 2.
+    """Name the columns and number the rows from 0 without copying values, as set_axis and reset_index do in pandas 2.
 
     >>> relabelled(pd.DataFrame({1: [3.0, 4.0]}, index=[7, 9]), ["1"]).to_dict()
     {'1': {0: 3.0, 1: 4.0}}
@@ -166,7 +166,7 @@ def relabelled(frame: Any, names: list[str]) -> Any:
 
 
 def without_blanks(values: Any) -> Any:
-    """Return the same column, its empty texts missing."""
+    """Return the column with empty texts as missing."""
     if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
         return values
     if is_text(values):
@@ -177,7 +177,7 @@ def without_blanks(values: Any) -> Any:
 
 
 def as_words(values: Any) -> Any:
-    """Return text without spaces around it, missing where the value is; a whole number has no decimals."""
+    """Return text without surrounding spaces, missing where the value is; a whole number has no decimals."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     if is_text(values):
@@ -217,7 +217,7 @@ def _with_words(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> Parsed
 
 
 def _has_leading_zeros(values: Any) -> bool:
-    """Tell whether numbers are written as names are: 007."""
+    """Return whether numbers are written like names: 007."""
     return bool(as_words(values).str.fullmatch(r"[+-]?0\d+").any())
 
 
@@ -230,7 +230,7 @@ def _tolerable(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> bool:
 
 
 def _as_numbers(values: Any, form: str) -> Read:
-    """Numbers with NaN for what is missing, infinite or no number; and what is no number."""
+    """Return numbers, with NaN if missing, infinite or not a number, and a mask of the values that are not numbers."""
     kind = values.dtype
     if isinstance(kind, pd.CategoricalDtype):
         values, kind = values.astype(kind.categories.dtype), kind.categories.dtype
@@ -255,7 +255,7 @@ def _as_numbers(values: Any, form: str) -> Read:
 
 
 def _as_days(values: Any, form: str) -> Read:
-    """Days since 1970-01-01, in UTC, with NaN for what is missing or no date; and what is no date."""
+    """Return days since 1970-01-01 in UTC, with NaN if missing or not a date, and a mask of the values that are not."""
     dates = values
     if not pd.api.types.is_datetime64_any_dtype(values.dtype):
         dates = pd.to_datetime(_all_plain(as_words(values), form), format="ISO8601", errors="coerce", utc=True)
@@ -286,7 +286,7 @@ def _each_plain(values: Any, form: str) -> Any:
 
 
 def plain(value: Any, form: str) -> Any:
-    """Return a number or date in the form as plain text; other text is None, and what is no text stays."""
+    """Return a number or date of this form as plain text; None for other text; non-text unchanged."""
     if form == PLAIN or not isinstance(value, str):
         return value
     text = value.strip()

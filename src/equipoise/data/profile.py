@@ -1,4 +1,4 @@
-"""A table's columns at a glance: what each is taken for and why, what is missing, and what it says of the target."""
+"""A table's columns at a glance: kinds and reasons, missing values, and what each says about the target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,23 +18,23 @@ BINS = 8
 BARS = " ▁▂▃▄▅▆▇█"
 SAMPLED, MOST_COLUMNS = 20_000, 100
 SHOWN, LONGEST = 3, 24
-"""Examples of a column, and the letters of each."""
+"""Number of examples of a column, and the length of each."""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What a column holds.
+    """Description of a column.
 
     Args:
-        name: of the column.
-        kind, reason: what it is taken for, and why.
+        name: name of the column.
+        kind, reason: its kind, and why.
         missing: share of the rows without a value.
-        distinct: different values.
-        examples: the most frequent values; of numbers and dates the smallest, the median and the largest.
-        histogram: how the values are spread, 8 counts: of numbers and dates from the smallest to the largest, of
-            categories the most frequent first; none of the other kinds.
-        auc: how well the column alone ranks the rarest class, from 0.5 to 1; None where it cannot.
-        auc_by_missing: whether that is how well it ranks by being missing or not, which its values do not do better;
+        distinct: number of distinct values.
+        examples: the most frequent values; for numbers and dates the smallest, the median and the largest.
+        histogram: distribution of the values in 8 counts: for numbers and dates from the smallest to the largest, for
+            categories the most frequent first; none for other kinds.
+        auc: how well the column alone ranks the rarest class, from 0.5 to 1; None if it cannot.
+        auc_by_missing: whether it ranks that well by being missing or not, which its values do not improve on;
             the reason then says so too.
     """
 
@@ -50,7 +50,7 @@ class ColumnProfile:
 
     @property
     def bars(self) -> str:
-        """The histogram as a line of blocks.
+        """The histogram as a line of block characters.
 
         >>> ColumnProfile("a", "number", "", 0, 4, (), (8, 0, 4, 1), None).bars
         '█ ▄▁'
@@ -71,8 +71,8 @@ def profile_columns(
 
     Args:
         x: a data frame, or an array (rows, columns).
-        y: labels (rows,), or a 0/1 matrix (rows, attributes), of which the rarest is ranked; None ranks nothing.
-        kinds: by column, what a user says it is.
+        y: labels (rows,), or a 0/1 matrix (rows, attributes), whose rarest class is ranked; None ranks nothing.
+        kinds: the user's choices by column.
 
     >>> import pandas as pd
     >>> rows = pd.DataFrame({"age": [30, 40, 50, 61, 62, 63], "town": ["Rome", "Oslo"] * 3})
@@ -86,13 +86,13 @@ def profile_columns(
 
 
 def profile_sample(x: Any, y: NDArray[Any], guesses: Sequence[ColumnGuess]) -> list[ColumnProfile]:
-    """Describe the columns of a table of any length by some of its rows; kinds and reasons are those of all rows.
+    """Describe the columns of a table of any length by some of its rows; kinds and reasons come from all rows.
 
     Args:
-        guesses: of the columns, as an encoder has made them.
+        guesses: of the columns, as an encoder made them.
 
     Returns:
-        Nothing where there are more than 100 columns: that would take longer than it takes to read.
+        An empty list for more than 100 columns, which would take longer to compute than to read.
     """
     if len(guesses) > MOST_COLUMNS or not isinstance(x, pd.DataFrame):
         return []
@@ -105,7 +105,7 @@ def profile_sample(x: Any, y: NDArray[Any], guesses: Sequence[ColumnGuess]) -> l
 
 
 def rarest(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the rows of the rarest class, or those that have the rarest attribute; (rows,)."""
+    """Mark the rows of the rarest class, or those with the rarest attribute; (rows,)."""
     if y.ndim == 2:
         counts = y.astype(np.int64).sum(0)
         return np.asarray(y[:, counts.argmin()] == 1)
@@ -152,7 +152,7 @@ def _histogram(numbers: NDArray[np.float64] | None, guess: ColumnGuess) -> tuple
         return tuple(sorted(guess.counts.values(), reverse=True)[:BINS])
     if numbers is None or len(numbers) == 0 or guess.kind not in ("number", "date"):
         return ()
-    low, high = np.quantile(numbers, (0.01, 0.99))  # a single outlier would leave one bar
+    low, high = np.quantile(numbers, (0.01, 0.99))  # otherwise a single outlier would leave one bar
     if high <= low:
         low, high = float(numbers.min()), float(numbers.max())
     with np.errstate(over="ignore"):

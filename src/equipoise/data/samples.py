@@ -1,4 +1,4 @@
-"""What every reader gives: samples, their labels, what is known of each, and the interface of whatever holds them."""
+"""The samples that every reader returns, with labels and metadata, and the interface of their containers."""
 
 import hashlib
 from collections.abc import Callable
@@ -17,23 +17,23 @@ Progress = Callable[[int, int], None]  # done, all
 class SampleRows:
     """The interface of samples beyond their values; this class wraps arrays and data frames, see :func:`rows_of`.
 
-    Samples that lie in files, such as :class:`~equipoise.data.images.Images`, are a subclass with answers of their own.
+    Samples in files, such as :class:`~equipoise.data.images.Images`, are a subclass with their own answers.
     """
 
     from_files = False
-    """Whether the rows are files: read by indexing, and known to be what their reader says."""
+    """True if the rows are files, read by indexing and checked by their reader."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
 
     @property
     def on_disk(self) -> bool:
-        """Whether a row must be read and decoded before it can be used."""
+        """True if a row must be read and decoded before use."""
         return False
 
     @property
     def names(self) -> list[str] | None:
-        """The files, from their root; None where the rows are none."""
+        """The files, relative to their root; None if the rows are not files."""
         return None
 
     @property
@@ -43,7 +43,7 @@ class SampleRows:
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """Options of :func:`~equipoise.data.open_data` by which other samples are read alike."""
+        """Options of :func:`~equipoise.data.open_data` that read other samples the same way."""
         return {}
 
     def cached(self, *, progress: Progress | None = None) -> Any:  # noqa: ARG002
@@ -51,11 +51,11 @@ class SampleRows:
         return self.values
 
     def fingerprint(self) -> str | None:
-        """Hash the files, so that it changes when one does; None where the rows are in memory and can be hashed."""
+        """Return a hash that changes with the files; None if the rows are in memory and can be hashed."""
         return None
 
     def add_to(self, key: "hashlib.blake2b") -> None:
-        """Hash the content, the same on every machine."""
+        """Add the content to a hash that is the same on every machine."""
         if not hasattr(self.values, "columns"):
             key.update(
                 f"{self.values.dtype} {self.values.shape}".encode() + np.ascontiguousarray(self.values).tobytes()
@@ -67,12 +67,12 @@ class SampleRows:
         key.update(hash_pandas_object(self.values, index=False).to_numpy().tobytes())
 
     def preview(self, row: int, side: int) -> NDArray[np.uint8] | None:  # noqa: ARG002
-        """Return the pixels (channels, height, width) of an image of about that side; None if its file is gone."""
+        """Return an image's pixels (channels, height, width) at about that side; None if its file is gone."""
         return np.asarray(self.values[row], dtype=np.uint8)
 
 
 def rows_of(x: Any) -> SampleRows:
-    """Return samples of any kind behind their common interface."""
+    """Wrap samples of any kind in their common interface."""
     return x if isinstance(x, SampleRows) else SampleRows(x)
 
 
@@ -84,10 +84,10 @@ class Samples:
         x: a data frame, an array (samples, ...), or :class:`~equipoise.data.images.Images`. Image arrays are uint8,
             (samples, channels, height, width).
         y: labels as they were given, (samples,), or 0 and 1 for several, (samples, attributes).
-        attributes: the names of the columns of ``y`` where there are several.
-        groups: what must never be divided between training and test, a lesion's or a person's name, (samples,).
+        attributes: names of the columns of ``y`` if there are several.
+        groups: units never divided between training and test, such as a lesion or a person, (samples,).
         partition: the official part of each sample, ``"train"``, ``"val"`` or ``"test"``, (samples,).
-        notes: what a reader skipped, filled in or found odd, a sentence each.
+        notes: sentences on what a reader skipped, filled in or found odd.
 
     >>> x, y, parts = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "a"]), np.array(["train", "train", "test"])
     >>> samples = Samples(x, y, partition=parts)
@@ -117,7 +117,7 @@ class Samples:
 
     @property
     def multilabel(self) -> bool:
-        """Whether a sample has several labels."""
+        """True if a sample has several labels."""
         return self.y.ndim == 2
 
     def take(self, rows: ArrayLike) -> "Samples":
@@ -132,7 +132,7 @@ class Samples:
         )
 
     def part(self, name: Part) -> "Samples":
-        """Return the part of that ``name`` of the official partition."""
+        """Return the official part of this ``name``."""
         if name not in get_args(Part):
             raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {name!r}.")
         if self.partition is None:
@@ -140,7 +140,7 @@ class Samples:
         return self.take(np.flatnonzero(self.partition == name))
 
     def checksum(self) -> str:
-        """Hash the samples, their labels, groups and parts; images on disk by their files.
+        """Return a hash of the samples, labels, groups and parts; images on disk count by their files.
 
         >>> Samples(np.zeros((2, 1)), np.array([0, 1])).checksum()
         '790ffa016154b0c5edeb80d1b093d666'

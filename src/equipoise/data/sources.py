@@ -1,4 +1,4 @@
-"""One door for whatever a user points at: a table, an image folder, an archive of one, or a known set by its name."""
+"""One entry point for all sources: a table, an image folder or archive, or a named data set."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +14,11 @@ from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 
 NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
-"""Tables whose column names are not in their first line."""
+"""Formats of tables whose column names are not in the first line."""
 
 
 NAMED_SETS: dict[str, Callable[..., Samples]] = {}
-"""Data sets that can be opened by name: none, until a floor above offers some. Each is called with its name and with
+"""Data sets that can be opened by name: none, until another package adds some. Each is called with its name and with
 ``size``, ``check`` and ``progress``."""
 
 
@@ -32,17 +32,17 @@ def open_data(
     channels: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Samples:
-    """Read the samples that ``source`` names.
+    """Read the samples of a ``source``.
 
     Args:
         source: a CSV, JSON lines, Excel, Parquet or npz file, a folder or archive of images, or a name of
             :data:`NAMED_SETS`.
-        target: the column of a table with the label, or several 0/1 columns with commas between.
+        target: the table's label column, or several 0/1 columns separated by commas.
         labels: a table of ``file,label`` for images that are not sorted into folders.
         group: the column whose equal values belong together.
-        size: the side of the square that images are brought to, or (height, width); None chooses it.
+        size: side of the square that images are scaled to, or (height, width); None chooses it.
         channels: 1 for grey, 3 for colour; None chooses it.
-        progress: told how many images of how many have been looked at.
+        progress: called with the number of images checked and their total.
     """
     from equipoise.data.images import read_images
     from equipoise.data.table_files import read_table
@@ -71,10 +71,10 @@ def check_source(
     group: str | None = None,
     columns: ChosenColumns | None = None,
 ) -> None:
-    """Refuse at once what :func:`open_data` would refuse after long imports: a wrong path, or a name of no column.
+    """Raise at once the errors that :func:`open_data` would raise after long imports: a wrong path or column name.
 
     Args:
-        columns: what is said of a table's columns; the other arguments are those of :func:`open_data`.
+        columns: the user's choices for a table's columns; the other arguments are those of :func:`open_data`.
     """
     from equipoise.data.delimited import find_layout
     from equipoise.data.target_column import check_columns, choose_target
@@ -88,7 +88,7 @@ def check_source(
             raise InvalidInputError(f"{labels} does not exist; check the path.")
     else:
         _refuse(f"{path.name} is a file, not a folder of images", labels=labels)
-        if path.suffix.lower() in NOT_TEXT or not path.is_file():  # nothing is taken out of a pipe beforehand
+        if path.suffix.lower() in NOT_TEXT or not path.is_file():  # a pipe must not be read in advance
             return
         header = find_layout(path).header
         check_columns(header, str(path))
@@ -101,7 +101,7 @@ def check_source(
 
 
 def _refuse_unknown(source: str | Path, **options: object) -> None:
-    """Refuse a name that is neither a file nor a known set, and options that a known set does not take."""
+    """Raise an error for a name that is neither a file nor a known set, and for options that a set does not take."""
     if str(source) not in NAMED_SETS:
         known = ", ".join(NAMED_SETS)
         images = f"a folder of images, or one of {known}" if known else "or a folder of images"
@@ -110,7 +110,7 @@ def _refuse_unknown(source: str | Path, **options: object) -> None:
 
 
 def check_group(group: str, columns: list[str]) -> None:
-    """Refuse a group that is not among the columns."""
+    """Raise an error for a group that is not a column."""
     if group not in columns:
         raise InvalidInputError(
             f"group must be a column of the table other than the target, got {group!r}; there are {', '.join(columns)}."
@@ -118,14 +118,14 @@ def check_group(group: str, columns: list[str]) -> None:
 
 
 def _refuse(why: str, **options: object) -> None:
-    """An option that would have no effect is a mistake of which the user must hear."""
+    """Raise an error for an option that would have no effect."""
     for name, value in options.items():
         if value is not None:
             raise InvalidInputError(f"{why}, so {name} has no meaning here; leave it out.")
 
 
 def grouped(samples: Samples, group: str) -> Samples:
-    """Take a column out of the table as the groups: who a row belongs to is nothing to learn from."""
+    """Move a column from the table to the groups: nothing should be learnt from whom a row belongs to."""
     if not hasattr(samples.x, "columns"):
         raise InvalidInputError(
             f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."
@@ -142,8 +142,8 @@ def grouped(samples: Samples, group: str) -> Samples:
 
 
 def _divisible(samples: Samples, group: str) -> Samples:
-    """Refuse groups that leave nothing to hold out; say where they divide nothing."""
-    if samples.partition is not None:  # divided already
+    """Check that the groups leave something to hold out; add a note if they divide nothing."""
+    if samples.partition is not None:  # already divided
         return samples
     groups, places = np.unique(np.asarray(samples.groups), return_inverse=True)
     if len(groups) == 1:
@@ -165,7 +165,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
 
 
 def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
-    """A name a row, and how many rows had none."""
+    """Return one name per row, and how many rows had none."""
     from equipoise.data.parsing import as_words, without_blanks
 
     words = as_words(without_blanks(column))

@@ -1,4 +1,4 @@
-"""Which rows train, validate and test: folds, held-out shares and official parts, repeatable from a seed or file."""
+"""Splits into training, validation and test rows: folds, held-out shares and official parts, reproducible."""
 
 import json
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ REMEDY = "delete it, and split the data anew"
 
 
 class Split:
-    """Rows to train on, to validate on and to test on; none in two parts, and none twice.
+    """Rows to train, validate and test on; no row is in two parts or occurs twice.
 
     Args:
-        train, val, test: row numbers, (n,) each, in any order; a part may be empty.
+        train, val, test: row indices, (n,) each, in any order; a part may be empty.
 
     >>> Split([0, 2], [], [1]).train.tolist()
     [0, 2]
@@ -46,7 +46,7 @@ class Split:
 
 
 class _StoredSplit(msgspec.Struct):
-    """A split as its file holds it."""
+    """The stored form of a split."""
 
     format: Literal["equipoise split 1"]
     samples: Count
@@ -56,12 +56,12 @@ class _StoredSplit(msgspec.Struct):
 
 
 def save_split(split: Split, path: Path, *, samples: int) -> None:
-    """Write a split of so many samples; whole or not at all. A file with another split is left alone.
+    """Write a split atomically; a file with another split is left alone.
 
     Args:
         split: the rows.
-        path: of the file, JSON.
-        samples: how many there are in all.
+        path: of the JSON file.
+        samples: total number of samples.
     """
     _check_range(split, samples)
     if path.exists():
@@ -77,11 +77,11 @@ def save_split(split: Split, path: Path, *, samples: int) -> None:
 
 
 def load_split(path: Path, *, samples: int) -> Split:
-    """Read a split that was made for as many samples.
+    """Read a split made for this number of samples.
 
     Args:
         path: of a file by :func:`save_split`.
-        samples: how many there are.
+        samples: total number of samples.
     """
     stored = read_json(path, _StoredSplit, remedy=REMEDY)
     if stored.samples != samples:
@@ -115,18 +115,18 @@ def _check_range(split: Split, samples: int) -> None:
 def stratified_folds(
     y: ArrayLike, folds: int, *, seed: int, groups: ArrayLike | None = None, allow_missing: bool = False
 ) -> list[tuple[Rows, Rows]]:
-    """Return rows to train on and rows to test on, a pair a fold; every row is tested once.
+    """Return training and test rows, one pair per fold; every row is tested once.
 
-    The test parts differ by one sample of a class at most; with groups, which are never on both sides, the shares of
-    the classes are kept as well as whole groups allow. Several labels a sample, (samples, attributes), are not
-    stratified: their rows or groups are shuffled and dealt out.
+    The test parts differ by at most one sample of a class. Groups are never on both sides; class shares are then kept
+    as well as whole groups allow. Several labels per sample, (samples, attributes), are not stratified: their rows or
+    groups are shuffled and dealt out.
 
     Args:
         y: labels, (samples,) or (samples, attributes).
-        folds: how many, 2 at least and as many as there are samples or groups at most.
+        folds: number of folds, from 2 to the number of samples or groups.
         seed: the same seed gives the same folds.
         groups: the group of each sample, a lesion or a person for example, (samples,).
-        allow_missing: let a class have fewer samples or groups than there are folds; some test parts then miss it.
+        allow_missing: allow classes with fewer samples or groups than folds; some test parts then lack them.
 
     >>> y, lesion = np.array([0, 0, 0, 0, 1, 1]), np.array(["a", "a", "b", "b", "c", "d"])
     >>> [np.bincount(y[test]).tolist() for train, test in stratified_folds(y, folds=2, seed=0)]
@@ -147,13 +147,13 @@ def stratified_folds(
     if not allow_missing:
         pairs = codes[None] if members is None else np.unique(np.stack([codes, members]), axis=1)
         _check_classes(classes, np.bincount(pairs[0]), folds, what)
-    if np.bincount(codes).max() < folds:  # scikit-learn refuses it: no class reaches every fold
+    if np.bincount(codes).max() < folds:  # scikit-learn refuses this: no class reaches every fold
         return _sorted(shuffled.split(labels, groups=members))
     if members is None:
         dealt = StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes)
     else:
         order = np.arange(available)
-        np.random.RandomState(seed).shuffle(order)  # scikit-learn's own deals other groups before 1.8
+        np.random.RandomState(seed).shuffle(order)  # before 1.8, scikit-learn deals groups differently
         dealt = StratifiedGroupKFold(folds).split(codes, codes, np.argsort(order)[members])
     return _sorted(dealt, quiet=allow_missing)
 
@@ -161,19 +161,20 @@ def stratified_folds(
 def hold_out(
     y: ArrayLike, share: float, *, seed: int = 0, order: ArrayLike | None = None, groups: ArrayLike | None = None
 ) -> tuple[Rows, Rows]:
-    """Return rows to train on and rows held out for test, both sorted.
+    """Return sorted rows to train on, and sorted rows held out for testing.
 
-    Every class with at least three samples gives one at least, and keeps two; smaller ones give none. Several labels
-    are drawn alike from all rows. With groups, whole groups are held out, and a group counts for the rarest of its
-    classes; "samples" reads "groups" in the rule above, and of each class the number of groups is taken which brings
-    its samples nearest to the share. A group is passed over where it would leave another of its classes with fewer
-    than two groups: a class is never held out as a whole, and one of less than three groups not at all.
+    Every class with at least three samples gives at least one and keeps two; smaller ones give none. With several
+    labels, rows are drawn from all alike. With groups, whole groups are held out, and a group counts for the rarest of
+    its classes; the rule above then holds for groups instead of samples, and each class gives the number of groups
+    whose samples come nearest to the share. A group is skipped if it would leave another of its classes with fewer than
+    two
+    groups: a class is never held out as a whole, and one with fewer than three groups not at all.
 
     Args:
         y: labels, (samples,) or (samples, attributes).
-        share: of each class that is held out, in [0, 1).
+        share: share of each class to hold out, in [0, 1).
         seed: the same seed holds out the same rows.
-        order: all rows in the order in which they are drawn, (samples,), instead of one from the seed.
+        order: all rows in the order of drawing, (samples,), instead of one from the seed.
         groups: the group of each sample, (samples,).
 
     >>> train, test = hold_out([0] * 10 + [1] * 3 + [2] * 2, 0.2, seed=0)
@@ -193,7 +194,7 @@ def hold_out(
 
 
 def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
-    """Return the rows that are held out when they are met in this order; sorted."""
+    """Return the sorted rows that are held out when drawing in this order."""
     _check_share(share)
     if share == 0:
         return order[:0]
@@ -208,7 +209,7 @@ def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
 
 
 def official(samples: Samples) -> dict[Part, Rows]:
-    """Return the rows of each official part; only the parts which the samples have.
+    """Return the rows of each official part that the samples have.
 
     Args:
         samples: with a ``partition``.
@@ -240,7 +241,7 @@ def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows)
     pairs = np.unique(np.stack([members, rank[codes]]), axis=1)  # each group with each of its classes once
     classes_of = np.split(pairs[1], np.cumsum(np.bincount(pairs[0]))[:-1])
     rarest = np.array([own[0] for own in classes_of])
-    spare = np.bincount(pairs[1]) - 2  # groups which a class can still give
+    spare = np.bincount(pairs[1]) - 2  # groups that a class can still spare
     held: list[int] = []
     for own in (order[rarest[order] == place] for place in np.unique(rarest)):
         free = [group for group in own.tolist() if (spare[classes_of[group]] > 0).all()]
@@ -254,7 +255,7 @@ def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows)
 
 
 def _nearest(sizes: Rows, samples: float) -> int:
-    """Return how many of the first groups together come nearest to so many samples."""
+    """Return how many of the first groups together come nearest to this number of samples."""
     return int(np.argmin(np.abs(np.concatenate([[0], np.cumsum(sizes)]) - samples)))
 
 
@@ -266,7 +267,7 @@ def _sorted(pairs: Iterator[tuple[Any, Any]], *, quiet: bool = False) -> list[tu
     import warnings
 
     with warnings.catch_warnings():
-        if quiet:  # the caller has said that a class may be smaller than the folds
+        if quiet:  # the caller allows classes smaller than the number of folds
             warnings.filterwarnings("ignore", message="The least populated class in y", category=UserWarning)
         return [(np.sort(train).astype(np.intp), np.sort(test).astype(np.intp)) for train, test in pairs]
 

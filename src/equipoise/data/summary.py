@@ -1,4 +1,4 @@
-"""What is in a training set: the classes, how many samples each has, and which of them are rare."""
+"""Summary of a training set: its classes, their sizes, and which are rare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from equipoise.errors import InvalidInputError, listed
 
 Group = Literal["many", "medium", "rare"]
 GROUPS: tuple[Group, ...] = ("many", "medium", "rare")
-"""Of classes, by their training samples, see :func:`class_groups`."""
+"""Groups of classes by their training samples, see :func:`class_groups`."""
 BALANCED_RATIO = 1.5
 FEW_SAMPLES, MANY_CLASSES, NAMED_IN_A_NOTE = 5, 1000, 5
 
 
 def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
-    """Tell whether each class has many samples, a medium number of them, or is rare.
+    """Return the group of each class: many samples, a medium number, or rare.
 
-    The range between the smallest and the largest count is cut into three parts of equal ratio, so that of counts
-    from 10 to 10,000 those below 100 are rare and those from 1,000 on many. Classes that differ by less than a factor
-    of 1.5 are all alike: many.
+    The range between the smallest and the largest count is divided into three parts of equal ratio: for counts from 10
+    to 10,000, those below 100 are rare and those from 1,000 on many. If classes differ by less than a factor of 1.5,
+    all count as many.
 
     >>> class_groups([5000, 500, 60])
     ('many', 'medium', 'rare')
@@ -32,17 +32,17 @@ def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
         raise InvalidInputError(f"counts must be one number per class, none negative, got {given.tolist()}.")
     if len(given) == 0:
         return ()
-    size = np.maximum(given, 1)  # a class without samples is as rare as one with a single sample
+    size = np.maximum(given, 1)  # a class without samples counts as rare as one with a single sample
     low, ratio = size.min(), size.max() / size.min()
     if ratio < BALANCED_RATIO:
         return GROUPS[:1] * len(size)
     place = np.log(size / low) / np.log(ratio)  # 0 for the smallest, 1 for the largest
-    edge = 1e-9  # a count on a border belongs above it, whatever the last bit of the logarithm says
+    edge = 1e-9  # a count on a boundary belongs above it, whatever the logarithm's last bit
     return tuple(GROUPS[2 - int(part)] for part in np.floor(3 * place + edge).clip(0, 2))
 
 
 def rare_classes(counts: ArrayLike) -> NDArray[np.bool_]:
-    """Mark the classes that :func:`class_groups` calls rare; of attributes, (attributes, 2), the rare values of each.
+    """Mark the classes that :func:`class_groups` calls rare; for attributes, (attributes, 2), the rare value of each.
 
     >>> rare_classes([5000, 500, 60]), rare_classes([[90, 10], [50, 50]])
     (array([False, False,  True]), array([[False,  True],
@@ -58,8 +58,8 @@ def rare_classes(counts: ArrayLike) -> NDArray[np.bool_]:
 class ClassSummary:
     """Counts of the classes, or of the samples that have each attribute.
 
-    ``ratio`` is the largest class over the smallest; with several attributes that of the least balanced one, its more
-    frequent value over the other; infinite where one never occurs. ``notes`` say what may go wrong.
+    ``ratio`` is the largest class over the smallest; with attributes, that of the least balanced one, its more
+    frequent value over the other; infinite if one never occurs. ``notes`` warn of possible problems.
     """
 
     names: tuple[str, ...]
@@ -134,7 +134,7 @@ def _ratio(counts: NDArray[Any], samples: int, several: bool) -> float:
 
 
 def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) -> list[str]:
-    """Return what a user should know before training, the worst first."""
+    """Return notes on what a user should know before training, the worst first."""
     notes, what = [], "attribute" if several else "class"
     rarer = np.minimum(counts, samples - counts) if several else counts
     for test, problem in (
@@ -158,7 +158,7 @@ def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) 
 
 
 def _alike(names: list[str]) -> list[str]:
-    """Find names that differ in case and spaces only, which are likely one class."""
+    """Return names that differ only in case and spaces, which are probably one class."""
     spellings: dict[str, list[str]] = {}
     for name in names:
         spellings.setdefault(" ".join(name.casefold().split()), []).append(name)

@@ -1,6 +1,6 @@
 """Tables and arrays with their labels: CSV, JSON lines, Excel, Parquet and ``.npz`` files, frames, pairs.
 
-Nothing in a file is run.
+No code in a file is ever run.
 """
 
 import zipfile
@@ -38,18 +38,18 @@ WHOLE: dict[str, Callable[[Path], tuple[Any, list[str]]]] = {
     **dict.fromkeys(JSON_LINES, lambda path: (read_json_lines(path), [])),
     **dict.fromkeys(EXCEL, read_excel),
 }
-"""How a file's name ends -> reads it whole, as a data frame and sentences about it; others are delimited text."""
+"""File suffix -> reader that returns a data frame and notes; other files are delimited text."""
 DIVIDED_PAIRS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
 def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Samples:
-    """Read a table and its labels. Rows without a label are left out, and the notes say how many.
+    """Read a table and its labels; rows without a label are left out, and a note says how many.
 
     Args:
         source: a CSV file with any delimiter (also ``.gz``, ``.bz2``, ``.xz``), JSON lines, an Excel workbook, a
             Parquet or ``.npz`` file, a data frame, or a pair of arrays (x, y).
-        target: the column of the labels, or several columns of 0 and 1 as a list or with commas between them. None
-            takes the one column named target, label, class or y.
+        target: the label column, or several 0/1 columns as a list or separated by commas. None takes the one column
+            named target, label, class or y.
     """
     if isinstance(source, pd.DataFrame):
         return _with_target(source, target, "the data frame")
@@ -82,11 +82,11 @@ def _noted(samples: Samples, notes: list[str]) -> Samples:
 
 
 def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
-    """Yield data frames of up to ``rows`` rows from a CSV, JSON lines or Parquet file of any size; only one part is in
-    memory. An Excel workbook is read whole.
+    """Yield data frames of up to ``rows`` rows from a CSV, JSON lines or Parquet file of any size, one part in memory
+    at a time. An Excel workbook is read whole.
 
-    Columns in ``text``, such as ``encoder.text_columns``, are read as they stand there: a part with numbers only would
-    be taken for numbers.
+    Columns in ``text``, such as ``encoder.text_columns``, are read as text: otherwise a part with only numbers would
+    become numbers.
     """
     if rows < 1:
         raise InvalidInputError(f"rows must be at least 1, got {rows}.")
@@ -128,15 +128,15 @@ def _file(source: object) -> Path:
 
 
 def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
-    """Every row, column by column: floats take half the room where a network would not use the rest."""
+    """Read all rows column by column, as float32 where a network would not use more."""
     parts, rows = [], 0
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
-        parts.append({name: _smaller(column) for name, column in part.items()})  # to take a frame apart is quadratic
+        parts.append({name: _smaller(column) for name, column in part.items()})  # taking a frame apart is quadratic
     if not rows:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
     mixed = [name for name in layout.header if len(parts) > 1 and len({_kind(part[name]) for part in parts} - {""}) > 1]
-    if mixed:  # numbers here and words there: all of it as it stands in the file
+    if mixed:  # numbers here, words there: keep it all as text
         again = list(read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed))
     columns = {}
     for name in layout.header:
@@ -154,7 +154,7 @@ def _smaller(column: Any) -> Any:
 
 
 def _kind(column: Any) -> str:
-    """Numbers, booleans or text; nothing where every value is missing."""
+    """Return the type of a column: numbers, booleans or text; empty if every value is missing."""
     if column.isna().all():
         return ""
     return str(pd.api.types.infer_dtype(column, skipna=True)).replace("floating", "integer")
@@ -166,7 +166,7 @@ def _joined(pieces: list[Any]) -> Any:
 
 
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:
-    """The columns named as text, divided into x and y."""
+    """Split the columns, named as text, into x and y."""
     names = [str(name) for name in frame.columns]
     check_names(names, where)
     check_columns(names, where)
@@ -194,9 +194,8 @@ def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> 
 def read_npz(path: Path, *, target: str | None = None) -> Samples:
     """Read the arrays X and y (or x and y, features and labels, images and labels, data and target) of a ``.npz`` file.
 
-    Where they are divided, as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, the division
-    is the official partition: train, val, test. The labels are found by these names; a ``target`` that is not the name
-    of the ones found is refused.
+    Split arrays, such as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, become the official
+    partition: train, val, test. Labels are found by these names; a ``target`` other than the name found is refused.
     """
     damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
     if not zipfile.is_zipfile(path):
@@ -216,7 +215,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
             arrays = {part: (_sound(archive[x]), _sound(archive[y])) for part, (x, y) in pairs.items()}
     except InvalidInputError:
         raise
-    except MemoryError:  # of a sound file that is large, or of a damaged one that claims to be
+    except MemoryError:  # a large sound file, or a damaged one that claims to be large
         raise InvalidInputError(f"{path} asks for more memory than there is; give fewer rows or columns.") from None
     except (OSError, *DAMAGE) as error:
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
@@ -228,7 +227,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
 
 
 def _sound(values: Any) -> NDArray[Any]:
-    """An array of numbers or text; what does not begin as one comes as bytes, and text may hold what is no letter."""
+    """Return an array of numbers or text; anything else comes as bytes, and text may contain invalid characters."""
     if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
         raise TypeError("it is no array of numbers or text")
     if values.dtype.kind == "U" and values.dtype.itemsize:
@@ -239,7 +238,7 @@ def _sound(values: Any) -> NDArray[Any]:
 
 
 def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
-    """The names of x and y, of the whole (``""``) or of each part."""
+    """Return the names of x and y, for the whole (``""``) or for each part."""
     for x, y in PAIRS:
         if {x, y} <= names:
             return {"": (x, y)}
@@ -266,7 +265,7 @@ def _from_parts(arrays: dict[str, tuple[NDArray[Any], NDArray[Any]]], where: str
 
 
 def _from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
-    """A table (samples, columns), or uint8 images with their channels, if any, before or after height and width."""
+    """Return a table (samples, columns), or uint8 images with channels, if any, before or after height and width."""
     values: Any = x if isinstance(x, pd.DataFrame) else np.asarray(x)
     if len(np.shape(values)) < 2 or 0 in np.shape(values):
         raise InvalidInputError(f"{where} must have samples and columns, got an array of shape {np.shape(values)}.")
@@ -297,7 +296,7 @@ def _from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
 
 
 def _as_images(values: NDArray[Any], where: str, notes: list[str]) -> NDArray[np.uint8]:
-    """Images with their channels second."""
+    """Return images with their channels second."""
     if values.dtype != np.uint8 or values.ndim > 4:
         raise InvalidInputError(
             f"{where} has the shape {values.shape} and type {values.dtype}; images must be uint8 with up to 4 axes, "

@@ -1,4 +1,4 @@
-"""The column that is to be learnt: which one it is, and its values as class labels."""
+"""The target column: finding it, and converting its values to class labels."""
 
 import difflib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MOST_LISTED = 30
 
 
 def check_columns(names: Sequence[object], where: str) -> None:
-    """Refuse a table that has no column beside its target."""
+    """Raise an error for a table with no column besides its target."""
     if len(names) == 0:
         raise InvalidInputError(f"{where} has no column; a table has a target and at least one other.")
     if len(names) == 1:
@@ -24,7 +24,7 @@ def check_columns(names: Sequence[object], where: str) -> None:
 
 
 def choose_target(names: Sequence[str], target: str | Sequence[str] | None, where: str) -> list[str]:
-    """Find the target columns by name: one, or several of 0 and 1."""
+    """Return the target columns by name: one, or several 0/1 columns."""
     if target is None:
         usual = [name for name in names if name.lower() in USUAL_NAMES]
         if len(usual) == 1:
@@ -48,15 +48,15 @@ def choose_target(names: Sequence[str], target: str | Sequence[str] | None, wher
 
 
 def _listed(names: Sequence[str]) -> str:
-    names = [" ".join(name.split()) for name in names]  # a name in quotes may have several lines, a sentence not
+    names = [" ".join(name.split()) for name in names]  # a quoted name may span lines, a sentence may not
     if len(names) <= MOST_LISTED:
         return ", ".join(names)
-    half = MOST_LISTED // 2  # labels often stand last
+    half = MOST_LISTED // 2  # labels are often the last column
     return f"{', '.join(names[:half])}, … ({len(names) - MOST_LISTED} more), {', '.join(names[-half:])}"
 
 
 def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
-    """Return labels as booleans, integers or strings, (rows,), and what is odd about them."""
+    """Return labels as booleans, integers or strings, (rows,), with notes on anything odd about them."""
     import pandas as pd
 
     name, series = str(values.name), pd.Series(values).reset_index(drop=True)
@@ -78,7 +78,7 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
 
 
 def multilabel_of(values: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """Return a matrix of 0 and 1, (rows, attributes); −1 and 1 become 0 and 1, and a note says so."""
+    """Return a matrix of 0 and 1, (rows, attributes); −1 and 1 become 0 and 1, with a note."""
     import pandas as pd
 
     columns, signed, notes = [], [], []

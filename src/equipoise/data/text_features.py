@@ -21,7 +21,7 @@ from equipoise.data.log_odds import FITTED_TO, MOST_SCORES, LogOdds, out_of_fold
 
 WORDS: dict[str, Any] = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"(?u)\w+|[^\w\s]"}
 CHARACTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
-"""Which n-grams are counted: words and signs by one and two, characters within a word by two to five."""
+"""N-grams that are counted: one and two words or signs, two to five characters within a word."""
 MOST_TERMS = 20_000
 """N-grams kept of either sort, the most frequent."""
 MOST_DIMENSIONS = 50
@@ -29,7 +29,7 @@ MOST_DIMENSIONS = 50
 LEARNT_FROM = 20_000
 """Texts that n-grams are learnt from, drawn evenly from more."""
 MOST_CHARACTERS = 10**7
-"""Of all texts together that n-grams are learnt from."""
+"""Most characters, over all texts, that n-grams are learnt from."""
 LONGEST = 5_000
 """Characters of a text that are read; what comes later is left out."""
 STRENGTH = 10.0
@@ -41,7 +41,7 @@ Texts = Sequence[str | None]
 
 
 class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was learnt from the texts of a column.
+    """The features learnt from the texts of a column.
 
     Args:
         words, characters: the n-grams, in the order of what follows.
@@ -90,7 +90,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Tell whether the parts fit each other, as they may not in a file that anyone may have written."""
+        """Return whether the parts are consistent, which an untrusted file need not be."""
         terms = len(self.words) + len(self.characters)
         outputs = self.dimensions + len(self.scores)
         if not terms or len(self.weights) != 4 * terms or len(self.maps) != 2 * terms * outputs:
@@ -102,7 +102,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the columns that a text becomes, to stand behind that of its own."""
+        """Names of the columns that a text becomes, to append to the column's own."""
         return [f"text {number}" for number in range(1, self.dimensions + 1)] + [f"for {name}" for name in self.scores]
 
     @property
@@ -114,7 +114,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.frombuffer(self.maps, dtype="<f2").reshape(self.dimensions + len(self.scores), -1)
 
     def counts(self, texts: Texts) -> Any:
-        """Return the weighed n-grams of each text, a sparse matrix (texts, n-grams)."""
+        """Return the weighted n-grams of each text, a sparse matrix (texts, n-grams)."""
         given = ["" if text is None else text[:LONGEST] for text in texts]
         if not given:
             return csr_matrix((0, len(self.words) + len(self.characters)), dtype=np.float32)
@@ -128,7 +128,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return csr_matrix(hstack(parts), dtype=np.float32)
 
     def transform(self, texts: Texts) -> NDArray[np.float32]:
-        """Return a row a text, (texts, outputs); a missing one is empty."""
+        """Return one row per text, (texts, outputs); a missing one is empty."""
         return self._mapped(self.counts(texts))
 
     def _mapped(self, counts: Any) -> NDArray[np.float32]:
@@ -162,7 +162,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _terms(texts: list[str], options: dict[str, Any]) -> tuple[tuple[str, ...], NDArray[np.float32], Any]:
-    """Return the n-grams of one sort that two texts share, their weights, and the weighed n-grams of each text."""
+    """Return the n-grams of one kind that at least two texts share, their weights, and each text's weighted n-grams."""
     made = _vectorizer(options, min_df=2, max_features=MOST_TERMS)
     try:
         counts = made.fit_transform(texts)

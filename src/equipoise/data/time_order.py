@@ -1,4 +1,4 @@
-"""Training on the past and testing on the future: rows in the order of a column of dates or numbers."""
+"""Training on the past and testing on the future: rows ordered by a column of dates or numbers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ Rows = NDArray[np.intp]
 
 
 def row_times(x: Any, name: str) -> NDArray[np.float64]:
-    """Return when each row happened, (rows,): days since 1970 or numbers, NaN where that is unknown."""
+    """Return the time of each row, (rows,): days since 1970 or numbers, NaN if unknown."""
     names = [str(each) for each in getattr(x, "columns", ())]
     if name not in names:
         raise InvalidInputError(
@@ -30,9 +30,9 @@ def row_times(x: Any, name: str) -> NDArray[np.float64]:
 
 
 def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]:
-    """Return the earlier rows, to train on, and about a ``share`` of the latest, to test on, both sorted.
+    """Return the earlier rows to train on, and about a ``share`` of the latest to test on, both sorted.
 
-    Rows of the same time stay together; those of an unknown time count as the earliest.
+    Rows of the same time stay together; rows of unknown time count as the earliest.
 
     >>> train, test = split_by_time(np.array([3.0, 1.0, 2.0, 3.0, np.nan]), 0.2)
     >>> train.tolist(), test.tolist()
@@ -41,7 +41,7 @@ def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]
     known = np.where(np.isnan(times), -np.inf, times)
     ordered = np.sort(known)
     wanted = min(len(known) - 1, round(len(known) * (1 - share)))
-    starts = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # places where another time begins
+    starts = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # rows where a new time begins
     if len(starts) == 0:
         raise InvalidInputError("all rows have the same time, so there is no later one to test on; leave --time out.")
     first = ordered[starts[np.abs(starts - wanted).argmin()]]
@@ -49,11 +49,11 @@ def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]
 
 
 def ordering_column(x: Any, columns: Iterable[Column]) -> str | None:
-    """Return the first column of dates that the rows are in the order of, from either end; None where there is none.
+    """Return the first date column that the rows are sorted by, in either direction, or None.
 
     Args:
         x: a data frame.
-        columns: how its columns are encoded.
+        columns: the encodings of its columns.
     """
     for column in columns:
         if column.kind != "date":

@@ -114,7 +114,7 @@ def _batches(
 
 
 def _agrees(store: FeatureStore, images: NDArray[np.uint8] | Images, backbone: nn.Module) -> bool:
-    """Return whether the backbone still gives stored features: its code may have changed while its layers did not."""
+    """Return whether the backbone still gives stored features: its code may have changed with its layers equal."""
     stored = store.open()
     now = _features(images[np.arange(min(PROBE, len(images)))], backbone)
     scale = float(np.abs(now).max()) + np.finfo(np.float32).tiny

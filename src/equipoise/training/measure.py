@@ -96,7 +96,7 @@ def class_recall(logits: Tensor, target: Tensor, weight: Tensor | None = None) -
 
 
 def _parts(rows: list[int], step: int) -> tuple[Tensor, ...]:
-    """Yield a process's rows in chunks; nothing without rows, since a network need not accept an empty batch."""
+    """Return a process's rows in chunks; none without rows, since a network need not accept an empty batch."""
     return torch.tensor(rows, dtype=torch.long).split(step) if rows else ()
 
 

@@ -1,4 +1,4 @@
-"""Every file decoded once before training starts, in worker processes, and the result remembered."""
+"""Validation of all image files before training, in worker processes, with cached results."""
 
 import hashlib
 import io
@@ -21,25 +21,25 @@ from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.files import cache_folder, write_atomically
 
-FORMAT = 3  # of the memory, and of what is looked at; part of its name
+FORMAT = 3  # version of the cache and of the checks; part of its name
 DIGEST_BYTES = 16
 TOLERATED = 0.01
 ALWAYS, AT_MOST = 3, 0.1
-"""Of fewer files than 1 % would allow, this many may be bad, but no larger a share than this."""
+"""Unreadable files allowed where 1 % would be fewer, but at most this share."""
 FILES_AT_ONCE = 64
-FEW_FILES = 256  # not worth the start of processes
+FEW_FILES = 256  # too few to be worth starting processes
 
 Finding = tuple[bytes, tuple[int, int], bool, int, str, bool]
-"""Of one file: a hash of its content, its height and width, whether it is grey, the largest value where a pixel has
-more than 8 bits, why it cannot be read, and whether that may be another time, the reason being the system's."""
+"""Findings for one file: a hash of its content, its height and width, whether it is grey, the largest value if pixels
+have more than 8 bits, why it is unreadable, and whether that may pass because the system caused it."""
 
 
 def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Any:
-    """Decode every file once, and return what was found as an array with the fields ``digests`` (16 bytes), ``shapes``
-    (height, width), ``grey``, ``deepest``, ``reasons`` (empty where the file is good) and ``passing``.
+    """Decode every file once, and return the findings as an array with the fields ``digests`` (16 bytes), ``shapes``
+    (height, width), ``grey``, ``deepest``, ``reasons`` (empty if the file is good) and ``passing``.
 
-    Files that did not change since the last time are not read again, but for those which the disk or the system would
-    not give then.
+    Files unchanged since the last time are not read again, except those that the disk or the system failed to deliver
+    then.
     """
     key = table.key(np.arange(len(table)))
     key.update(f"{FORMAT} {PIL.__version__}".encode())  # another Pillow may read what this one does not
@@ -74,29 +74,29 @@ def _as_array(findings: Sequence[Finding]) -> Any:
 
 
 def _remembered(memory: Path, files: int) -> Any:
-    """Return what an earlier run found for as many files; else mark all of them to be checked."""
+    """Return an earlier run's findings for the same number of files; otherwise mark all files to be checked."""
     unknown = _as_array([(bytes(DIGEST_BYTES), (0, 0), False, 0, "", True)] * files)
     try:
         with np.load(memory, allow_pickle=False) as stored:
             known = stored["found"].view(np.recarray)
-    except Exception:  # absent or damaged: it is only a memory
+    except Exception:  # absent or damaged: it is only a cache
         return unknown
     return known if known.shape == unknown.shape and known.dtype.names == unknown.dtype.names else unknown
 
 
 def _remember(memory: Path, verified: Any) -> None:
-    """Keep what was found for the next start, where that is possible."""
+    """Store the findings for the next start, if possible."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, found=np.asarray(verified))
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(memory, buffer.getvalue())
-    except OSError:  # no room or no right: the next start checks again
+    except OSError:  # no space or no permission: the next start checks again
         return
 
 
 def inspect_files(paths: list[str]) -> list[Finding]:
-    """Find out what each file is: the work of one process."""
+    """Inspect files in one process."""
     return [_inspect(path) for path in paths]
 
 
@@ -112,13 +112,13 @@ def _inspect(path: str) -> Finding:
 
 
 def _workers(files: int) -> int:
-    if files < FEW_FILES or multiprocessing.current_process().daemon:  # a daemon may not have children
+    if files < FEW_FILES or multiprocessing.current_process().daemon:  # daemons cannot have children
         return 1
     return min(8, cores())
 
 
 def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterator[list[Finding]]:
-    """Findings in the order of the rows."""
+    """Yield findings in the order of the rows."""
     starts = range(0, len(rows), FILES_AT_ONCE)
     parts = ([table.path(int(row)) for row in rows[start : start + FILES_AT_ONCE]] for start in starts)
     if workers <= 1:
@@ -134,20 +134,20 @@ def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterato
 
 
 def _executor(workers: int) -> Executor:
-    """Processes where they can be forked; elsewhere a script without a main guard would start itself again."""
+    """Return a pool of forked processes; elsewhere a script without a main guard would start itself again."""
     if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" and not _is_mac():
         return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"), initializer=begin_worker)
     return ThreadPoolExecutor(workers)
 
 
 def _is_mac() -> bool:
-    return os.uname().sysname == "Darwin"  # its libraries do not survive a fork
+    return os.uname().sysname == "Darwin"  # macOS libraries do not survive a fork
 
 
 def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | None:
-    """Note a few bad ones among many; past 1 % raise an error, for then something larger is wrong.
+    """Return a note on a few bad files among many; beyond 1 % raise an error, since something larger must be wrong.
 
-    Of less than 300 three may be bad, but no more than a tenth: one broken photo among 40 stops nobody.
+    Among fewer than 300 files, three may be bad, but at most a tenth: one broken photo among 40 is not an error.
     """
     if not bad:
         return None
@@ -160,7 +160,7 @@ def tolerate(bad: list[str], total: int, *, what: str, remedy: str) -> str | Non
 
 
 def duplicate_note(train: Any, test: Any) -> str | None:
-    """Name the files that lie on both sides of a split; None when none do, or when these are no files or unchecked."""
+    """Return a note on files that occur on both sides of a split; None if there are none, or no checked files."""
     ours, theirs, names = rows_of(train).digests, rows_of(test).digests, rows_of(test).names
     if ours is None or theirs is None or names is None:
         return None
@@ -175,7 +175,7 @@ def duplicate_note(train: Any, test: Any) -> str | None:
 
 
 def contradiction_note(images: Images, labels: NDArray[np.str_]) -> str | None:
-    """Say so when the same content lies in two classes."""
+    """Return a note if the same content occurs in two classes."""
     first: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
     for row, digest in enumerate(() if images.digests is None else images.digests):

@@ -1,4 +1,4 @@
-"""One image file as an array of pixels, whatever its format, mode, turn and size; or one sentence why not."""
+"""Decoding of one image file into pixels, whatever its format, mode, orientation and size."""
 
 import contextlib
 import io
@@ -17,16 +17,16 @@ Size = tuple[int, int]  # height, width
 Pixels = NDArray[np.uint8]
 
 MANY_PIXELS, PIXELS_A_BYTE = 2**24, 10_000
-"""More pixels than the first need a byte for every 10,000: the emptiest PNG has 8,256 a byte."""
+"""Images beyond this many pixels need one byte per 10,000: even the emptiest PNG has 8,256 per byte."""
 LIMIT_PIXELS = 64_000_000
 LIMIT_BYTES = 2**30
-# Formats decoded by a library, none that starts another program (EPS does); the commonest first.
+# Formats decoded in-process, none that starts another program (EPS does); the most common first.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
 _PILLOW = Muted(module=r"PIL(\.|$)")
-PREVIEW = (32, 32)  # a JPEG is decoded to an eighth for this size: all of its bytes are read, and fast
+PREVIEW = (32, 32)  # for this size a JPEG is decoded at an eighth: all bytes are read, and fast
 GREY_MODES = frozenset({"1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N"})
 EXIF_ORIENTATION = 0x0112
-UPRIGHT = {  # the tag's value -> the turn that undoes it
+UPRIGHT = {  # value of the tag -> the rotation that undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -38,8 +38,9 @@ UPRIGHT = {  # the tag's value -> the turn that undoes it
 
 
 class UnreadableImageError(InvalidInputError):
-    """A file that is no image we can decode; ``reason`` is why, in a few words. ``passing`` tells that it may be read
-    another time: the disk, the rights or the memory failed, not the file."""
+    """A file that cannot be decoded as an image; ``reason`` says why in a few words. ``passing`` means that a later
+    attempt
+    may succeed: the disk, the permissions or the memory failed, not the file."""
 
     def __init__(self, message: str, *, reason: str, passing: bool = False) -> None:
         super().__init__(message)
@@ -56,13 +57,13 @@ def _unreadable(message: str, reason: str, passing: bool) -> UnreadableImageErro
 def decode_image(
     source: str | os.PathLike[str] | bytes, *, size: Size, channels: int, fit: Fit = "crop", limit: int = LIMIT_PIXELS
 ) -> Pixels:
-    """Decode an image file, or its bytes, into pixels (channels, height, width); what is no image, or one of more
-    than ``limit`` pixels, raises an :class:`UnreadableImageError`.
+    """Decode an image file, or its bytes, into pixels (channels, height, width). Raise :class:`UnreadableImageError`
+    for files that are not images or have more than ``limit`` pixels.
 
-    The image is turned upright by its EXIF tag; an animation gives its first frame; transparent pixels are laid on
-    white; 16-bit grey becomes 8-bit; CMYK and palettes become RGB. Of the fits, ``"crop"`` scales the shorter side and
-    cuts the longer one to its centre, ``"pad"`` scales the longer side and leaves black beside the shorter one,
-    ``"stretch"`` changes the aspect ratio.
+    The image is rotated upright by its EXIF tag; an animation gives its first frame; transparent pixels become white;
+    16-bit grey becomes 8-bit; CMYK and palettes become RGB. ``fit="crop"`` scales the shorter side and crops the longer
+    one to its centre, ``"pad"`` scales the longer side and pads the shorter one with black, ``"stretch"`` changes the
+    aspect ratio.
     """
     if channels not in (1, 3) or min(size) < 1 or fit not in get_args(Fit):
         raise InvalidInputError(
@@ -76,7 +77,7 @@ def decode_image(
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a file, unless it is too large to be one image."""
+    """Read a file unless it is too large to be one image."""
     with _failures_as_one(repr(os.fspath(path))), open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > LIMIT_BYTES:
             raise ValueError(f"the file is larger than {LIMIT_BYTES:,} bytes")
@@ -90,8 +91,8 @@ def header(content: bytes) -> tuple[int, int, str]:
 
 
 def examine(content: bytes) -> tuple[int, int, str, int]:
-    """Decode an image fully to validate it; return height, width (upright), Pillow's mode, and the largest value where
-    pixels have more than 8 bits, else 0."""
+    """Decode an image fully to validate it; return height, width (upright), Pillow's mode, and the largest value if
+    pixels have more than 8 bits, otherwise 0."""
     with _failures_as_one("the image"), _PILLOW, open_image(content) as image:
         (height, width), mode = _upright_size(image), image.mode
         _pixels(image, PREVIEW, 3, "stretch")
@@ -104,7 +105,7 @@ def _upright_size(image: Image.Image) -> Size:
 
 
 def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
-    """Open an image and read its header; a decompression bomb is refused here."""
+    """Open an image and read its header; refuse decompression bombs."""
     if not content:
         raise ValueError("the file is empty")
     image = Image.open(io.BytesIO(content), formats=FORMATS)
@@ -117,10 +118,10 @@ def open_image(content: bytes, *, limit: int = LIMIT_PIXELS) -> Image.Image:
 
 def _pixels(image: Image.Image, size: Size, channels: int, fit: Fit) -> Pixels:
     orientation = _orientation(image)
-    height, width = size if orientation < 5 else size[::-1]  # as the file stores it: 5 to 8 lie on their side
+    height, width = size if orientation < 5 else size[::-1]  # as stored in the file: 5 to 8 are rotated by 90°
     mode = "L" if channels == 1 else "RGB"
     if image.format == "JPEG":
-        # Twice the result: the decoder's own scaling by 2, 4 or 8 is then invisible, and much faster.
+        # Twice the result: at that size the decoder's own scaling by 2, 4 or 8 is invisible, and much faster.
         image.draft(mode, _covering(image.size, (2 * width, 2 * height)))
     plain = _flat(image).convert(mode)
     scaled = _fitted(plain, (width, height), fit)
@@ -131,7 +132,7 @@ def _pixels(image: Image.Image, size: Size, channels: int, fit: Fit) -> Pixels:
 
 
 def _orientation(image: Image.Image) -> int:
-    if image.format == "TIFF":  # Pillow turns these itself
+    if image.format == "TIFF":  # Pillow rotates these itself
         return 1
     try:
         value = image.getexif().get(EXIF_ORIENTATION, 1)
@@ -141,13 +142,13 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _covering(image: Size, wanted: Size) -> Size:
-    """The image's own shape at the smallest scale that covers what is wanted."""
+    """Return the smallest size of the image's own shape that covers the wanted size."""
     scale = max(wanted[0] / image[0], wanted[1] / image[1])
     return max(1, int(image[0] * scale)), max(1, int(image[1] * scale))
 
 
 def _flat(image: Image.Image) -> Image.Image:
-    """Eight bits and no transparency."""
+    """Convert to eight bits without transparency."""
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65_535:
@@ -172,7 +173,7 @@ def _fitted(image: Image.Image, size: Size, fit: Fit) -> Image.Image:
 
 @contextlib.contextmanager
 def _failures_as_one(name: str) -> Iterator[None]:
-    """Decoders meet damaged bytes with errors of every type; a reader of folders needs one."""
+    """Turn a decoder's errors, which may be of any type, into one."""
     try:
         yield
     except UnreadableImageError:

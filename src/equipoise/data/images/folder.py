@@ -1,4 +1,4 @@
-"""A folder of image files, or an archive of one, as samples with labels."""
+"""Image folders, or archives of one, as labelled samples."""
 
 import os
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from equipoise.data.images.scan import class_folders, scan_images
 from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 
-SMALLEST, LARGEST, STEP = 32, 224, 8  # sides of images whose size is chosen here
-DEEP_ENOUGH = 13  # bits of a 16-bit image whose use leaves shades enough
-SAMPLE = 256  # files that decide it when not all are checked
+SMALLEST, LARGEST, STEP = 32, 224, 8  # sides of automatically sized images
+DEEP_ENOUGH = 13  # bits of a 16-bit image that leave enough shades when used
+SAMPLE = 256  # files that decide the size if not all are checked
 
 
 def read_images(
@@ -40,11 +40,11 @@ def read_images(
         folder: ``CLASS/image.jpg`` below it (any depth; the first folder is the class), or ``train/CLASS/image.jpg``
             with ``test`` and perhaps ``val`` beside it; or a tar or zip archive of such a folder.
         labels: a CSV with a row for each file, instead of class folders; ``file_column``, ``target`` and ``group`` are
-            columns of it, the first two found by their usual names.
+            its columns, the first two found by their usual names.
         size: side of the images, or (height, width); None takes the median shorter side, from 32 to 224.
-        channels: 1 (grey) or 3 (colour); None takes 1 when every image is grey.
-        fit: how an image gets its size, as in :func:`~equipoise.data.images.decode_image`.
-        check: decode every file once and leave out what is broken; the result is remembered.
+        channels: 1 (grey) or 3 (colour); None takes 1 if every image is grey.
+        fit: how an image is brought to its size, as in :func:`~equipoise.data.images.decode_image`.
+        check: decode every file once and leave out broken ones; the result is cached.
     """
     if labels is None and (file_column is not None or target is not None or group is not None):
         raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
@@ -124,7 +124,7 @@ def _chosen_channels(verified: Any, notes: list[str]) -> int:
 
 
 def _note_range(verified: Any, notes: list[str]) -> None:
-    """Instruments write 10, 12 or 14 bits into files of 16, whose highest bits are then empty."""
+    """Add a note if 16-bit files leave their highest bits empty: instruments write 10, 12 or 14 bits into them."""
     deepest = int(verified.deepest.max(initial=0))
     if 0 < deepest < 2**DEEP_ENOUGH:
         notes.append(

@@ -1,4 +1,4 @@
-"""Which image is of which class: told by a CSV with a row for each file."""
+"""Labels of images from a CSV with a row for each file."""
 
 import difflib
 import os
@@ -37,7 +37,7 @@ def label_table(
     target: str | Sequence[str] | None,
     group: str | None,
 ) -> Labelled:
-    """Find the images that a CSV names, each with its label, or with several of 0 and 1."""
+    """Find the images that a CSV lists, each with its label or with several 0/1 labels."""
     frame = _read(labels)
     file = _column(frame, file_column, FILE_COLUMNS, what="file names", option="file_column")
     part = next((name for name in frame.columns if name.lower() in PART_COLUMNS), None)
@@ -59,11 +59,11 @@ def label_table(
     return Labelled(names, y, attributes, groups, _partition(frame, part), notes + more)
 
 
-_ROW = "\0row"  # a column no file can have
+_ROW = "\0row"  # a column name that no file can have
 
 
 def _read(labels: str | os.PathLike[str]) -> "pd.DataFrame":
-    """All cells as they are written, but for blanks around them: a class called NA or 007 stays so."""
+    """Read all cells as text without surrounding blanks: a class called NA or 007 stays so."""
     import pandas as pd
 
     path = Path(labels)
@@ -119,7 +119,7 @@ def _binary(cells: "pd.Series") -> bool:
 
 
 def _match(found: Scan, cells: list[str]) -> tuple[NDArray[np.intp], list[str]]:
-    """The image of each row, −1 where there is none."""
+    """Return the image of each row, or −1."""
     index = _Index(found.images)
     matched = np.array([index.find(cell) for cell in cells], dtype=np.intp)
     missing = [repr(cell) for cell, row in zip(cells, matched, strict=True) if row < 0]
@@ -133,7 +133,7 @@ def _match(found: Scan, cells: list[str]) -> tuple[NDArray[np.intp], list[str]]:
 
 
 class _Index:
-    """Files by their path from the root, with or without the suffix, and by their bare name where it is unique."""
+    """Files by their path from the root, with or without suffix, and by their bare name if unique."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -153,9 +153,9 @@ class _Index:
             raise InvalidInputError(
                 f"the labels name the file {cell!r}; names must start from the folder and stay inside it."
             )
-        for skip in range(len(path.parts)):  # names may start from a folder around ours
+        for skip in range(len(path.parts)):  # paths may start at a folder above ours
             name = "/".join(path.parts[skip:])
-            if name in self.full:  # before the short forms: 'a.b' is none while it is a file
+            if name in self.full:  # before the short forms: a file called 'a.b' has no suffix to drop
                 return self.full[name]
             if name in self.short:
                 return self._only(cell, self.short[name])
@@ -172,7 +172,7 @@ class _Index:
 
 
 def _settled(frame: "pd.DataFrame", file: str, targets: list[str]) -> tuple["pd.DataFrame", list[str]]:
-    """Return one row for each existing file that has a label, and notes on what was left out."""
+    """Return one row for each existing file with a label, and notes on what was left out."""
     frame = frame[frame[_ROW] >= 0]
     notes = []
     blank = (frame[targets] == "").any(axis=1)

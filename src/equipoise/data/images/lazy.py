@@ -1,4 +1,4 @@
-"""Images on disk that look like one array, decoded when they are asked for."""
+"""Images on disk that behave like one array and are decoded on demand."""
 
 import ctypes
 import functools
@@ -19,19 +19,19 @@ from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError
 from equipoise.data.samples import Progress, SampleRows
 from equipoise.errors import InvalidInputError
 
-SHARE_OF_MEMORY = 4  # a cache takes a quarter of what is free at most
+SHARE_OF_MEMORY = 4  # a cache takes at most a quarter of the free memory
 ROWS_AT_ONCE = 256
 MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
-LARGE_FILE = 2**16  # below it the interpreter's part of the work outweighs the decoder's, and threads only wait
+LARGE_FILE = 2**16  # below it the interpreter's work outweighs the decoder's, and threads only wait
 
 
 @dataclass(frozen=True)
 class FileTable:
-    """Files below one root, all their names, as the file system encodes them, in one buffer.
+    """Files below one root, with all names, as the file system encodes them, in one buffer.
 
     A worker that reads a Python object copies its page to count the reference, so 200,000 path objects would end up
-    once in every worker. ``times`` are nanoseconds of the last change of each file's content and of its entry in the
-    file system, (files, 2): whoever replaces a file in place can set the first as it was, not the second.
+    in every worker. ``times`` are nanoseconds of the last change of each file's content and of its entry in the file
+    system, (files, 2): replacing a file in place can preserve the first, but not the second.
     """
 
     root: str
@@ -42,7 +42,7 @@ class FileTable:
 
     @classmethod
     def of(cls, root: str | os.PathLike[str], names: Sequence[str]) -> "FileTable":
-        """Look at files that must exist, by their names below ``root``."""
+        """Build a table of existing files from their names below ``root``."""
         base = os.path.abspath(root)
         sizes, times = np.empty(len(names), dtype=np.int64), np.empty((len(names), 2), dtype=np.int64)
         for row, name in enumerate(names):
@@ -59,21 +59,21 @@ class FileTable:
         return len(self.names)
 
     def name(self, row: int) -> str:
-        """Return the name of one file, from the root."""
+        """Return the name of one file, relative to the root."""
         return os.fsdecode(bytes(self.names[row]))
 
     def path(self, row: int) -> str:
-        """Return where one file lies."""
+        """Return the path of one file."""
         return os.path.join(self.root, self.name(row))
 
     def take(self, rows: NDArray[np.intp]) -> "FileTable":
-        """Return a table of the given rows alone."""
+        """Return a table of the given rows only."""
         digests = None if self.digests is None else self.digests[rows]
         return FileTable(self.root, self.names[rows], self.sizes[rows], self.times[rows], digests)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """Hash the rows' names and content, or while that is not known their place, sizes and times, which tell of a
-        change to it; the hash is open to be told more."""
+        """Return a hash of the rows' names and content; while the content is unknown, of their place, sizes and times,
+        which show changes. More data can be added to the hash."""
         key = self.content_key(rows)
         if self.digests is None:
             key.update(self.times[rows].tobytes())
@@ -81,7 +81,7 @@ class FileTable:
         return key
 
     def content_key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """Hash the rows' names and content, or while that is not known their sizes: the same on every machine."""
+        """Return a machine-independent hash of the rows' names and content, or sizes while that is unknown."""
         key = hashlib.blake2b(b"".join(name + b"\0" for name in self.names[rows].tolist()), digest_size=16)
         key.update((self.sizes if self.digests is None else self.digests)[rows].tobytes())
         return key
@@ -90,8 +90,8 @@ class FileTable:
 class Images(SampleRows):
     """Image files as an array (images, channels, height, width) of uint8, read by indexing.
 
-    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk. How an image gets its
-    ``size`` is told by ``fit``, as in :func:`~equipoise.data.images.decode_image`.
+    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk. ``fit`` says how an image
+    is brought to its ``size``, as in :func:`~equipoise.data.images.decode_image`.
     """
 
     from_files = True
@@ -108,11 +108,11 @@ class Images(SampleRows):
         self.skipped: tuple[tuple[str, str], ...] = ()  # files a reader left out, and why
         self._rows: NDArray[np.intp] = np.arange(len(names))
         self._decoded: Pixels | None = None  # all rows of the table
-        self._places: NDArray[np.intp] = self._rows  # where a row of the table lies in _decoded
+        self._places: NDArray[np.intp] = self._rows  # position of each row of the table in _decoded
 
     @classmethod
     def of_table(cls, table: FileTable, *, size: Size, channels: int, fit: Fit = "crop") -> "Images":
-        """Return the images of files that are known already."""
+        """Return the images of an existing file table."""
         images = cls(table.root, (), size=size, channels=channels, fit=fit)
         images.table, images._rows = table, np.arange(len(table))
         return images
@@ -123,7 +123,7 @@ class Images(SampleRows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all images, decoded."""
+        """Bytes of all images when decoded."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
@@ -133,7 +133,7 @@ class Images(SampleRows):
 
     @property
     def names(self) -> list[str]:
-        """The files from their root, in order."""
+        """The files relative to their root, in order."""
         return [self.table.name(int(row)) for row in self._rows]
 
     @property
@@ -146,7 +146,7 @@ class Images(SampleRows):
 
     @property
     def on_disk(self) -> bool:
-        """Whether the images are not decoded yet."""
+        """True if the images are not decoded yet."""
         return self._decoded is None
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class Images(SampleRows):
         return f"Images({self.shape[0]} × {self.channels} × {self.size[0]} × {self.size[1]}, {where})"
 
     def __getitem__(self, rows: Any) -> Pixels:
-        """Pixels of one row (channels, height, width), or of several (rows, channels, height, width)."""
+        """Return the pixels of one row (channels, height, width), or of several (rows, channels, height, width)."""
         if isinstance(rows, list) and not rows:
             rows = slice(0)  # an empty list has no type of its own
         chosen = self._rows[rows if isinstance(rows, slice) else np.asarray(rows)]
@@ -175,20 +175,20 @@ class Images(SampleRows):
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def take(self, rows: ArrayLike, axis: int = 0) -> "Images":  # noqa: ARG002
-        """Return the given rows, in the given order; nothing is decoded. The axis is that of numpy's take: always 0."""
+        """Return the given rows, in the given order, without decoding. The axis is that of numpy's take: always 0."""
         part = self._copy()
         part._rows = self._rows[np.asarray(rows, dtype=np.intp)]
         return part
 
     def fingerprint(self) -> str:
-        """Hash what changes when a file's name or content does, or how it is decoded; of files that were not checked,
+        """Return a hash that changes with a file's name or content, or with the decoding; for unchecked files, with
         their place, sizes and times instead of the content.
         """
         return self._decoded_as(self.table.key(self._rows))
 
     def content_key(self) -> str:
-        """Hash what is the same wherever the files lie: their names, their content when they were checked, else their
-        sizes, and the way they are decoded."""
+        """Return a hash that does not depend on where the files are: of their names, their content if checked,
+        otherwise their sizes, and the decoding."""
         return self._decoded_as(self.table.content_key(self._rows))
 
     def _decoded_as(self, key: "hashlib.blake2b") -> str:
@@ -199,7 +199,7 @@ class Images(SampleRows):
         key.update(self.content_key().encode())
 
     def preview(self, row: int, side: int) -> Pixels | None:
-        """Decode a file in the shape that a network sees, but finer; None where it is gone by now."""
+        """Decode a file in a network's aspect ratio but finer; return None if it is gone."""
         scale = side / max(self.size)
         size = max(1, round(self.size[0] * scale)), max(1, round(self.size[1] * scale))
         try:
@@ -209,8 +209,8 @@ class Images(SampleRows):
             return None
 
     def cached(self, limit_bytes: int | None = None, *, progress: Progress | None = None) -> "Images":
-        """Return these images decoded into memory, if they fit into ``limit_bytes`` (a quarter of the free memory);
-        else these images, on disk as they were."""
+        """Return these images decoded into memory if they fit into ``limit_bytes`` (a quarter of the free memory);
+        otherwise these images unchanged, on disk."""
         limit = free_memory() // SHARE_OF_MEMORY if limit_bytes is None else limit_bytes
         if not self.on_disk or self.nbytes > limit:
             return self
@@ -227,7 +227,7 @@ class Images(SampleRows):
         return kept
 
     def _copy(self) -> "Images":
-        """Another object on the same files and the same memory."""
+        """Return another object on the same files and the same memory."""
         other = Images.__new__(Images)
         other.__dict__.update(self.__dict__)
         return other
@@ -246,7 +246,7 @@ class Images(SampleRows):
         if threads == 1:
             for place in range(len(rows)):
                 one(place)
-        else:  # a pool of its own: threads that outlive the call would trouble a later fork
+        else:  # a pool of its own: threads that outlive the call would disturb a later fork
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(one, range(len(rows))))
         return out
@@ -264,7 +264,7 @@ class Images(SampleRows):
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the cache: a process that is started anew reads the files; one that is forked shares the memory."""
+        """Pickle without the cache: a spawned process reads the files; a forked one shares the memory."""
         return self.__dict__ | {"_decoded": None, "_places": self._rows}
 
 
@@ -274,11 +274,11 @@ def _in_worker() -> bool:
 
 @functools.cache
 def steady_heap() -> bool:
-    """Tell this process's allocator to map every block of an image's size and give it back when it is freed.
+    """Make this process's allocator map every image-sized block and return it when freed.
 
-    glibc raises that bound by itself once such a block is freed; images of all sizes then leave gaps between each
-    other which the next one does not fit into, and a worker grows by hundreds of megabytes without a leak. Only a
-    loader's worker is told: the main process's allocator is not ours to set. False where there is no glibc.
+    glibc raises that threshold by itself once such a block is freed. Images of all sizes then leave gaps that the next
+    one does not fit into, and a worker grows by hundreds of megabytes without a leak. Only a loader's workers do this:
+    the main process's allocator is not ours to set. Return False without glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -288,6 +288,6 @@ def steady_heap() -> bool:
 
 
 def _threads(sizes: NDArray[np.int64]) -> int:
-    if _in_worker() or len(sizes) < 2 or sizes.mean() < LARGE_FILE:  # a worker: the others have the other cores
+    if _in_worker() or len(sizes) < 2 or sizes.mean() < LARGE_FILE:  # a worker: the other cores are taken
         return 1
     return min(4, cores(), len(sizes))

@@ -1,4 +1,4 @@
-"""What lies in a folder of images, and which class its folders give to each."""
+"""Scanning a folder for images, and reading their classes from its subfolders."""
 
 import os
 from dataclasses import dataclass, field
@@ -17,23 +17,23 @@ SUFFIXES = frozenset(
 )
 PARTS = dict.fromkeys(("train", "training"), "train")
 PARTS |= dict.fromkeys(("val", "valid", "validation"), "val") | dict.fromkeys(("test", "testing"), "test")
-FOREIGN = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information"})  # other systems' leavings
+FOREIGN = frozenset({"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information"})  # left by other systems
 
 
 @dataclass
 class Scan:
-    """The files below a folder. Names are from the root, with ``/``, sorted."""
+    """The files below a folder. Names are relative to the root, with ``/``, sorted."""
 
     root: Path
     images: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)  # files that are no images
-    dangling: list[str] = field(default_factory=list)  # links that lead nowhere
-    repeated: list[str] = field(default_factory=list)  # links to folders that were read already
+    others: list[str] = field(default_factory=list)  # files that are not images
+    dangling: list[str] = field(default_factory=list)  # broken links
+    repeated: list[str] = field(default_factory=list)  # links to folders that were already read
     unreadable: list[str] = field(default_factory=list)
 
     def notes(self) -> list[str]:
-        """Return a sentence for each kind of thing that was passed over."""
+        """Return a sentence for each kind of thing that was skipped."""
         kinds = (
             (self.others, "is no image and is ignored", "are no images and are ignored"),
             (self.dangling, "is a link that leads nowhere and is ignored", "are links that lead nowhere"),
@@ -44,7 +44,7 @@ class Scan:
 
 
 def scan_images(source: str | os.PathLike[str]) -> Scan:
-    """Find the images of a folder, or of a tar or zip archive of one; there must be some."""
+    """Find the images of a folder, or of a tar or zip archive of one; raise an error if there are none."""
     given = Path(source).expanduser()
     root = unpack(given) if is_archive(given) and given.is_file() else given
     if not root.is_dir():
@@ -59,10 +59,10 @@ def scan_images(source: str | os.PathLike[str]) -> Scan:
 
 
 def scan(root: Path) -> Scan:
-    """Find all image files below a folder, hidden ones left out.
+    """Find all image files below a folder, except hidden ones.
 
-    Links to folders are followed once every true folder is read, and never into a folder that was read already: a
-    loop of links ends, and each file is met once.
+    Links to folders are followed after all real folders, and never into a folder that was already read: loops of links
+    end, and each file is found once.
     """
     found = Scan(root)
     seen: set[tuple[int, int]] = set()
@@ -104,7 +104,7 @@ def _sort_out(
             found.dangling.append(name)
         elif entry.is_file():
             found.images.append(name)
-        else:  # a pipe or a device, which would block whoever opens it
+        else:  # a pipe or a device, which would block on opening
             found.others.append(name)
 
 
@@ -117,7 +117,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 @dataclass
 class Labelled:
-    """Image names with what a layout says of each, row by row."""
+    """Image names with what the layout says about each, row by row."""
 
     names: list[str]
     y: NDArray[Any]
@@ -128,7 +128,7 @@ class Labelled:
 
 
 def class_folders(found: Scan) -> Labelled:
-    """Take the first folder below the root for the class; below ``train``, ``val`` and ``test`` the second."""
+    """Take the first folder below the root as the class; below ``train``, ``val`` and ``test``, the second."""
     prefix = _common_folder(found)
     inside = {name: name[len(prefix) :].split("/") for name in found.images if name.startswith(prefix)}
     tops = {steps[0] for steps in inside.values() if len(steps) > 1}
@@ -156,7 +156,7 @@ def class_folders(found: Scan) -> Labelled:
 
 
 def _common_folder(found: Scan) -> str:
-    """Folders around the class folders, as archives have them: ``photos/`` in ``photos/cat/1.jpg``."""
+    """Return the folders around the class folders, as in archives: ``photos/`` in ``photos/cat/1.jpg``."""
     prefix = ""
     while True:
         steps = [name[len(prefix) :].split("/") for name in found.images]
@@ -165,12 +165,12 @@ def _common_folder(found: Scan) -> str:
         if len(tops) != 1 or any(len(step) < 3 for step in steps):
             return prefix
         if len(below) < 2 and not all(len(step) > 3 for step in steps):
-            return prefix  # one class with its images
+            return prefix  # a single class with its images
         prefix += f"{tops.pop()}/"
 
 
 def encodable(name: str) -> str:
-    """Return a file's or folder's name as text that can be written; bytes that are no UTF-8 become marks."""
+    """Return a file's or folder's name as printable text; bytes that are not UTF-8 become marks."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
