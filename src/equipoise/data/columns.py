@@ -125,7 +125,7 @@ def learn_column(
 
 
 def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
-    """Add a note on how the text is encoded."""
+    """Add a note on how dates, amounts and words among them were read."""
     if parsed.kind == "date":
         notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, taken as days since 1970-01-01.")
     elif parsed.form in AMOUNTS:

@@ -49,7 +49,7 @@ from equipoise.tensor_checks import check_finite
 
 Array = NDArray[Any]
 MOST_OUT_OF_FOLD = 100_000
-"""Rows that are predicted out of fold at most, with all of the rare classes among them."""
+"""Most rows that are predicted out of fold, including all of the rare classes."""
 
 
 class BalancedClassifier(CalibratedClassifier):
@@ -127,7 +127,7 @@ class BalancedClassifier(CalibratedClassifier):
         classes: ArrayLike | None = None,
         random_state: int | None = None,
     ) -> "BalancedClassifier":
-        """Fit to the predictions of a model that lives elsewhere, for rows that it has not seen.
+        """Fit to another model's predictions for rows that it was not trained on.
 
         Args:
             probabilities: (rows, classes); for two classes that of the second, (rows,), is enough. For several labels
@@ -197,7 +197,7 @@ class BalancedClassifier(CalibratedClassifier):
     def uncertainty(
         self, X: Any, *, target_prior: Prior | None = None, kind: Literal["total", "epistemic"] = "total"
     ) -> Array:
-        """Return how uncertain each prediction is, (rows,), summed over the attributes where there are several.
+        """Return the uncertainty of each prediction, (rows,), summed over the attributes if there are several.
 
         Args:
             target_prior: the class prior where the model is used, as for :meth:`predict`.
@@ -293,7 +293,7 @@ class BalancedClassifier(CalibratedClassifier):
         return tags
 
     def _training_rows(self, X: Any, y: Any, groups: ArrayLike | None) -> tuple[Any, Array]:
-        """Check X and y, and learn how columns become numbers where they are not."""
+        """Check X and y, and learn to encode columns that are not numbers."""
         if y is None:
             raise InvalidInputError("BalancedClassifier requires y to be passed, but the target y is None.")
         labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
@@ -362,7 +362,7 @@ class BalancedClassifier(CalibratedClassifier):
     def _folds(
         self, x: Any, labels: Array, groups: ArrayLike | None, seed: int, counted: Array
     ) -> list[tuple[Array, Array]]:
-        """Return the rows that a member is fitted to, and those that it predicts; all of them count."""
+        """Return the rows that a member is fitted on, and those that it predicts; all have non-zero weight."""
         own = None if groups is None else np.asarray(groups)
         if own is not None and own.shape != (len(labels),):
             raise InvalidInputError(f"groups must name a group for each of the {len(labels)} rows, got {own.shape}.")
@@ -397,7 +397,7 @@ class BalancedClassifier(CalibratedClassifier):
     ) -> tuple[Array, Tensor, Tensor | None]:
         """Return rows, their out-of-fold probabilities by each classifier, (models, rows, ...), and their weights.
 
-        Of very large tables some rows stand for the others of their class: a class weighs what all of its rows do.
+        In very large tables some rows stand for the others of their class: a class weighs as much as all of its rows.
         """
         predicted = self._predicted_rows(target, folds)
         rows, share = thinned(predicted, target.numpy(), seed, MOST_OUT_OF_FOLD)
@@ -420,7 +420,7 @@ class BalancedClassifier(CalibratedClassifier):
     def _answered(
         self, x: Any, target: Tensor, rows: Array, folds: list[tuple[Array, Array]], kept: NDArray[np.intp]
     ) -> Tensor:
-        """Return the logits that the members' mean would give rows like these, though most members have seen them.
+        """Return the logits that the members' mean would give unseen rows like these, though most members saw them.
 
         Args:
             rows: that have out-of-fold predictions.
@@ -438,7 +438,7 @@ class BalancedClassifier(CalibratedClassifier):
         return self.blend_.logits(torch.stack(means))
 
     def _predicted_rows(self, target: Tensor, folds: list[tuple[Array, Array]]) -> Array:
-        """Return the rows that some member predicts which has seen their class; others would teach that it is never so.
+        """Return the rows predicted by some member that has seen their class; others would teach that it never occurs.
 
         Several labels have both values in nearly every fold and are taken as they are.
         """
@@ -462,7 +462,7 @@ class BalancedClassifier(CalibratedClassifier):
         return honest
 
     def _output(self, member: Any, x: Any, share: Array | None) -> Tensor:
-        """Return the probabilities of a member at the class prior of all rows, though it was fitted to some."""
+        """Return a member's probabilities at the class prior of all rows, though it was fitted on some."""
         known = self.classes_ if is_frozen(member) else None
         given = member_probabilities(member, x, len(self.classes_), known=known, several=self._several)
         p = torch.from_numpy(given)
@@ -493,7 +493,7 @@ class BalancedClassifier(CalibratedClassifier):
 
 
 def _unfitted(members: list[Any]) -> Any:
-    """Return the classifier that members are copies of; a trained model is itself."""
+    """Return the classifier that members are copies of; a trained model is returned as it is."""
     flat = [each for member in members for each in (member if isinstance(member, list) else [member])]
     own = next((each for each in flat if not isinstance(each, DummyClassifier)), flat[0])
     if is_frozen(own):
@@ -504,13 +504,13 @@ def _unfitted(members: list[Any]) -> Any:
 
 
 def _named(estimator: Any) -> Any:
-    """Return an estimator that is given by names, and None for one that is not."""
+    """Return an estimator given by names, or None for one that is not."""
     given = estimator if isinstance(estimator, list) else [estimator]
     return estimator if all(isinstance(each, str) for each in given) else None
 
 
 def _prepares_rows(estimator: Any, *, all_of_them: bool = True) -> bool:
-    """Tell whether an estimator of the user's takes rows as they come: a pipeline, or a model trained already."""
+    """Return whether the user's estimator takes rows as they are: a pipeline, or an already trained model."""
     given = estimator if isinstance(estimator, list | tuple) else [estimator]
     own = [isinstance(each, Pipeline) or is_frozen(each) for each in given]
     return all(own) if all_of_them else any(own)

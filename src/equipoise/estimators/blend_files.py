@@ -1,4 +1,4 @@
-"""A blend on disk: numbers as safetensors, members as skops archives, everything else as JSON. Nothing can run code."""
+"""A blend on disk: numbers as safetensors, members as skops archives, all else as JSON. Nothing can run code."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ class BlendRecord(Struct, kw_only=True):
 
 
 def is_blend(folder: Path) -> bool:
-    """Tell whether a saved model is a blend, by the ``kind`` in its ``model.json``."""
+    """Return whether a saved model is a blend, by the ``kind`` in its ``model.json``."""
     try:
         found = parse_json(read_plain(folder / MODEL_RECORD, most_bytes=LARGEST_RECORD))
     except (OSError, ValueError, RecursionError):
@@ -80,7 +80,7 @@ def save_blend(
     calibrated: Calibrated,
     evidence: Evidence | None,
 ) -> None:
-    """Write members first and ``model.json`` last, so that a folder with one is whole."""
+    """Write the members first and ``model.json`` last: a folder with that file is complete."""
     record.members = [
         [_save_member(member, folder / MEMBERS, f"{model}-{number}") for number, member in enumerate(own)]
         for model, own in enumerate(members)
@@ -121,7 +121,7 @@ class SavedBlend(Struct):
 
 
 def load_blend(folder: Path) -> SavedBlend:
-    """Read a blend, which may come from anywhere, checked field by field."""
+    """Read a blend from an untrusted folder, checking it field by field."""
     path = folder / MODEL_RECORD
     for name in (MODEL_RECORD, MODEL):
         if not (folder / name).exists():
@@ -178,7 +178,7 @@ def _blend(tensors: dict[str, Tensor], models: int, shape: tuple[int, ...]) -> B
 
 
 def _load_member(files: list[MemberRecord], folder: Path, record: BlendRecord) -> Any:
-    """Read a member, and see that it predicts for the blend's classes."""
+    """Read a member, and check that it predicts the blend's classes."""
     found = [load_member(each, folder) for each in files]
     most = 2 if record.multilabel else len(record.classes)
     for each in found:

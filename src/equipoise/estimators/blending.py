@@ -1,16 +1,16 @@
-r"""One classifier from several: probabilities of each are made comparable, weighed, and moved by class uncertainty.
+r"""One classifier from several: their probabilities are made comparable, weighted, and shifted by class uncertainty.
 
-All of it is fitted on out-of-fold predictions, so that nothing is learnt from a row by a model that has seen it.
+All of it is fitted on out-of-fold predictions, so nothing is learnt from a row through a model that has seen it.
 
-1. Class weights and resampling shift a model's probabilities, and boosting or forests make it too sure or not sure
-   enough of them. A scale and an offset for each class take that back, where they lower the log loss beyond chance:
+1. Class weights and resampling shift a model's probabilities, and boosting or forests make them over- or
+   underconfident. A scale and an offset for each class undo that where they lower the log loss beyond chance:
    :math:`\tilde p_c \propto \exp(s_c \ln p_c + b_c)`.
 2. The blend is :math:`\bar p = \sum_f w_f \tilde p^{(f)}`. Its weights minimise the log loss, shrunk towards equality.
-3. The margins start from the class counts, which whoever trains knows: :math:`\ln(\max n / n_c)`. Class uncertainty
-   adds what it knows beyond them: :math:`\ln(u_c / \min u)` less the counts' margin, as far as that exceeds its
+3. The margins start from the class counts of the training set: :math:`\ln(\max n / n_c)`. Class uncertainty
+   adds what it knows beyond them: :math:`\ln(u_c / \min u)` minus the counts' margin, as far as that exceeds its
    standard error.
-4. What out-of-fold rows still lack along the margins beyond one standard error, k, strengthens them. The logits
-   :math:`\ln \bar p_c + m_c` aim at the class prior :math:`a_c \propto \pi_c e^{m_c}`, nearly the balanced one.
+4. If out-of-fold rows still lack a shift k along the margins, beyond one standard error, k strengthens them. The logits
+   :math:`\ln \bar p_c + m_c` aim at the class prior :math:`a_c \propto \pi_c e^{m_c}`, which is nearly balanced.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from equipoise.uncertainty.class_level import ClassMoments
 from equipoise.uncertainty.margins import count_margins
 
 FLOOR = 1e-4
-"""Probability shared out over all classes: a tree may say 0, and nothing is impossible."""
+"""Probability spread over all classes: a tree may predict 0, but nothing is impossible."""
 LEAST_PRIOR = 1.0
-"""How many rows' worth of evidence holds the weights of a blend towards equal ones."""
+"""Strength, in rows, of the prior that holds a blend's weights near equality."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Blend:
     """From the probabilities of several models to the logits of one.
 
     Args:
-        scalings: of each model's log probabilities; they take its distortions back.
-        weights: of the models, (models,), adding up to 1.
+        scalings: of each model's log probabilities; they undo its distortions.
+        weights: of the models, (models,), summing to 1.
         uncertainty: of each class out of fold, (classes,) or (attributes, 2).
-        margins: what is added to the logit of each class, likewise.
+        margins: added to the logit of each class, likewise.
     """
 
     scalings: tuple[Scaling, ...]
@@ -54,16 +54,16 @@ class Blend:
     def fit(
         cls, outputs: Tensor, target: Tensor, sample_weight: Tensor | None = None, *, counts: Tensor | None = None
     ) -> "Blend":
-        """Fit to out-of-fold probabilities.
+        """Fit a blend on out-of-fold probabilities.
 
         Args:
             outputs: (models, rows, classes), or (models, rows, attributes, 2).
             target: (rows,), or (rows, attributes).
-            sample_weight: (rows,), how many rows each counts as; None is one.
-            counts: training rows of each class, (classes,) or (attributes, 2), where ``target`` lacks some of them.
+            sample_weight: (rows,), how many rows each counts as; None counts each once.
+            counts: training rows of each class, (classes,) or (attributes, 2), if ``target`` lacks some of them.
         """
         present = class_counts(target, outputs.shape[-1], sample_weight)
-        even = (present > 0).double()  # of a class without rows nothing is learnt
+        even = (present > 0).double()  # nothing can be learnt about a class without rows
         scalings = tuple(fit_scaling(_log(each), target, even, sample_weight=sample_weight) for each in outputs)
         comparable = _scaled(outputs, scalings)
         weights = blend_weights(comparable, target, sample_weight)
@@ -75,7 +75,7 @@ class Blend:
         return cls(scalings, weights, uncertainty, strength * margins)
 
     def comparable(self, outputs: Tensor) -> Tensor:
-        """Take back the distortions of each model: probabilities shaped as the outputs, (models, rows, ...)."""
+        """Undo the distortions of each model; return probabilities shaped like the outputs, (models, rows, ...)."""
         return _scaled(outputs, self.scalings)
 
     def logits(self, outputs: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Blend:
         return mean.clamp_min(SMALLEST_SHARE).log() + self.margins
 
     def calibrated(self, target: Tensor, sample_weight: Tensor | None = None) -> Calibrated:
-        """Return what makes probabilities of these logits at the rows' class prior, before it is fitted."""
+        """Return the calibration of these logits at the rows' class prior, before it is fitted."""
         counts = class_counts(target, self.uncertainty.shape[-1], sample_weight).double()
         prior = counts / counts.sum(-1, keepdim=True)
         aimed = prior.clamp_min(SMALLEST_SHARE) * self.margins.exp()
@@ -92,7 +92,7 @@ class Blend:
 
 
 def blend_weights(outputs: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-    """Return the weights of a mean of probabilities with the least log loss, held towards equal ones.
+    """Return the weights of a mean of probabilities with the smallest log loss, regularised towards equality.
 
     Args:
         outputs: (models, rows, classes), or (models, rows, attributes, 2).
@@ -103,7 +103,7 @@ def blend_weights(outputs: Tensor, target: Tensor, sample_weight: Tensor | None 
     tensor([0.5600, 0.4400], dtype=torch.float64)
     """
     own = outputs.double().gather(-1, target.expand(len(outputs), *target.shape).unsqueeze(-1)).squeeze(-1)
-    p = own.flatten(1).clamp_min(SMALLEST_SHARE).numpy()  # of the truth, (models, labels)
+    p = own.flatten(1).clamp_min(SMALLEST_SHARE).numpy()  # probability of the true label, (models, labels)
     each = np.ones(len(target)) if sample_weight is None else sample_weight.double().numpy()
     w = np.repeat(each / each.sum(), p.shape[1] // len(each)) * len(each) / p.shape[1]
 
@@ -118,7 +118,7 @@ def blend_weights(outputs: Tensor, target: Tensor, sample_weight: Tensor | None 
 
 
 def _log(probabilities: Tensor) -> Tensor:
-    """Return ln p with a little shared out over all classes."""
+    """Return ln p after spreading a little probability over all classes."""
     return ((1 - FLOOR) * probabilities.double() + FLOOR / probabilities.shape[-1]).log()
 
 

@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost classifiers in their own text formats, with what their scikit-learn faces need."""
+"""LightGBM, XGBoost and CatBoost classifiers in their own text formats, plus what their scikit-learn wrappers need."""
 
 import json
 import tempfile
@@ -17,12 +17,12 @@ from equipoise.storage.size_limits import parse_json
 
 
 def record_of(model: Any) -> BoosterRecord:
-    """Describe a classifier; parameters that are no plain values cannot be kept."""
+    """Describe a classifier; refuse parameters that are not plain values."""
     parameters = {name: _plain(name, value) for name, value in model.get_params().items()}
     if not is_fitted(model):
         return BoosterRecord(parameters=parameters)
     classes, class_type = labels_to_json(np.asarray(model.classes_))
-    best = int(getattr(model, "_best_iteration", None) or 0)  # LightGBM's alone: the others keep it in their text
+    best = int(getattr(model, "_best_iteration", None) or 0)  # only LightGBM: the others store it in their text
     return BoosterRecord(
         parameters=parameters,
         classes=classes,
@@ -34,7 +34,7 @@ def record_of(model: Any) -> BoosterRecord:
 
 
 def is_fitted(model: Any) -> bool:
-    """Return whether a classifier was fitted; the template inside a calibrated one was not."""
+    """Return whether a classifier is fitted; the template inside a calibrated one is not."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -57,25 +57,25 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def new_booster(package: str, name: str, parameters: dict[str, Any]) -> Any:
-    """Return a classifier of an optional package, not yet fitted."""
+    """Return an unfitted classifier of an optional package."""
     try:
         kind = getattr(import_module(package), name)
     except ImportError as error:
         raise InvalidInputError(
             f"a member of this model is a {name}, and {package} is not installed; pip install {package}."
         ) from error
-    for parameter in parameters:  # LightGBM sets any as an attribute
+    for parameter in parameters:  # LightGBM accepts any as an attribute
         require(not parameter.startswith("_") and not callable(getattr(kind, parameter, None)), "an odd parameter")
     return kind(**parameters)
 
 
 def write_lightgbm(model: Any, record: BoosterRecord) -> bytes:
-    """Return all trees, those behind the best iteration too."""
+    """Return all trees, including those after the best iteration."""
     return clean_lightgbm(model.booster_.model_to_string(num_iteration=-1), record).encode()
 
 
 def read_lightgbm(model: Any, record: BoosterRecord, text: bytes) -> None:
-    """Fit a new classifier by its text."""
+    """Restore a classifier from its text."""
     from sklearn.preprocessing import LabelEncoder
 
     classes = labels_from_json(record.classes, record.class_type)
@@ -96,13 +96,13 @@ def write_xgboost(model: Any, record: BoosterRecord) -> bytes:
 
 
 def read_xgboost(model: Any, record: BoosterRecord, text: bytes) -> None:
-    """Fit a new classifier by its text."""
+    """Restore a classifier from its text."""
     model.load_model(bytearray(json.dumps(clean_xgboost(parse_json(text), record)).encode()))
     require(np.asarray(model.classes_).tolist() == record.classes, "a model of other classes")
 
 
 def write_catboost(model: Any, record: BoosterRecord) -> bytes:
-    """Return CatBoost's JSON, and the leaves apart from it: CatBoost writes and reads their last digits inexactly."""
+    """Return CatBoost's JSON, with the leaves apart: CatBoost writes and reads their last digits inexactly."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
@@ -117,7 +117,7 @@ def write_catboost(model: Any, record: BoosterRecord) -> bytes:
 
 
 def read_catboost(model: Any, record: BoosterRecord, text: bytes) -> None:
-    """Fit a new classifier by its text."""
+    """Restore a classifier from its text."""
     stored = parse_json(text)
     leaves = np.array(stored["leaf_values"], np.float64)
     require(leaves.ndim == 1 and bool(np.isfinite(leaves).all()), "a leaf that is not finite")

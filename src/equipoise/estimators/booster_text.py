@@ -1,8 +1,8 @@
-"""The texts of boosted models, written anew from checked values.
+"""The texts of boosted models, rewritten from checked values.
 
-LightGBM, XGBoost and CatBoost follow what a text says without a look at its range, and crash on one that is not sound.
-So none of them sees a stored text: each field that predicting needs is read, checked and written again, and all others
-are left out. A fault is a ValueError.
+LightGBM, XGBoost and CatBoost follow a text without checking ranges, and crash on an invalid one. So none of them sees
+a stored text: each field needed for predicting is read, checked and written again, and all others are left out.
+Invalid input raises ValueError.
 """
 
 import json
@@ -24,7 +24,7 @@ Numbers = NDArray[Any]
 
 
 class BoosterRecord(Struct, kw_only=True):
-    """What a boosted model's own text leaves out; for an unfitted model, its parameters alone."""
+    """What a boosted model's own text leaves out; for an unfitted model, only its parameters."""
 
     parameters: dict[str, Any]
     classes: list[Any] = []
@@ -35,12 +35,12 @@ class BoosterRecord(Struct, kw_only=True):
 
     @property
     def groups(self) -> int:
-        """Trees a round: one for two classes, else one for each class."""
+        """Trees per round: one for two classes, otherwise one for each class."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
 
 def clean_lightgbm(text: str, record: BoosterRecord) -> str:
-    """Return the text of a LightGBM model with its trees and what they need."""
+    """Return the text of a LightGBM model, reduced to its trees and what they need."""
     head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
     said, groups = _lines(head), record.groups
     require(int(said["num_tree_per_iteration"]) == int(said["num_class"]) == groups, "trees for other classes")
@@ -95,7 +95,7 @@ def _lightgbm_tree(said: Mapping[str, str], features: int) -> list[str]:
 
 
 def clean_catboost(model: Any, leaves: Numbers, record: BoosterRecord) -> dict[str, Any]:
-    """Return the JSON of a CatBoost model of symmetric trees over numbers, with what its predictions need."""
+    """Return the JSON of a CatBoost model of symmetric trees over numbers, reduced to what its predictions need."""
     columns, groups = model["features_info"]["float_features"], record.groups
     require(len(columns) == record.features, "a model of another number of features")
     features = [_catboost_feature(place, column) for place, column in enumerate(columns)]
@@ -156,7 +156,7 @@ def _catboost_tree(tree: Any, features: Sequence[Any], first: Numbers, groups: i
 
 
 def finite(values: Sequence[Any], count: int) -> Numbers:
-    """Return numbers, given as such or as text."""
+    """Return numbers given as numbers or as text."""
     sound = all(NUMBER.fullmatch(value) if type(value) is str else type(value) in (int, float) for value in values)
     require(sound and len(values) == count, "a tree of another size, or numbers that are none")
     found = np.array([float(value) for value in values], np.float64)
@@ -165,17 +165,17 @@ def finite(values: Sequence[Any], count: int) -> Numbers:
 
 
 def whole(values: Sequence[Any], count: int) -> Numbers:
-    """Return whole numbers, given as such or as text."""
+    """Return whole numbers given as numbers or as text."""
     sound = all(re.fullmatch(r"-?\d{1,15}", value) if type(value) is str else type(value) is int for value in values)
     require(sound and len(values) == count, "a tree of another size, or numbers that are none")
     return np.array([int(value) for value in values], np.int64)
 
 
 def within(values: Numbers, low: int, high: int, fault: str) -> None:
-    """Refuse numbers below ``low``, or of ``high`` and above."""
+    """Raise an error for numbers below ``low``, or equal to ``high`` and above."""
     require(bool(np.all((values >= low) & (values < high))), fault)
 
 
 def check_unique(children: Numbers) -> None:
-    """Refuse a node below two others, and the root below any: whoever starts at the root comes to an end."""
+    """Raise an error for a node with two parents, or a root with any: then every walk from the root ends."""
     require(len(np.unique(children)) == len(children) and 0 not in children, "a node with several parents")

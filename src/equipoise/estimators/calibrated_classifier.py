@@ -1,4 +1,4 @@
-"""The face that all estimators share: calibrated probabilities, decisions and sets of labels from logits."""
+"""The common interface of all estimators: calibrated probabilities, decisions and prediction sets from logits."""
 
 import warnings
 from abc import abstractmethod
@@ -27,14 +27,14 @@ from equipoise.training.batches import relative_weights
 
 Array = NDArray[Any]
 Prior = ArrayLike | Mapping[Any, float]
-"""Shares in the order of the classes, or by class."""
+"""Class shares in the order of the classes, or by class."""
 Self = TypeVar("Self", bound="CalibratedClassifier")
 
 
 class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """An estimator whose logits become probabilities at any class prior, decisions and sets of labels.
+    """An estimator whose logits become probabilities at any class prior, decisions and prediction sets.
 
-    A subclass says how rows are checked, and what logits and probabilities its model gives them.
+    A subclass defines how rows are checked, and the logits and probabilities that its model gives them.
     """
 
     classes_: Array
@@ -52,20 +52,21 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         target_prior: Prior | None = None,
         abstain: float | None = None,
     ) -> Array:
-        """Return the label of each row; for several labels a 0/1 matrix.
+        """Return the label of each row; for several labels, a 0/1 matrix.
 
-        Without a rule it is the most probable one, by the calibrated probabilities, at the class prior which the method
-        aims at: by default all classes equally common, which is what margins are for. A rare class is named where the
-        sample speaks for it, though a common one may be more probable. A network under plain cross-entropy aims at the
+        Without a rule it is the most probable label, by the calibrated probabilities, at the class prior that the
+        method
+        aims at: by default a balanced one, which is the purpose of margins. A rare class is named if the evidence
+        favours it, even if a common one is more probable. A network trained with plain cross-entropy aims at the
         training samples' prior.
 
         Args:
-            decision: a rule of :mod:`equipoise.decisions` to answer by, instead of the estimator's own.
-            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class: the
-                most probable label there, or with a rule of yours its answer there; it takes precedence over the rule's
+            decision: a rule of :mod:`equipoise.decisions` to use instead of the estimator's own.
+            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class:
+                returns the most probable label there, or your rule's answer there; it takes precedence over the rule's
                 ``class_prior``.
-            abstain: the share of each class that may get a wrong label. Rows for which more than one class remains
-                possible at that level are masked in the result, a ``numpy.ma.MaskedArray``.
+            abstain: share of each class that may get a wrong label. Rows for which more than one class remains possible
+                at that level are masked in the result, a ``numpy.ma.MaskedArray``.
         """
         logits, prior = self._logits(self._rows(X)), self._decision_prior(target_prior)
         rule = self.decision if decision is None else decision
@@ -88,13 +89,13 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return masked
 
     def choose(self, decision: DecisionRule, *, target_prior: Prior | None = None) -> Chosen:
-        """Return a rule with its thresholds, what it is expected to give, and what holds with 95 % confidence.
+        """Return a rule with its thresholds, its expected results, and what holds with 95 % confidence.
 
-        It is chosen by predictions for rows that the model has not been trained on: out-of-fold ones, held-out ones, or
+        It is chosen on predictions for rows that the model was not trained on: out-of-fold ones, held-out ones, or
         those of :meth:`calibrate`.
 
         Args:
-            target_prior: the class prior where it is used, in place of the rule's own.
+            target_prior: the class prior where it is used, instead of the rule's own.
         """
         check_is_fitted(self)
         check_rule(decision)
@@ -108,12 +109,12 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
-        They are calibrated, and hold where the classes are as common as among the training samples, or with
-        ``probabilities="balanced"`` if all were equally common.
+        They are calibrated, and hold where classes are as common as among the training samples, or, with
+        ``probabilities="balanced"``, all equally common.
 
         Args:
-            target_prior: the class prior where the model is used, in the order of ``classes_``, if it is another;
-                Bayes' rule moves the probabilities there. :meth:`estimate_prior` finds it from samples without labels.
+            target_prior: the class prior where the model is used, in the order of ``classes_``, if it differs; Bayes'
+                rule moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
         """
         found = self._probabilities(self._rows(X), self._decision_prior(target_prior))
         return found[..., 1] if self._multilabel else found
@@ -121,23 +122,23 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
         """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
 
-        Of the samples of each class, however rare, at least a share of ``level`` has it among them. The class that
-        :meth:`predict` names is always among them, so no row is without one. A class that was calibrated on fewer than
-        level / (1 - level) samples is never ruled out.
+        Of the samples of each class, however rare, at least a share of ``level`` has it in its set. A set always
+        contains the class that :meth:`predict` names, so it is never empty. A class calibrated on fewer than level / (1
+        - level) samples is never ruled out.
         """
         return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
 
     def estimate_prior(self, X: ArrayLike | Images) -> Array:
-        """Estimate the class prior of samples without labels, for ``target_prior``: by EM (Saerens et al. 2002).
+        """Estimate the class prior of unlabelled samples, for ``target_prior``: by EM (Saerens et al. 2002).
 
-        As if one sample more of each class had been seen, so that a few rows rule no class out.
+        One pseudo-sample is added to each class, so that a few rows do not rule a class out.
         """
         return estimate_prior(self._probabilities(self._rows(X), None), old=self.prior_, smoothing=1)
 
     def calibrate(self: Self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Calibrate probabilities and sets of labels anew, on labelled samples X, y that were not trained on.
+        """Calibrate probabilities and prediction sets again, on labelled samples X, y that were not trained on.
 
-        ``sample_weight``, (samples,), says how much each counts for the probabilities; for the sets all count alike.
+        ``sample_weight``, (samples,), weighs samples for the probabilities; for the sets all count equally.
         """
         x = self._rows(X)
         labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
@@ -166,7 +167,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @property
     @abstractmethod
     def _multilabel(self) -> bool:
-        """Whether a row has several labels."""
+        """True if a row has several labels."""
 
     @abstractmethod
     def _rows(self, X: Any) -> Any:
@@ -174,10 +175,10 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def _logits(self, x: Any) -> Tensor:
-        """Return the model's logits of checked rows: (rows, classes), or (rows, attributes, 2)."""
+        """Return the model's logits for checked rows: (rows, classes), or (rows, attributes, 2)."""
 
     def _probabilities(self, x: Any, prior: ArrayLike | None) -> NDArray[np.float64]:
-        """Return calibrated probabilities, shaped as the logits."""
+        """Return calibrated probabilities, shaped like the logits."""
         return np.asarray(self.calibrated_.probabilities(self._logits(x), prior).numpy())
 
     def _decide_by(
@@ -188,11 +189,11 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         *,
         answered: Callable[[NDArray[np.intp]], Tensor] | None = None,
     ) -> None:
-        """Keep these rows, which were not trained on, as what rules are chosen by, and choose the estimator's own.
+        """Store these held-out rows as the evidence that rules are chosen on, and choose the estimator's own rule.
 
         Args:
-            answered: gives some of the rows the logits of a model whose members' mean answers new rows, where
-                ``logits`` are by one member each.
+            answered: returns, for some of the rows, the logits of the members' mean, which predicts new rows, if
+                ``logits`` come from one member each.
         """
 
         def by_all(rows: NDArray[np.intp]) -> Array:
@@ -205,7 +206,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._decide_as(self.decision, evidence)
 
     def _decide_as(self, decision: DecisionRule | None, evidence: Evidence | None) -> None:
-        """Take another rule, and what rules are chosen by; without evidence there may be no thresholds."""
+        """Set another rule, and the evidence that rules are chosen on; without evidence there may be no thresholds."""
         self.decision, self.evidence_ = decision, evidence
         self.decision_ = self.choose(Balanced() if decision is None else decision)
 
@@ -215,14 +216,14 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return chosen.places(self.calibrated_, logits)
 
     def _decision_prior(self, target_prior: Prior | None) -> ArrayLike | None:
-        """Return the class prior of the decision; None is the one which the method aims at."""
+        """Return the class prior of the decision; None is the one that the method aims at."""
         self._check_probabilities()
         if target_prior is None and self.probabilities == "balanced":
             return self.calibrated_.balanced()
         return self._decision_shares(target_prior)
 
     def _decision_shares(self, target_prior: Prior | None) -> ArrayLike | None:
-        """Return a class prior that is given by class in the order of the classes, and another as it is."""
+        """Return a class prior given by class in the order of the classes, and others unchanged."""
         if not isinstance(target_prior, Mapping):
             return target_prior
         given = ByClass(target_prior, "target_prior")
@@ -233,7 +234,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InvalidInputError(f"probabilities must be one of natural, balanced, got {self.probabilities!r}.")
 
     def _warn_of_never_ruled_out(self, abstain: float) -> None:
-        """Warn of classes that are possible everywhere: they leave every row open."""
+        """Warn about classes that are possible everywhere: they leave every row undecided."""
         thresholds = self.calibrated_.thresholds
         assert thresholds is not None
         never = np.argwhere(np.isinf(thresholds.thresholds(1 - abstain)))
@@ -250,7 +251,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def checked_table(X: Any) -> Any:
-    """Return X as it came, if it has rows and loses nothing as a numpy array."""
+    """Return X unchanged if it has rows and loses nothing as a numpy array."""
     shape = getattr(X, "shape", None)
     if isinstance(shape, tuple) and len(shape) < 2:
         raise InvalidInputError(
@@ -268,6 +269,6 @@ def relative_weights_of(sample_weight: ArrayLike | None, x: Any) -> Tensor | Non
 
 
 def check_rule(decision: Any) -> None:
-    """Refuse what is no decision rule."""
+    """Raise an error if this is not a decision rule."""
     if not isinstance(decision, DecisionRule):
         raise InvalidInputError(f"decision must be a rule of equipoise.decisions, got {decision!r}.")

@@ -1,4 +1,4 @@
-"""A stand-in for a model that lives elsewhere, of which only predictions are at hand."""
+"""A stand-in for an external model of which only predictions are available."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from equipoise.estimators.member_outputs import is_frozen
 
 
 class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A stand-in for a model that lives elsewhere: its rows are the probabilities themselves.
+    """A stand-in for an external model: its rows are the probabilities themselves.
 
     Args:
         classes: labels in the order of the columns.
@@ -28,7 +28,7 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def columns(self, probabilities: ArrayLike) -> NDArray[np.float64]:
-        """Return probabilities as (rows, classes), from those of the second of two classes too.
+        """Return probabilities as (rows, classes), also from those of the second of two classes alone.
 
         The columns of a frame whose names are the classes may come in any order. Several labels may come as
         scikit-learn's forests give them, a list of (rows, 2).
@@ -60,12 +60,12 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return p
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probabilities as they are."""
+        """Return the probabilities unchanged."""
         return self.columns(X)
 
 
 def given_probabilities(estimator: Any) -> GivenProbabilities | None:
-    """Return the stand-in for a model that lives elsewhere, whose rows are probabilities."""
+    """Return the stand-in for an external model, whose rows are probabilities."""
     given = estimator[0] if isinstance(estimator, list) and estimator else estimator
     inner = getattr(given, "estimator", None) if is_frozen(given) else None
     return inner if isinstance(inner, GivenProbabilities) else None

@@ -1,4 +1,4 @@
-"""Checks on a loaded scikit-learn model before it may predict: what it says of itself agrees with what it holds."""
+"""Consistency checks of a loaded scikit-learn model before it may predict."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ COEFFICIENTS = ("coef_", "intercept_", "coefs_", "intercepts_")
 
 
 def check_model(model: Any, *, where: object) -> None:
-    """Check every estimator inside a model; one sentence says which is not sound."""
+    """Check every estimator inside a model; an error names the inconsistent one."""
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._gb import BaseGradientBoosting
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
@@ -38,7 +38,7 @@ def check_model(model: Any, *, where: object) -> None:
 
 
 def _fault(found: Any) -> str | None:
-    """Return what is wrong with an estimator: attributes in place of methods, or coefficients that are not finite."""
+    """Return what is wrong with an estimator: attributes that replace methods, or coefficients that are not finite."""
     kind, attributes = type(found), getattr(found, "__dict__", {})
     if type_name(kind) not in trusted_types():
         return None
@@ -61,7 +61,7 @@ def _tree(found: Any) -> str | None:
     from sklearn.tree._tree import Tree
 
     if "tree_" not in vars(found):
-        return None  # a template that was never fitted
+        return None  # an unfitted template
     tree = found.tree_
     if type(tree) is not Tree or _features(found) != tree.n_features or found.n_outputs_ != tree.n_outputs:
         return "does not fit its tree"
@@ -138,7 +138,7 @@ def _predictor(tree: Any, is_category: NDArray[Any]) -> str | None:
 
 
 def _one_hot(found: Any) -> str | None:
-    """Column numbers that lead out of the output are refused: SciPy would write there."""
+    """Return what is wrong with column indices outside the output, where SciPy would write."""
     if "categories_" not in vars(found):
         return None
     widths = found._compute_n_features_outs()

@@ -1,4 +1,4 @@
-"""Fitted classifiers of other libraries on disk, without pickle: one file for each, and nothing in it can run code.
+"""Fitted classifiers of other libraries on disk without pickle: one file each, and nothing in it can run code.
 
 A file is a zip archive: the estimator's attributes as skops describes them, restricted to an explicit list of types,
 and beside them its *parts*, in the formats of ``PARTS``. Trees never pass through skops: each is checked when built.
@@ -33,7 +33,7 @@ PLACEHOLDER = "equipoise part: "
 
 
 class MemberRecord(Struct, kw_only=True):
-    """A stored member in JSON: its file, the class inside, and the version of the library that fitted it."""
+    """JSON record of a stored member: its file, its class, and the version of the library that fitted it."""
 
     file: Name
     class_path: Name
@@ -41,18 +41,18 @@ class MemberRecord(Struct, kw_only=True):
 
 
 def save_member(model: Any, folder: Path, name: str) -> MemberRecord:
-    """Write a fitted classifier to ``folder/<name>.skops``, whole or not at all.
+    """Write a fitted classifier to ``folder/<name>.skops`` atomically.
 
-    Random generators and what resamplers have learned are left out: no prediction needs them.
+    Random generators and what resamplers learnt are left out: no prediction needs them.
 
     Args:
         model: a classifier or pipeline of scikit-learn or imbalanced-learn, or one of LightGBM, XGBoost or CatBoost,
             alone or inside others.
-        folder: where to write; made if it is missing.
-        name: of the file, without its ending.
+        folder: where to write; created if missing.
+        name: of the file, without its suffix.
 
     Returns:
-        What :func:`load_member` needs to read it.
+        The record that :func:`load_member` needs to read it.
     """
     shown = type(model).__name__
     content = _packed(model, shown)
@@ -64,7 +64,7 @@ def save_member(model: Any, folder: Path, name: str) -> MemberRecord:
 
 
 def check_storable(model: Any) -> None:
-    """Refuse an estimator, not fitted yet, of a class that :func:`save_member` would refuse once it is."""
+    """Raise an error for an unfitted estimator of a class that :func:`save_member` would refuse."""
     known = trusted_types() | {kind.class_path for kind in PARTS.values()}
     for found in walk(model):
         kind = type_name(type(found))
@@ -76,9 +76,9 @@ def check_storable(model: Any) -> None:
 
 
 def load_member(record: MemberRecord, folder: Path) -> Any:
-    """Read a classifier that :func:`save_member` wrote; it predicts the same, bit for bit.
+    """Read a classifier written by :func:`save_member`; its predictions are bit-identical.
 
-    The file may come from anyone: types outside an explicit list, trees that lead out of their arrays, coefficients
+    The file may be untrusted: types outside an explicit list, trees that lead out of their arrays, coefficients
     that are not finite and archives that unpack to far more than their size are refused.
     """
     if Path(record.file).name != record.file or record.file in ("", ".", ".."):
@@ -108,7 +108,7 @@ def _packed(model: Any, shown: str) -> bytes:
     check_model(model, where="the model")
     parts: dict[str, list[Any]] = {name: [] for name in PARTS}
     kinds = {kind.class_path: name for name, kind in PARTS.items()}
-    others: dict[int, Any] = {}  # what deepcopy puts in an object's place
+    others: dict[int, Any] = {}  # replacements for deepcopy
     for found in list(walk(model)):
         kind = kinds.get(type_name(type(found)))
         if kind is not None:
@@ -128,7 +128,7 @@ def _packed(model: Any, shown: str) -> bytes:
         files = {name: archive.read(name) for name in archive.namelist()}
     schema = json.loads(files["schema.json"])
     check_types(schema, where=f"the {shown}")
-    files["schema.json"] = json.dumps(schema, separators=(",", ":")).encode()  # a third of what skops indents
+    files["schema.json"] = json.dumps(schema, separators=(",", ":")).encode()  # a third of skops' indented JSON
     for kind, found in parts.items():
         files |= {f"{kind}/{name}": content for name, content in (PARTS[kind].write(found) if found else {}).items()}
     buffer = io.BytesIO()
@@ -139,7 +139,7 @@ def _packed(model: Any, shown: str) -> bytes:
 
 
 def _check_read_back(content: bytes, record: MemberRecord) -> None:
-    """Refuse to write what could not be read."""
+    """Raise an error for what could not be read back."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / record.file).write_bytes(content)
         try:
@@ -150,7 +150,7 @@ def _check_read_back(content: bytes, record: MemberRecord) -> None:
 
 
 def _unfitted(sampler: Any) -> Any:
-    """Return a resampler without the training rows it keeps, but with the columns that its pipeline asks for."""
+    """Return a resampler without its training rows, but with the columns that its pipeline asks for."""
     from sklearn.base import clone
 
     copied = clone(sampler)
@@ -176,7 +176,7 @@ def _unpacked(path: Path) -> Any:
             if name.endswith(".npy"):
                 read_array(archive.read(name))
         parts = {kind: _read_parts(kind, archive) for kind in PARTS}
-    with warnings.catch_warnings():  # the record tells of other versions, once for all objects
+    with warnings.catch_warnings():  # the record reports other versions, once for all objects
         warnings.simplefilter("ignore", InconsistentVersionWarning)
         model = skops.io.loads(content, trusted=sorted(trusted_types() | PLAIN))
 
@@ -196,7 +196,7 @@ def _read_parts(kind: str, archive: zipfile.ZipFile) -> list[Any]:
 
 
 def _version(model: Any) -> str:
-    """The package that the class comes from, and its version."""
+    """Return the package that the class comes from, and its version."""
     package = {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn"}.get(
         type(model).__module__.split(".")[0], type(model).__module__.split(".")[0]
     )

@@ -1,4 +1,4 @@
-"""What a stored classifier holds that skops does not describe, each kind in a format of its own.
+"""Parts of a stored classifier that skops does not describe, each kind in its own format.
 
 scikit-learn's trees are arrays, boosted models are the text that their own library writes.
 """
@@ -42,12 +42,12 @@ Files = dict[str, bytes]
 
 
 class PartKind(NamedTuple):
-    """A kind of object that is stored beside skops, in a format of its own.
+    """A kind of object that is stored beside skops in its own format.
 
     Args:
-        class_path: of the objects; a subclass is another kind.
-        write: gives the files of all such objects inside a model.
-        read: builds the objects from these files; a ValueError where one is not sound.
+        class_path: class of the objects; a subclass is another kind.
+        write: returns the files of all such objects inside a model.
+        read: builds the objects from these files; raises ValueError if one is invalid.
     """
 
     class_path: str
@@ -98,7 +98,7 @@ def _as_text(
                 read(model, record, text)
         except EquipoiseError:
             raise
-        except Exception as error:  # each library has a family of errors of its own
+        except Exception as error:  # each library has its own family of errors
             raise ValueError(f"it holds a {name} that cannot be read") from error
         return model
 
@@ -106,7 +106,7 @@ def _as_text(
 
 
 def _checks_to_files(parts: Sequence[Any]) -> Files:
-    """HistGradientBoosting keeps such a check where columns are categories; any other partial is the user's own."""
+    """Return the files of HistGradientBoosting's own checks of categorical columns; refuse any other partial."""
     ours = _input_check()
     if not all((part.func, part.args, part.keywords) == (ours.func, ours.args, ours.keywords) for part in parts):
         raise InvalidInputError("the model contains a functools.partial, which is not stored without pickle.")
@@ -133,18 +133,18 @@ PARTS: dict[str, PartKind] = {
     "xgboost": _as_text("xgboost.sklearn.XGBClassifier", write_xgboost, read_xgboost),
     "catboost": _as_text("catboost.core.CatBoostClassifier", write_catboost, read_catboost),
 }
-"""By the folder inside a member's file."""
+"""Kinds by their folder inside a member's file."""
 
 
 def array_bytes(array: Any) -> bytes:
-    """Return an array in NumPy's own format."""
+    """Return an array as bytes of NumPy's own format."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
 def read_array(content: bytes) -> Any:
-    """Read an array whose header claims just the bytes that follow it: NumPy reserves whatever a header claims."""
+    """Read an array whose header claims exactly the bytes that follow: NumPy allocates whatever a header claims."""
     file = io.BytesIO(content)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, _, kind = read[np.lib.format.read_magic(file)](file)

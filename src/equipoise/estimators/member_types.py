@@ -1,4 +1,4 @@
-"""The types that a stored scikit-learn model may consist of; everything else is refused by name."""
+"""The types that a stored scikit-learn model may consist of; all others are refused by name."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,12 +20,12 @@ PACKAGES = (
         "imblearn.under_sampling",
     ),
 )
-"""Packages whose public classes are read: they predict in NumPy, or with trees that are checked.
+"""Packages whose public classes are allowed: they predict in NumPy, or with trees that are checked.
 
-Support vector machines and nearest neighbours are not among them: their compiled code trusts what it is given.
+Support vector machines and nearest neighbours are excluded: their compiled code trusts its input.
 """
 UNCHECKED = frozenset(("sklearn.ensemble._iforest.IsolationForest",))
-"""Public classes of these packages whose compiled code would trust a file."""
+"""Public classes of these packages that are excluded because their compiled code would trust a file."""
 SINGLE_CLASSES = (
     *("sklearn.decomposition._pca.PCA", "sklearn.decomposition._truncated_svd.TruncatedSVD"),
     *("sklearn.svm._classes.LinearSVC", "sklearn.calibration._CalibratedClassifier"),
@@ -58,7 +58,7 @@ SCORE_FUNCTIONS = tuple(
         ("_mutual_info", "mutual_info_classif"),
     )
 )
-"""Functions that a selector of columns may name; they are called when it is fitted."""
+"""Functions that a column selector may name; they are called when it is fitted."""
 BUILTINS = ("bool", "dict", "float", "int", "list", "set", "slice", "str", "tuple")
 NUMBERS = (
     *("bool", "bool_", "dtype", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "intc", "intp"),
@@ -86,12 +86,12 @@ LOADERS = (
     *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "NdArrayNode"),
     *("ObjectNode", "SetNode", "SliceNode", "TupleNode", "TypeNode"),
 )
-"""Kinds of entry that skops may build objects from; it knows others that call methods or functions."""
+"""Node types that skops may build objects from; it has others that call methods or functions."""
 
 
 @cache
 def trusted_types() -> frozenset[str]:
-    """Return the full names of all classes of scikit-learn and imbalanced-learn that are read."""
+    """Return the full names of all allowed classes of scikit-learn and imbalanced-learn."""
     from sklearn.base import BaseEstimator
 
     losses = (f"{module}.{loss}" for module in LOSS_MODULES for loss in COMPILED_LOSSES)
@@ -110,7 +110,7 @@ def type_name(kind: type) -> str:
 
 
 def check_types(schema: Any, *, where: object) -> None:
-    """Refuse the JSON description of a skops file that names any type but those trusted."""
+    """Raise an error if the JSON description of a skops file names an untrusted type."""
     for entry in entries(schema):
         loader, name = entry["__loader__"], f"{entry.get('__module__')}.{entry.get('__class__')}"
         if loader == "JsonNode" or (loader in LOADERS and _is_trusted(loader, name)):
@@ -123,7 +123,7 @@ def check_types(schema: Any, *, where: object) -> None:
 
 
 def entries(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object that a skops description tells of."""
+    """Yield every object in a skops description."""
     waiting = [schema]
     while waiting:
         found = waiting.pop()
@@ -136,6 +136,6 @@ def entries(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_trusted(loader: str, name: str) -> bool:
-    if loader == "FunctionNode":  # skops trusts ufuncs alone, unless asked for more
+    if loader == "FunctionNode":  # skops trusts only ufuncs unless asked for more
         return name.startswith(("numpy.", "scipy.special.")) or name in SCORE_FUNCTIONS
     return name in PLAIN or name in trusted_types()

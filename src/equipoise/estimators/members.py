@@ -1,4 +1,4 @@
-"""Cross-fitting: each classifier fitted once for every fold, to the rows outside it, so that every row has an honest
+"""Cross-fitting: each classifier is fitted once per fold, on the rows outside it, so that every row has an out-of-fold
 prediction."""
 
 import sys
@@ -21,11 +21,11 @@ from equipoise.estimators.packed_network import PackedNetwork
 
 Array = NDArray[Any]
 TREES, TREES_OF_MANY = 40, 20
-"""Of each member of a forest: five members have 200, or 100 on large tables."""
+"""Trees per member of a forest: five members have 200 together, or 100 on large tables."""
 MANY, VERY_MANY = 10_000, 50_000
-"""Rows from which on members are fitted as to large tables: fewer trees, more boosting, a wider network."""
+"""Rows from which tables count as large: fewer trees, more boosting, a wider network."""
 MOST_OF_A_FOREST = 10_000
-"""Rows that a member of a forest is fitted to at most; on more its time grows and its gain does not."""
+"""Most rows that a member of a forest is fitted on; more rows cost time without a gain."""
 MOST_OF_A_MEMBER = 100_000
 """Rows that any other member is fitted to at most; every member draws others, and rare classes stay whole."""
 MOST_BOOSTED = 50
@@ -50,7 +50,7 @@ def _network(rows: int) -> Any:
 
 
 class MemberFamily(NamedTuple):
-    """A kind of classifier that the default blend has.
+    """A kind of classifier in the default blend.
 
     Args:
         label: its name in a report.
@@ -80,7 +80,7 @@ def default_families(classes: int) -> dict[str, MemberFamily]:
 
 
 def family_label(classifier: Any) -> str:
-    """Return the name of a classifier in a report: its family's, else its class's.
+    """Return a classifier's name in a report: its family's, otherwise its class's.
 
     >>> family_label(RandomForestClassifier()), family_label(DummyClassifier())
     ('random forest', 'DummyClassifier')
@@ -96,7 +96,7 @@ def as_estimators(given: Any, rows: int, classes: int = 2) -> list[tuple[Any, in
         rows, classes: of the training data; 2 classes where a row has several labels.
 
     Returns:
-        Pairs of a classifier and how many rows a member of it is fitted to at most.
+        Pairs of a classifier and the most rows that a member of it is fitted on.
     """
     if isinstance(given, str) and given == "auto":
         given = list(default_families(classes))
@@ -145,12 +145,12 @@ def fit_members(
     seed: int,
     n_jobs: int | None = None,
 ) -> list[Member]:
-    """Fit copies of a classifier, one to each part of the rows.
+    """Fit copies of a classifier, one on each part of the rows.
 
     Args:
-        estimator: not fitted; one with ``fit_members`` of its own fits them together.
+        estimator: unfitted; one with its own ``fit_members`` fits them together.
         x: rows, as the classifier takes them.
-        target: class numbers, (rows,), or 0 and 1, (rows, attributes).
+        target: class indices, (rows,), or 0 and 1, (rows, attributes).
         parts: the rows of each member.
         sample_weight: (rows,), or None.
         seed: of every random choice that the classifier leaves open.
@@ -182,7 +182,7 @@ def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weig
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """Copy an estimator, with a seed wherever it leaves one open."""
+    """Copy an estimator, and seed it wherever it leaves a seed open."""
     model = clone(estimator)
     given = model.get_params()
     names = [name for name, value in given.items() if name.rpartition("__")[2] == "random_state" and value is None]
@@ -190,12 +190,12 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 
 def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tuple[Array, Array | None]:
-    """Draw at most so many rows, from the common classes alone, and return how much each class was thinned.
+    """Draw at most this many rows by thinning the common classes, and return how much each class was thinned.
 
     Classes share the room evenly; what a rare one leaves goes to the others. Several labels are not thinned by class.
 
     Returns:
-        The rows kept, in order, and the share of each class that is, (classes,); None where all are.
+        The rows kept, in order, and the share kept of each class, (classes,); None if all are.
     """
     if len(part) <= most:
         return part, None
@@ -209,7 +209,7 @@ def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tup
 
 
 def _room(counts: Array, most: int) -> Array:
-    """Share out room for so many rows: rare classes whole, the rest alike.
+    """Divide room for this many rows: rare classes stay whole, the others share the rest equally.
 
     >>> _room(np.array([900, 50, 300]), 450).tolist()
     [200, 50, 200]

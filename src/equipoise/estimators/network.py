@@ -66,10 +66,10 @@ UNSAVED = ("backbone", "run_dir", "decision", "encoder")
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
-    """Neural classifier for imbalanced data: uncertainty decides how much room each class and sample gets.
+    """Neural classifier for imbalanced data: uncertainty decides how much margin each class and sample gets.
 
     Args:
-        backbone: any ``nn.Module`` from X to features of shape (batch, D), of which a copy is trained. None takes the
+        backbone: any ``nn.Module`` from X to features of shape (batch, D); a copy of it is trained. None takes the
             paper's network: standardised columns, two hidden layers, dropout.
         width: units of a hidden layer; None chooses from the number of samples.
         weight_decay: of AdamW.
@@ -85,12 +85,12 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together
             with ``early_stopping`` or ``strength="feedback"``); ``"none"``.
         probabilities: the class prior at which ``predict_proba`` holds. ``"natural"``: that of the training samples;
-            for probabilities to act on, as they are. ``predict`` may then name another class than the most probable
+            for probabilities to act on directly. ``predict`` may then name another class than the most probable
             one. ``"balanced"``: all classes equally common, and ``predict`` is the argmax, whatever the method; for
             compositions that decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``,
-            stacking or ``cross_val_predict(method="predict_proba").argmax(1)``, which would lose a rare class
-            otherwise.
-        decision: a rule of :mod:`equipoise.decisions` by which ``predict`` answers; None is ``Balanced()``. Rules with
+            stacking or ``cross_val_predict(method="predict_proba").argmax(1)``, which would otherwise lose a rare
+            class.
+        decision: a rule of :mod:`equipoise.decisions` for ``predict``; None is ``Balanced()``. Rules with
             thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
             ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
@@ -99,20 +99,20 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
             epochs, and keep the best epoch's weights.
         warm_start: start from the weights of the last fit.
-        run_dir: a folder for ``metrics.jsonl`` and checkpoints; a fit that was interrupted there goes on.
+        run_dir: a folder for ``metrics.jsonl`` and checkpoints; an interrupted fit found there is continued.
         verbose: 1 shows a progress bar on a terminal.
         random_state: seed; the same seed gives the same weights.
 
     Attributes:
         classes_: the labels, or 0 to K - 1 for K attributes.
         class_uncertainty_, margins_: one per class, (classes,) or (attributes, 2); None for methods without them.
-        prior_: the training samples' class prior by their weights, (classes,) or (attributes, 2), at which
+        prior_: class prior of the training samples by their weights, (classes,) or (attributes, 2), at which
             probabilities are given.
-        decision_: the rule with its thresholds, and what it is expected to give where there are samples to tell by.
+        decision_: the rule with its thresholds, and its expected results if there are samples to estimate them on.
         calibrated_: turns the network's logits into probabilities and sets of labels.
         history_: ``{"chosen": what was chosen for these data, "epochs": one record per epoch}``.
         network_: the trained torch module.
-        encoder_: encodes a frame's text, dates and missing values as numbers; None where X is used as it is.
+        encoder_: encodes a frame's text, dates and missing values as numbers; None if X is used as it is.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -146,9 +146,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         """Fit to X (samples, columns), an array of numbers or a data frame of columns of any kind, with a backbone
         (samples, ...) or images, and to y: labels (samples,), or a 0/1 matrix (samples, attributes).
 
-        ``sample_weight``, (samples,), says how much each counts: a row of twice the weight is two rows to the loss, the
-        class counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; a row
-        of weight 0 is left out.
+        ``sample_weight``, (samples,), weighs samples: a row of weight two counts as two rows in the loss, the class
+        counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; rows
+        of weight 0 are left out.
         """
         loss_builder(self._told("method"))
         self._check_parameters()
@@ -162,7 +162,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         settings = self._settings(len(rows), seed)
         counts = class_counts(trained_on.y, len(classes), trained_on.weight)
         curriculum = self._curriculum(settings.epochs) if recipe.uncertain or self.strength == "head" else None
-        with torch.random.fork_rng(devices=_cuda_devices()):  # the caller's random numbers are not ours to use up
+        with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
             torch.manual_seed(seed)
             network = recipe.new_network(x, counts, self.backbone, data.weight)
             if self.warm_start and hasattr(self, "network_"):
@@ -179,7 +179,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
                     folder=self.run_dir,
                     watcher=bar,
                 )
-        # only now: a fit that fails leaves the last one as it was
+        # only now: a failed fit leaves the previous one intact
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
@@ -199,13 +199,13 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
-        They are calibrated, and hold where the classes are as common as among the training samples, or with
-        ``probabilities="balanced"`` if all were equally common.
+        They are calibrated, and hold where classes are as common as among the training samples, or, with
+        ``probabilities="balanced"``, all equally common.
 
         Args:
-            target_prior: the class prior where the model is used, in the order of ``classes_``, if it is another;
-                Bayes' rule moves the probabilities there. :meth:`estimate_prior` finds it from samples without labels.
-            passes: average that many stochastic passes instead of one deterministic pass.
+            target_prior: the class prior where the model is used, in the order of ``classes_``, if it differs; Bayes'
+                rule moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
+            passes: average this many stochastic passes instead of one deterministic pass.
         """
         found = self._probabilities(self._rows(X), self._decision_prior(target_prior), passes=passes)
         return found[..., 1] if self._multilabel else found
@@ -218,15 +218,15 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         kind: Literal["total", "passes"] = "total",
         passes: int | None = None,
     ) -> Array:
-        """Return how uncertain each prediction is, (rows,), summed over the attributes where there are several.
+        """Return the uncertainty of each prediction, (rows,), summed over the attributes if there are several.
 
         Args:
             target_prior: the class prior where the model is used, as for :meth:`predict`.
             kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
-                that decide it, averaged over dropout on the last features in closed form; it is what ``equipoise
-                predict``, reports and exported models say as well. ``"passes"`` is what stochastic passes differ by,
-                the trace of the paper's covariance.
-            passes: how many, for ``"passes"``; None takes the estimator's own.
+                that decide it, averaged over dropout on the last features in closed form; ``equipoise predict``,
+                reports and exported models give the same. ``"passes"`` is the disagreement of stochastic passes, the
+                trace of the paper's covariance.
+            passes: number of passes for ``"passes"``; None takes the estimator's own.
         """
         if kind not in ("total", "passes"):
             raise InvalidInputError(f"kind must be 'total' or 'passes', got {kind!r}.")
@@ -277,7 +277,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
-        """Read a model written by :meth:`save` from its ``folder``; one with a ``backbone`` of yours needs it again."""
+        """Read a model written by :meth:`save` from its ``folder``; pass your own ``backbone`` again if it has one."""
         return restore(load_model(Path(folder)), folder, backbone, estimator=cls)
 
     @property
@@ -285,7 +285,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return bool(self.network_.head.multilabel)
 
     def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
-        """Check X and y for :meth:`fit`; images stay where they are."""
+        """Check X and y for :meth:`fit`; images are not copied."""
         y = plain_labels(y)
         self.encoder_: TableEncoder | None = None
         if not rows_of(X).from_files:
@@ -302,7 +302,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return X, labels
 
     def _encoded(self, table: Any, y: Any) -> tuple[Array, Array]:
-        """Learn how the columns of a frame become numbers."""
+        """Learn to encode the columns of a frame as numbers."""
         validate_data(self, table, skip_check_array=True)
         labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(table, labels)
@@ -328,10 +328,10 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return X
 
     def _dtypes(self, X: Any) -> Any:
-        """Return the types that X may have or must become.
+        """Return the dtypes that X may have or must be converted to.
 
-        Tables are standardised in float64, and keep float32 only where it holds their values exactly. Image backbones
-        scale bytes themselves, so that images take a quarter of the memory.
+        Tables are standardised in float64, and stay float32 only if it holds their values exactly. Image backbones
+        scale bytes themselves, so images take a quarter of the memory.
         """
         if self.backbone is not None:
             return (np.float32, np.uint8) if isinstance(self.backbone, ImageBackbone) else np.float32
@@ -340,7 +340,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return np.float32 if exact else np.float64
 
     def _check_parameters(self) -> None:
-        """Refuse wrong parameters, and those that need others, before any of them costs time."""
+        """Raise an error for invalid or conflicting parameters before any work is done."""
         if self.run_dir is not None and self.random_state is None:
             raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
         check_options(self)
@@ -363,11 +363,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
 
     @property
     def _unseen(self) -> bool:
-        """Whether there are samples that no epoch sees and that choose nothing of the network."""
+        """True if there are samples that no epoch sees and that choose nothing about the network."""
         return self.calibration == "validation" and not (self.early_stopping or self.strength == "feedback")
 
     def _split(self, data: ArrayData, recipe: Recipe, seed: int) -> tuple[Tensor, Tensor]:
-        """Return the rows to train on and the rows held out; one of weight 0 is neither."""
+        """Return the rows to train on and the rows held out; rows of weight 0 are neither."""
         feedback = self.strength == "feedback" and recipe.uncertain
         share = self.validation_fraction if feedback or self.early_stopping or self.calibration == "validation" else 0.0
         counted = torch.arange(len(data)) if data.weight is None else data.weight.nonzero().squeeze(-1)
@@ -415,7 +415,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         )
 
     def _take_weights(self, network: Network, classes: Array) -> None:
-        """Start from the last fit's weights, for ``warm_start``."""
+        """Load the last fit's weights, for ``warm_start``."""
         same = classes.tolist() == self.classes_.tolist()
         before = dict(self.network_.named_parameters())
         now = dict(network.named_parameters())
@@ -436,7 +436,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return self._in_batches(x, self.network_)
 
     def _probabilities(self, x: Any, prior: ArrayLike | None = None, *, passes: int = 0) -> NDArray[np.float64]:
-        """Return calibrated probabilities, shaped as the logits: of one deterministic pass, or the mean of draws."""
+        """Return calibrated probabilities, shaped like the logits: of one deterministic pass, or the mean of draws."""
 
         def probabilities(part: Tensor) -> Tensor:
             if not passes:
@@ -446,7 +446,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return np.asarray(self._in_batches(x, probabilities, passes=passes).numpy())
 
     def _drawn(self, x: Tensor, passes: int) -> Tensor:
-        """Draw logits of stochastic passes, (passes, batch, ...), by the same sub-networks for all rows."""
+        """Draw logits of stochastic passes, (passes, batch, ...), with the same sub-networks for all rows."""
         return mc_dropout(self.network_, x, passes, torch.Generator().manual_seed(self._seed))
 
     def _in_batches(self, x: Array | Images, forward: Callable[[Tensor], Tensor], *, passes: int = 1) -> Tensor:
@@ -465,7 +465,7 @@ def restore(
     *,
     estimator: type[UncertaintyBalancedClassifier] = UncertaintyBalancedClassifier,
 ) -> UncertaintyBalancedClassifier:
-    """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` that it was trained with."""
+    """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` it was trained with."""
     record = model.record
     if record.custom_backbone and backbone is None:
         raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
@@ -496,7 +496,7 @@ def restore(
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON: numpy's numbers as Python's, and None for what is no plain value."""
+    """Return a parameter as JSON: numpy's numbers as Python's, and None if it is not a plain value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, bool | int | float | str) else None
 

@@ -1,4 +1,4 @@
-"""Walk all objects inside a fitted estimator, and put other objects in their place."""
+"""Walking all objects inside a fitted estimator, and replacing some."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 def walk(root: Any) -> Iterator[Any]:
     """Yield the root and everything it holds, each object once: attributes, and items of containers."""
-    seen: dict[int, Any] = {}  # holds the objects too: an id is only unique while its object lives
+    seen: dict[int, Any] = {}  # also keeps the objects alive: ids are unique only while an object lives
     waiting = [root]
     while waiting:
         found = waiting.pop()
@@ -30,11 +30,11 @@ def _inside(found: Any) -> list[Any]:
 
 
 def substitute(root: Any, other: Callable[[Any], Any]) -> Any:
-    """Replace, in place, every value for which ``other`` returns another one; return the root or its replacement.
+    """Replace, in place, every value for which ``other`` returns a different one; return the root or its replacement.
 
     ``other`` sees the items of lists, dicts, tuples and object arrays, and the values of attributes.
     """
-    made: dict[int, Any] = {}  # tuples cannot be changed: each is built anew, once
+    made: dict[int, Any] = {}  # tuples are immutable: each is rebuilt once
 
     def swapped(value: Any) -> Any:
         if type(value) is tuple:

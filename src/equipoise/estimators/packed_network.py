@@ -1,12 +1,12 @@
-r"""Small networks for tables; the members of an ensemble are trained together, by batched products.
+r"""Small networks for tables; an ensemble's members are trained together by batched products.
 
-Member k has its own rows, weights and batches; all members take their steps at the same time. A member is
+Member k has its own rows, weights and batches; all members take their steps together. A member is
 
 .. math:: z = W_3 h_2 + S x + b_3, \qquad h_2 = \phi(W_2 h_1 + b_2), \qquad h_1 = \phi(W_1 x + b_1),
           \qquad \phi(a) = a \, \sigma(a)
 
-on standardised columns x, trained on cross-entropy by AdamW. The gradient is written out, because for networks of this
-size most of the time of a step goes into bookkeeping: on one core a step takes about half as long as by autograd.
+on standardised columns x, trained on cross-entropy with AdamW. The gradient is written out because, for networks of
+this size, most of a step goes into bookkeeping: on one core a step takes about half as long as with autograd.
 """
 
 import math
@@ -26,10 +26,10 @@ from equipoise.data.labels import encode_labels
 
 Array = NDArray[Any]
 WARM_UP = 0.1
-"""Share of the steps in which the learning rate rises; afterwards it falls to 0 along a cosine."""
+"""Share of the steps over which the learning rate rises; afterwards it falls to 0 along a cosine."""
 MOMENTUM, SECOND_MOMENT, TINY = 0.9, 0.95, 1e-8
 SQUASHED = 3.0
-"""Standard deviations beyond which a column is bent towards a bound, so that outliers do not rule."""
+"""Standard deviations beyond which a column is squashed towards a bound, so that outliers do not dominate."""
 ROWS_AT_ONCE = 8192
 
 
@@ -38,11 +38,11 @@ class PackedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         width: units of each of the two hidden layers.
-        steps: of the optimiser.
-        batch_size: rows of a step, at most as many as the smallest member has.
-        learning_rate: the highest.
+        steps: optimiser steps.
+        batch_size: rows per step, at most as many as the smallest member has.
+        learning_rate: its maximum.
         weight_decay: of AdamW.
-        dropout: share of the units left out in each step.
+        dropout: share of the units dropped in each step.
         random_state: seed.
 
     >>> X, y = np.array([[0.0], [0.1], [0.9], [1.0]]), np.array(["no", "no", "yes", "yes"])
@@ -80,11 +80,11 @@ class PackedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit_members(
         self, X: Array, y: NDArray[np.int64], rows: Sequence[Array], sample_weight: Array | None = None
     ) -> list["PackedNetwork"]:
-        """Fit one network to each selection of rows, all in the same steps.
+        """Fit one network on each selection of rows, all in the same steps.
 
         Args:
             X: (rows, columns).
-            y: class numbers from 0 on, (rows,).
+            y: class indices, (rows,).
             rows: the rows of each member.
             sample_weight: (rows,).
         """
@@ -119,7 +119,7 @@ class PackedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trained(
         self, x: Array, y: NDArray[np.int64], rows: Sequence[Array], sample_weight: ArrayLike | None
     ) -> list[dict[str, Array]]:
-        """Return each member's layers, with the mean and the scale of its columns."""
+        """Return each member's layers, with its columns' mean and scale."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(seed)
         scales = [_mean_and_scale(x[own]) for own in rows]
@@ -143,7 +143,7 @@ class PackedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Packed:
-    """Weights of all members and their gradients, each in one flat tensor, so that the optimiser takes a few steps."""
+    """Weights of all members and their gradients, each in one flat tensor, so that a step takes few operations."""
 
     def __init__(self, members: int, columns: int, width: int, classes: int, generator: torch.Generator) -> None:
         self.shapes = {
@@ -173,7 +173,7 @@ class _Packed:
 
         Args:
             x: (members, batch, columns).
-            target: class numbers, (members, batch); ``weight``: how much each counts.
+            target: class indices, (members, batch); ``weight``: weight of each.
         """
         w, g = self.weights, self.slopes
         a1, h1, keep1 = _layer(x, w["w1"], w["b1"], dropout, generator)
@@ -190,7 +190,7 @@ class _Packed:
             torch.sum(slope, 1, keepdim=True, out=g[f"b{number}"])
 
     def step(self, number: int, rate: float, weight_decay: float) -> None:
-        """Take a step of AdamW; ``number`` counts them from 0."""
+        """Take a step of AdamW; ``number`` counts from 0."""
         self.mean.lerp_(self.slope, 1 - MOMENTUM)
         self.square.mul_(SECOND_MOMENT).addcmul_(self.slope, self.slope, value=1 - SECOND_MOMENT)
         first, second = 1 - MOMENTUM ** (number + 1), 1 - SECOND_MOMENT ** (number + 1)
@@ -206,7 +206,7 @@ class _Packed:
 def _layer(
     x: Tensor, w: Tensor, b: Tensor, dropout: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return a layer before and after φ and dropout, and what dropout kept: in each step other units of each member."""
+    """Return a layer before and after φ and dropout, and the dropout mask, drawn anew in each step for each member."""
     a = torch.baddbmm(b, x, w)
     h = a * a.sigmoid()
     if not dropout:
@@ -216,14 +216,14 @@ def _layer(
 
 
 def _through(slope: Tensor, a: Tensor, keep: Tensor | None) -> Tensor:
-    """Take a slope back through dropout and φ: φ'(a) = σ + a·σ(1 − σ)."""
+    """Propagate a gradient back through dropout and φ: φ'(a) = σ + a·σ(1 − σ)."""
     gate = a.sigmoid()
     inner = gate * (1 + a * (1 - gate))
     return slope * inner if keep is None else slope * inner * keep
 
 
 def _batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Draw batches of places without end, each of so many rows once before any a second time."""
+    """Yield batches of row indices without end; all rows are used once before any is used again."""
     order = torch.empty(0, dtype=torch.long)
     while True:
         while len(order) < size:
@@ -233,7 +233,7 @@ def _batches(rows: int, size: int, generator: torch.Generator) -> Iterator[Tenso
 
 
 def _rate(done: float) -> float:
-    """Return the learning rate's share of its highest, at a share of the steps done."""
+    """Return the learning rate as a share of its maximum, after this share of the steps."""
     if done < WARM_UP:
         return (done + 1e-3) / WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
@@ -245,7 +245,7 @@ def _mean_and_scale(x: Array) -> tuple[Array, Array]:
 
 
 def _standardised(x: Array, mean: Array, scale: Array) -> NDArray[np.float32]:
-    """Standardise in float64, and bend what lies far out towards the bound."""
+    """Standardise in float64, and squash outliers towards the bound."""
     z = (x - mean) / scale
     return np.asarray(z / np.sqrt(1 + np.square(z / SQUASHED)), dtype=np.float32)
 

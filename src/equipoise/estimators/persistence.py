@@ -1,4 +1,4 @@
-"""A model on disk: weights as safetensors, everything else as JSON. Nothing in it can run code."""
+"""A model on disk: weights as safetensors, all else as JSON. Nothing in it can run code."""
 
 import json
 import math
@@ -35,9 +35,9 @@ OWN = ("prior", "uncertainty")
 KINDS = (torch.float32, torch.float64, torch.int64)
 """Allowed types of the tensors stored beside the network."""
 LARGEST_RECORD = 2**28
-"""Bytes of a ``model.json`` that are read at most; a foreign file must not fill the memory."""
+"""Largest size of a ``model.json``, so that an untrusted file cannot fill the memory."""
 MOST_UNAIMED_CLASSES = 2_000
-"""Classes of a model saved without the prior its loss aims at; finding it takes memory for each pair of classes."""
+"""Most classes of a model saved without its loss's prior, which takes memory for each pair of classes to find."""
 
 
 class _Chosen(Struct):
@@ -49,7 +49,7 @@ class _History(Struct):
 
 
 class ModelRecord(Struct, kw_only=True):
-    """``model.json``; the recipe has a class of its own that checks it."""
+    """``model.json``; the recipe's own class checks the recipe."""
 
     format: int
     parameters: dict[str, Any]
@@ -87,7 +87,7 @@ def save_model(
     uncertainty: Tensor | None,
     evidence: Evidence | None = None,
 ) -> None:
-    """Write both files, each whole or not at all."""
+    """Write both files, each atomically."""
     wrong = not_finite(network)
     if wrong is not None:
         raise InvalidStateError(
@@ -104,7 +104,7 @@ def save_model(
 
 
 def load_model(folder: Path) -> SavedModel:
-    """Read both files, checked field by field."""
+    """Read both files, checking them field by field."""
     path = folder / MODEL_RECORD
     missing = [name for name in (MODEL_RECORD, MODEL) if not (folder / name).exists()]
     if missing:
@@ -118,7 +118,7 @@ def load_model(folder: Path) -> SavedModel:
     except (OSError, safetensors.SafetensorError) as error:
         raise InvalidInputError(f"{folder / MODEL} cannot be read ({error}); {REMEDY}.") from error
     told = record.recipe.get("classes")
-    if is_whole(told) and told != len(record.classes):  # before a recipe builds anything with so many
+    if is_whole(told) and told != len(record.classes):  # before a recipe allocates for that many classes
         raise _wrong_labels(folder)
     try:
         recipe = Recipe(**record.recipe)
@@ -143,20 +143,20 @@ def load_model(folder: Path) -> SavedModel:
 
 
 def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:
-    """Return what to keep of the rows that rules are chosen by."""
+    """Return the tensors to store of the rows that rules are chosen on."""
     arrays = {} if evidence is None else evidence.arrays()
     return with_prefix("evidence", {name: torch.from_numpy(values) for name, values in arrays.items()})
 
 
 def evidence_from(tensors: dict[str, Tensor], size: int, *, several: bool) -> Evidence | None:
-    """Read back :func:`evidence_tensors`, which may come from anywhere; None where a model has none."""
+    """Restore :func:`evidence_tensors` from an untrusted file; None if the model has none."""
     found = of_prefix("evidence", tensors)
     plain = {name: tensor.numpy() for name, tensor in found.items() if tensor.dtype in KINDS}
     return Evidence.of_arrays(plain, size, several=several) if found else None
 
 
 def checked_rule(value: Any, classes: NDArray[Any], where: Path, *, several: bool) -> DecisionRule | None:
-    """Read the rule of a saved model, and see that it names none but its classes."""
+    """Read the rule of a saved model, and check that it names only the model's classes."""
     if value is None:
         return None
     found = rule_from_json(value, where)
@@ -165,7 +165,7 @@ def checked_rule(value: Any, classes: NDArray[Any], where: Path, *, several: boo
 
 
 def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that a model is calibrated by. One saved before there was calibration has its prior alone."""
+    """Return the tensors that a model is calibrated by; models saved before there was calibration have only a prior."""
     found = of_prefix("calibrated", tensors)
     for name, tensor in (tensors | found).items():
         if (name in found or name in OWN) and tensor.dtype not in KINDS:
@@ -187,7 +187,7 @@ def _wrong_labels(folder: Path) -> InvalidInputError:
 
 
 def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
-    """Build a head with the class values of a saved one (counts, weights, margins), without its class vectors."""
+    """Build a head with a saved one's class values (counts, weights, margins), without its class vectors."""
     head = recipe.head(torch.ones(recipe.class_shape), features=1)
     for name, own in head.named_buffers():
         kept = tensors.get(f"network/head.{name}")
@@ -197,14 +197,14 @@ def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
 
 
 def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dict[str, Tensor]) -> None:
-    """Refuse sizes of a network other than those of its tensors: a wrong number must not fill the memory."""
+    """Raise an error if a network's sizes differ from its tensors': a wrong number must not fill the memory."""
     wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record.features)}
     if not record.custom_backbone:
         wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
     for name, shape in wanted.items():
         if name not in network or tuple(network[name].shape) != shape:
             raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")
-    for name in ("backbone", "run_dir", "decision"):  # one could be anything, one any folder to write to
+    for name in ("backbone", "run_dir", "decision"):  # a backbone could be anything, run_dir any folder to write to
         if name in record.parameters:
             raise InvalidInputError(
                 f"{folder / MODEL_RECORD} names a {name} among its parameters; it was not written so."
@@ -220,14 +220,14 @@ def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
 
 
 def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
-    """Read back :func:`labels_to_json`."""
+    """Restore labels from :func:`labels_to_json`."""
     try:
-        if class_type.lstrip("<>|=").startswith("a"):  # an old name of bytes, of which NumPy warns
+        if class_type.lstrip("<>|=").startswith("a"):  # an old name of bytes, which NumPy warns about
             raise TypeError(f"the type {class_type!r}")
         kind = np.dtype(class_type)
         if kind.kind not in "iufbUO":
             raise TypeError(f"a type of kind {kind.kind!r}")
-        if kind.kind == "U":  # as long as the labels: a file may claim millions of letters for each
+        if kind.kind == "U":  # as long as the labels: a file may claim millions of characters each
             kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
         return np.array(values, dtype=kind)
     except (TypeError, ValueError) as error:

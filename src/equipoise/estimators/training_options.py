@@ -1,4 +1,4 @@
-"""Training options, each declared once: argument of the estimator, flag of the command, key of its file, and check."""
+"""Training options, each declared once: estimator argument, command-line flag, configuration key, and check."""
 
 import inspect
 import math
@@ -16,16 +16,16 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class Option:
-    """The declaration of an option, beside its name, type and default.
+    """The declaration of an option, besides its name, type and default.
 
     Args:
         help: one sentence, for the command line and the reference.
         detail: further sentences for the reference.
-        least, most: bounds that are allowed themselves; ``above``, ``below``: bounds that are not.
-        whole: whether a number must be a whole one.
+        least, most: inclusive bounds; ``above``, ``below``: exclusive bounds.
+        whole: whether a number must be whole.
         choices: returns the names to choose from.
-        flags: on the command line, where it is not the name with dashes.
-        metavar: what stands for a value there.
+        flags: command-line flags, if not the name with dashes.
+        metavar: placeholder of the value there.
     """
 
     help: str = ""
@@ -40,7 +40,7 @@ class Option:
     metavar: str | None = None
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not allowed, in a sentence that calls the option by this ``name``."""
+        """Raise an error for a value that is not allowed, calling the option by this ``name``."""
         if self.choices is not None and not callable(value) and value not in self.choices():
             raise InvalidInputError(f"{name} must be one of {', '.join(self.choices())}, got {value!r}.")
         bounds = (self.least, self.most, self.above, self.below)
@@ -74,18 +74,18 @@ def option(default: Any, help: str = "", **rules: Any) -> Any:
 
 
 def declared(found: Field[Any]) -> Option:
-    """Return what a field of options declares."""
+    """Return the declaration of a field."""
     rules: Option = found.metadata.get("option", Option())
     return rules
 
 
 def check_options(options: Any, *names: str, called: Callable[[str], str] = str) -> None:
-    """Refuse options with a value that its field does not allow; None is left to the data where it is the default.
+    """Raise an error for options with a value that their field does not allow; a default of None is always allowed.
 
     Args:
         options: an instance of a class whose fields are declared by :func:`option`.
-        names: of the fields to check; none checks all.
-        called: from a field's name to what an error calls it.
+        names: the fields to check; none checks all.
+        called: from a field's name to its name in an error.
     """
     for each in fields(options):
         value = getattr(options, each.name)
@@ -94,7 +94,7 @@ def check_options(options: Any, *names: str, called: Callable[[str], str] = str)
 
 
 def documented(cls: Class) -> Class:
-    """Put the help of options into the ``Args`` of the class's docstring, before those that it describes itself."""
+    """Insert the options' help into the ``Args`` of the class's docstring, before those that it describes itself."""
     head, args, rest = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")
     entries = [(each.name, declared(each)) for each in fields(cls) if declared(each).help]
     texts = [f"{name}: {rules.help} {rules.detail}".rstrip() for name, rules in entries]
@@ -132,9 +132,9 @@ def _one_of(names: Any) -> Callable[[], Collection[str]]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainingOptions:
-    """Options of every training, by the estimator and by ``equipoise train`` alike.
+    """Options of every training, shared by the estimator and ``equipoise train``.
 
-    A further one is a field here, and a line where the estimator uses it.
+    To add one, add a field here, and a line where the estimator uses it.
     """
 
     method: str = option(
@@ -222,11 +222,11 @@ class TrainingOptions:
 
 
 def training_values(options: TrainingOptions) -> dict[str, Any]:
-    """Return the values of the options that every training has, by name."""
+    """Return the values of all training options by name."""
     return {each.name: getattr(options, each.name) for each in fields(TrainingOptions)}
 
 
 def positional(name: str) -> Any:
-    """Return a field of :class:`TrainingOptions` for a subclass that takes it without its name."""
+    """Return a field of :class:`TrainingOptions` for a subclass that takes it as a positional argument."""
     inherited = next(each for each in fields(TrainingOptions) if each.name == name)
     return field(default=inherited.default, metadata=inherited.metadata, kw_only=False)

@@ -1,6 +1,6 @@
-"""scikit-learn's trees as plain arrays, which are checked before a tree is built from them.
+"""scikit-learn's trees as plain arrays, checked before a tree is built from them.
 
-The compiled code that walks a tree follows the indices in its nodes without looking at their range.
+The compiled code that walks a tree follows the indices in its nodes without checking their range.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ LEAF = -1
 
 
 def trees_to_arrays(trees: Sequence[Any]) -> Arrays:
-    """Return the nodes and values of ``sklearn.tree._tree.Tree`` objects, one after another."""
+    """Return the nodes and values of ``sklearn.tree._tree.Tree`` objects, concatenated."""
     states = [tree.__getstate__() for tree in trees]
     sizes = [(tree.node_count, tree.n_features, tree.n_outputs, tree.max_depth) for tree in trees]
     return {
@@ -27,7 +27,7 @@ def trees_to_arrays(trees: Sequence[Any]) -> Arrays:
 
 
 def trees_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """Read back :func:`trees_to_arrays`; a ValueError where a tree would lead out of its arrays."""
+    """Restore trees from :func:`trees_to_arrays`; raise ValueError if a tree would lead out of its arrays."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
     sizes = _checked(arrays["sizes"], np.int64, 2)
@@ -63,7 +63,7 @@ def _check_nodes(nodes: NDArray[Any], features: int) -> None:
 
 
 def predictors_to_arrays(predictors: Sequence[Any]) -> Arrays:
-    """Return the nodes and category sets of ``HistGradientBoosting`` trees, one after another."""
+    """Return the nodes and category sets of ``HistGradientBoosting`` trees, concatenated."""
     sizes = [(len(predictor.nodes), len(predictor.raw_left_cat_bitsets)) for predictor in predictors]
     names = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")
     parts = {name: np.concatenate([getattr(predictor, name) for predictor in predictors]) for name in names}
@@ -71,7 +71,7 @@ def predictors_to_arrays(predictors: Sequence[Any]) -> Arrays:
 
 
 def predictors_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """Read back :func:`predictors_to_arrays`; a ValueError where a tree would lead out of its arrays."""
+    """Restore trees from :func:`predictors_to_arrays`; raise ValueError if a tree would lead out of its arrays."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE, X_BITSET_INNER_DTYPE
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
@@ -100,11 +100,11 @@ def _check_predictor_nodes(nodes: NDArray[Any], category_sets: int) -> None:
     by_category = inner["is_categorical"] == 1
     require(bool(np.all(inner["bitset_idx"][by_category] < category_sets)), "a split by a category set it lacks")
     thresholds = np.where(by_category, 0.0, inner["num_threshold"])
-    _check_splits(inner["feature_idx"], thresholds, np.iinfo(np.int64).max)  # the estimator knows how many there are
+    _check_splits(inner["feature_idx"], thresholds, np.iinfo(np.int64).max)  # the estimator checks the upper bound
 
 
 def check_links(left: NDArray[Any], right: NDArray[Any], leaf: NDArray[Any]) -> None:
-    """Refuse nodes that are no binary tree with every child behind its parent, as all builders number them."""
+    """Raise an error unless the nodes form a binary tree with every child after its parent, as builders number them."""
     parents = np.flatnonzero(~leaf)
     children = np.concatenate([left[parents], right[parents]])
     require(bool(np.all(children > np.tile(parents, 2)) and np.all(children < len(leaf))), "a child out of range")
@@ -112,7 +112,7 @@ def check_links(left: NDArray[Any], right: NDArray[Any], leaf: NDArray[Any]) -> 
 
 
 def _check_splits(features: NDArray[Any], thresholds: NDArray[Any], most: int) -> None:
-    """A threshold may be infinite: such a split sets missing values apart."""
+    """Check splits; a threshold may be infinite, which separates missing values."""
     require(bool(np.all(features >= 0) and np.all(features < most)), "a split by a feature out of range")
     require(not np.isnan(thresholds).any(), "a threshold that is not a number")
 

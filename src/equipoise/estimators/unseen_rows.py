@@ -1,4 +1,4 @@
-"""What members of a model would say of rows that they were trained on, had they not been.
+"""Estimates of what members would predict for their own training rows had they not seen them.
 
 New rows get the mean of the members. A training row has one honest member that was not trained on it: thresholds are
 chosen by that one, whose probabilities spread more than the mean's do. The mean lifts very low probabilities, so more
@@ -20,12 +20,12 @@ from torch import Tensor
 
 
 def as_if_unseen(outputs: Tensor, target: Tensor, by: NDArray[np.intp]) -> Tensor:
-    """Replace probabilities by members that were trained on a row with those of the same rank of members that were not.
+    """Replace a member's probabilities for its training rows by those of the same rank among unseen rows.
 
     Args:
         outputs: (members, rows, classes), or (members, rows, attributes, 2).
-        target: places, (rows,), or 0 and 1, (rows, attributes).
-        by: the number of the member that was not trained on the row, (rows,).
+        target: class indices, (rows,), or 0 and 1, (rows, attributes).
+        by: the member that was not trained on the row, (rows,).
 
     >>> outputs = torch.tensor([[[0.6, 0.4], [1.0, 0.0]], [[0.9, 0.1], [0.8, 0.2]]], dtype=torch.float64)
     >>> as_if_unseen(outputs, torch.tensor([0, 0]), np.array([0, 1]))[..., 1]
@@ -47,7 +47,7 @@ def as_if_unseen(outputs: Tensor, target: Tensor, by: NDArray[np.intp]) -> Tenso
 def _match(
     p: NDArray[np.float64], labels: NDArray[np.int64], seen: NDArray[np.bool_], generator: np.random.Generator
 ) -> None:
-    """Replace those of ``p``, (members, rows, classes), that are of ``seen`` rows, a class at a time."""
+    """Replace, class by class, the entries of ``p``, (members, rows, classes), that are of ``seen`` rows."""
     columns = range(1, 2) if p.shape[2] == 2 else range(p.shape[2])
     single = p[seen.argmin(0), np.arange(p.shape[1])]  # (rows, classes)
     for label in np.unique(labels):
@@ -67,7 +67,7 @@ def _match(
 def _of_same_rank(
     values: NDArray[np.float64], reference: NDArray[np.float64], generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return for each value the one of the same rank in the reference; ties, as of trees, in random order."""
+    """Return, for each value, the one of the same rank in the reference; ties, as trees have, in random order."""
     rank = np.empty(len(values))
     rank[np.lexsort((generator.random(len(values)), values))] = (np.arange(len(values)) + 0.5) / max(len(values), 1)
     return np.interp(rank, (np.arange(len(reference)) + 0.5) / len(reference), np.sort(reference))

@@ -1,4 +1,4 @@
-"""The JSON of an XGBoost model, written anew from checked values."""
+"""The JSON of an XGBoost model, rewritten from checked values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,11 @@ from equipoise.estimators.booster_text import BoosterRecord, Numbers, check_uniq
 from equipoise.estimators.tree_arrays import require
 
 LARGEST_CATEGORY = 2**16
-"""XGBoost keeps a bit for each category up to the largest."""
+"""Most categories: XGBoost keeps a bit for each up to the largest."""
 
 
 def clean_xgboost(model: Any, record: BoosterRecord) -> dict[str, Any]:
-    """Return the JSON of an XGBoost model with its trees and what they need."""
+    """Return the JSON of an XGBoost model, reduced to its trees and what they need."""
     learner, groups, features = model["learner"], record.groups, record.features
     said, trees = learner["learner_model_param"], learner["gradient_booster"]["model"]["trees"]
     found = learner["gradient_booster"]["model"]
@@ -95,7 +95,7 @@ def _xgboost_tree(place: int, tree: Any, features: int) -> dict[str, Any]:
     within(children, 1, count, "a child out of range")
     check_unique(children)
     keep = _reached(left, right)
-    new = np.full(count + 1, -1)  # its last entry is the child of a leaf
+    new = np.full(count + 1, -1)  # the last entry is the child of a leaf
     new[keep] = np.arange(len(keep))
     parents = np.full(count, 2**31 - 1)
     for side in (left, right):
@@ -124,7 +124,7 @@ def _xgboost_categories(tree: Any, flags: Mapping[str, Numbers], new: Numbers) -
 
 
 def _reached(left: Numbers, right: Numbers) -> list[int]:
-    """Return the nodes below the root, in order: pruning leaves others behind."""
+    """Return the nodes below the root, in order: pruning leaves unused ones behind."""
     found = [0]
     for node in found:
         if left[node] != -1:

@@ -1,4 +1,4 @@
-"""What predictions are worth: scores class by class, skill against guessing, and which labels to doubt."""
+"""Evaluation of predictions: scores by class, skill against guessing, and suspicious labels."""
 
 from equipoise.evaluation.derived_metrics import METRICS
 from equipoise.evaluation.label_quality import LabelDoubt, label_doubt

@@ -1,4 +1,4 @@
-"""Resamples of a test set, and the intervals that scores of them span."""
+"""Bootstrap resamples of a test set, and confidence intervals of scores."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 RESAMPLES, FEWEST_RESAMPLES = 1000, 100
 WORK, MOST_WORK, MOST_ENTRIES = 4 * 10**7, 4 * 10**8, 4 * 10**6
-"""Probabilities looked at in all resamples together, at most where there are fewest, and in memory at a time."""
+"""Probabilities processed over all resamples, the same at the fewest resamples, and in memory at a time."""
 LEVEL = 0.95
 FEW = 10
 """Samples of a class below which intervals are too narrow to be shown."""
 
 
 def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list["Scores"]]) -> dict[str, Any] | None:
-    """Return 95 % intervals of all scores by name, see ``Scores.intervals``; None where there are too many samples.
+    """Return 95 % intervals of all scores by name, see ``Scores.intervals``; None if there are too many samples.
 
     Args:
         score: from sums over resamples to the scores of each.
@@ -44,15 +44,16 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
 def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator[NDArray[np.float32]]:
     """Draw test sets of the same size with replacement; yield how often each sample is drawn, (samples, resamples).
 
-    Classes keep their counts: each class is drawn from its own samples. A plain bootstrap would leave some draws
-    without a rare class, for which nothing is defined. Samples with several labels are drawn from all.
+    The bootstrap is stratified: each class is drawn from its own samples and keeps its count. A plain bootstrap would
+    leave some draws without a rare class, whose scores would be undefined. Samples with several labels are drawn from
+    all.
 
-    There are 1,000 resamples; where samples times classes exceed 40,000 fewer, from 400,000 on 100, and none beyond
+    There are 1,000 resamples; fewer if samples times classes exceed 40,000, 100 from 400,000 on, and none beyond
     4,000,000.
 
     Args:
-        labels: places of classes, (samples,), or 0 and 1, (samples, attributes).
-        size: how many classes or attributes there are.
+        labels: class indices, (samples,), or 0 and 1, (samples, attributes).
+        size: number of classes or attributes.
     """
     rng = np.random.default_rng(seed)
     samples = len(labels)
@@ -71,9 +72,9 @@ def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator
 
 
 def span(values: Sequence[Any]) -> list[Any]:
-    """Return between which values the middle 95 % of the resamples' scores lie: [low, high], or one such per class.
+    """Return the range of the middle 95 % of the resamples' scores: [low, high], or one such pair per class.
 
-    Resamples for which a score is not defined do not count; NaN where it never is.
+    Resamples with an undefined score do not count; NaN if it is always undefined.
 
     >>> [round(end, 3) for end in span([0.1, 0.2, 0.3, float("nan")])]
     [0.105, 0.295]

@@ -1,4 +1,4 @@
-"""Metrics that follow from what :func:`~equipoise.evaluation.scores.scores` counted, by name."""
+"""Metrics derived from :func:`~equipoise.evaluation.scores.scores`, by name."""
 
 import math
 from collections.abc import Callable
@@ -9,31 +9,31 @@ if TYPE_CHECKING:
 
 
 def worst_recall(found: "Scores") -> float:
-    """Return the recall of the class that is found least, which the mean hides."""
+    """Return the lowest recall of any class, which the mean hides."""
     return min((recall for recall in found.recall.each if not math.isnan(recall)), default=math.nan)
 
 
 def macro_average_precision(found: "Scores") -> float:
-    """Return the mean of the classes' average precision, each against the rest; of two classes the rarer one's alone.
+    """Return the mean of the classes' average precisions, each against the rest; with two classes, the rarer one's.
 
-    With two classes the common one's is close to 1 whatever is predicted. Of two equally common ones it is the last.
-    NaN without probabilities; with more classes, one without samples does not count.
+    With two classes, the common one's is close to 1 whatever is predicted. If both are equally common, it is the last
+    one's. NaN without probabilities; with more classes, those without samples do not count.
     """
     return _of_rarer(found, found.average_precision)
 
 
 def precision_at_k(found: "Scores") -> float:
-    """Return the precision among the k samples ranked first; mean over the classes, of two the rarer one's alone."""
+    """Return the precision among the k samples ranked first; mean over the classes, with two the rarer one's."""
     return math.nan if found.top is None else _of_rarer(found, found.top.precision)
 
 
 def recall_at_k(found: "Scores") -> float:
-    """Return the share of a class among the k samples ranked first for it; a mean as for ``precision_at_k``."""
+    """Return the share of a class among the k samples ranked first for it; averaged like ``precision_at_k``."""
     return math.nan if found.top is None else _of_rarer(found, found.top.recall)
 
 
 def lift_at_k(found: "Scores") -> float:
-    """Return how many times more common a class is among the k samples ranked first than among all; a mean likewise."""
+    """Return how many times more common a class is among the k samples ranked first than overall; averaged likewise."""
     return math.nan if found.top is None else _of_rarer(found, found.top.lift)
 
 
@@ -43,12 +43,12 @@ def brier(found: "Scores") -> float:
 
 
 def log_loss(found: "Scores") -> float:
-    """Return the mean of −ln p of what is true; NaN without probabilities."""
+    """Return the mean of −ln p of the true label; NaN without probabilities."""
     return math.nan if found.calibration is None else found.calibration.log_loss
 
 
 def _of_rarer(found: "Scores", values: "Spread | None") -> float:
-    """Return the mean over the classes; of two classes the rarer one's value, of equally common ones the last one's."""
+    """Return the mean over the classes; with two classes the rarer one's value, or the last one's if equally common."""
     if values is None:
         return math.nan
     if found.multilabel or len(found.classes) != 2:
@@ -66,4 +66,4 @@ METRICS: dict[str, Callable[["Scores"], float]] = {
     "brier": brier,
     "log_loss": log_loss,
 }
-"""A new metric is a function of the scores and a line here; every run, comparison and table then holds it."""
+"""Metrics by name. To add one, write a function of the scores and a line here; runs and tables then include it."""

@@ -1,4 +1,4 @@
-"""Shares, and 95 % intervals that hold for few samples: of a share, of sums of shares, of an AUC."""
+"""Shares with 95 % intervals that hold for few samples: of a share, of sums of shares, of an AUC."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class Estimate(Struct, frozen=True):
 
     Args:
         value: the estimate.
-        low, high: both ends of the interval.
+        low, high: ends of the interval.
 
     >>> Estimate(0.5, 0.25, 0.75).times(1000)
     Estimate(value=500.0, low=250.0, high=750.0)
@@ -27,17 +27,17 @@ class Estimate(Struct, frozen=True):
     high: float
 
     def times(self, factor: float) -> "Estimate":
-        """Return the same multiplied by a ``factor``."""
+        """Return the estimate multiplied by a ``factor``."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> Floats:
-    """Return part / whole, and ``empty`` where the whole is 0."""
+    """Return part / whole, or ``empty`` if the whole is 0."""
     return np.where(whole > 0, part / np.maximum(whole, 1), empty)
 
 
 def known_mean(values: Floats) -> float:
-    """Return the mean of the values that are defined; NaN where none is."""
+    """Return the mean of the defined values; NaN if there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 
@@ -55,9 +55,9 @@ def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:
 
 
 def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, float]:
-    """Return the interval of Σ w·value for independent values with intervals of their own (Zou and Donner's MOVER).
+    """Return the interval of Σ w·value for independent values with their own intervals (Zou and Donner's MOVER).
 
-    With the weights 1 and −1 and Wilson's intervals it is Newcombe's of a difference of two shares.
+    With the weights 1 and −1 and Wilson's intervals it is Newcombe's interval of a difference of two shares.
 
     >>> ends = wilson(np.array([56.0, 48.0]), np.array([70.0, 80.0]))  # Newcombe (1998), table II, (a): 0.20
     >>> [round(end, 4) for end in combined([0.8, 0.6], *ends, [1, -1])]
@@ -77,7 +77,7 @@ def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, flo
 def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:
     """Return the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
 
-    So an AUC of 1 from a few samples is not taken for certain.
+    So an AUC of 1 from a few samples does not count as certain.
 
     >>> low, high = auc_interval(np.array([1.0]), np.array([4.0]), np.array([100.0]))
     >>> round(float(low[0]), 2), float(high[0])
@@ -99,7 +99,7 @@ def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z
 
 
 def auc_variance(auc: Any, positives: Any, negatives: Any) -> Any:
-    """Return Hanley and McNeil's variance (1982) of an AUC from so many positives and negatives.
+    """Return Hanley and McNeil's variance (1982) of an AUC from this many positives and negatives.
 
     At 0.5 it is that of the Mann-Whitney statistic of a random order, (m + n + 1) / 12mn.
 

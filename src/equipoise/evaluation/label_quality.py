@@ -1,16 +1,16 @@
-r"""Which labels are likely wrong: what other samples say of each, without the sample itself.
+r"""Detection of label errors: each label is judged by the other samples.
 
-A network memorises wrong labels, so its own probabilities say little about the samples it was trained on. But a
-linear regression from features to 0/1 labels forgets a sample exactly, and for nothing: with the hat value
-:math:`h_i = w_i f_i^\top A^{-1} f_i` and the fitted values :math:`\hat v_i`, had sample i not been there it would be
+A network memorises wrong labels, so its own probabilities say little about its training samples. But a linear
+regression from features to 0/1 labels forgets a sample exactly, at no cost: with the hat value
+:math:`h_i = w_i f_i^\top A^{-1} f_i` and the fitted values :math:`\hat v_i`, its value without sample i would be
 
 .. math:: v_i = (\hat v_i - h_i y_i) / (1 - h_i), \qquad A = \sum_i w_i f_i f_i^\top + \text{ridge} .
 
-The error of a label y against a rival j is :math:`E_j = v_j - v_y`, about -1 where the label is right, and
-:math:`\sqrt{1 - h}\,E / \sigma` is the studentised residual by which outliers are told. The score is that of section 5,
+The error of a label y against a rival j is :math:`E_j = v_j - v_y`, about -1 if the label is right, and
+:math:`\sqrt{1 - h}\,E / \sigma` is the studentised residual used to detect outliers. The score is that of section 5,
 the probability :math:`\hat F = P(E > 0)` of a Gaussian error, here with σ² its spread about -1 over all samples: above
-½ another class fits better. A class of n samples weighs √n, half way between natural and balanced classes: else rare
-ones would be accused for being rare, or mislabelled ones among them believed.
+½ another class fits better. A class of n samples weighs √n, half way between natural and balanced classes: otherwise
+rare samples would be suspected for being rare, or mislabelled ones among them trusted.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from equipoise.errors import InvalidInputError
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 RIDGE = 0.06
-"""Of the mean square of a feature, the constant being one: results hardly change from a tenth to thrice as much."""
+"""Ridge relative to a feature's mean square (1 for the constant); results hardly change from a tenth to three times."""
 LEAST_SAMPLES = 5
-"""Of a class, for its labels to be judged: fewer have nothing to be compared with."""
+"""Fewest samples of a class for judging its labels: with fewer there is nothing to compare with."""
 ROWS_AT_ONCE, NUMBERS_AT_ONCE = 4096, 2**22
-"""Of a part: rows at most, and values of all classes together."""
+"""Most rows of a part, and most values of all classes together."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class LabelDoubt:
     """How likely each label is wrong.
 
     Args:
-        error: studentised, above 0 where another class fits better than the label; NaN where it cannot be judged.
+        error: studentised, above 0 if another class fits better than the label; NaN if it cannot be judged.
             (samples,), or (samples, attributes).
-        suggested: the label that fits best beside the given one, in the same shape.
+        suggested: the best-fitting label other than the given one, in the same shape.
 
     >>> found = LabelDoubt(error=np.array([-2.0, 1.0, np.nan]), suggested=np.array([1, 0, 1]))
     >>> found.score.round(3), found.suspected, found.ranking()
@@ -51,8 +51,8 @@ class LabelDoubt:
 
     @property
     def score(self) -> Floats:
-        """F̂, from 0 to 1, above ½ where another class fits better. Far off, where it is 1, the error still differs."""
-        from scipy.special import ndtr  # slow to import, and not needed to read what was kept
+        """F̂, from 0 to 1, above ½ if another class fits better. Where it saturates at 1, the error still differs."""
+        from scipy.special import ndtr  # slow to import, and not needed to read stored results
 
         return np.asarray(ndtr(self.error.astype(np.float64)))
 
@@ -62,23 +62,23 @@ class LabelDoubt:
         return np.asarray(self.error > 0)
 
     def ranking(self) -> NDArray[np.intp]:
-        """Return places of all that could be judged, the most doubtful first; of several labels in the flat arrays."""
+        """Return the indices of all judged labels, the most doubtful first; with attributes, into flattened arrays."""
         flat = self.error.ravel()
         order = np.argsort(-flat, kind="stable")
         return np.asarray(order[~np.isnan(flat[order])])
 
 
 def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
-    r"""Judge which labels are likely wrong, by features in which the classes are near to linear.
+    r"""Judge which labels are likely wrong, from features in which the classes are nearly linearly separable.
 
-    A label y is doubted where its studentised error against the strongest rival, told without the sample, is above 0:
+    A label y is doubted if its studentised error against the strongest rival, estimated without the sample, is above 0:
 
     .. math:: e = \sqrt{1 - h} \, (v_\mathrm{rival} - v_y) / \sigma, \qquad \hat F = \Phi(e)
 
     with h the sample's hat value and v the values of a ridge regression on all other samples.
 
     Args:
-        features: (samples, D), of a trained network's last layer for example; the columns in like units.
+        features: (samples, D), for example of a trained network's last layer; columns in comparable units.
         labels: (samples,), or 0 and 1 for several, (samples, attributes).
 
     >>> x = np.vstack([np.tile([1.0, 0.0], (6, 1)), np.tile([0.0, 1.0], (6, 1))])
@@ -108,7 +108,7 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
 
 
 def class_sizes(places: Places, classes: int) -> Places:
-    """Count samples per class, (classes,), or of both values, (attributes, 2)."""
+    """Return the number of samples per class, (classes,), or of both values, (attributes, 2)."""
     if places.ndim == 1:
         return np.bincount(places, minlength=classes)
     ones = places.sum(0)
@@ -116,9 +116,9 @@ def class_sizes(places: Places, classes: int) -> Places:
 
 
 class LabelJudge:
-    """Judge of samples that come in parts: all are added first, then looked at, added ones and others.
+    """Judge for samples that come in parts: add all of them first, then look at added and other ones.
 
-    ``sizes`` are those of the classes among the samples that will be added, see :func:`class_sizes`.
+    ``sizes`` are the class sizes of the samples to be added, see :func:`class_sizes`.
     """
 
     def __init__(self, sizes: Places, *, several: bool = False) -> None:
@@ -126,7 +126,7 @@ class LabelJudge:
         self._gram: Floats = np.zeros((0, 0))
         self._cross: Floats = np.zeros((0, 0))
         self._inverse: Floats | None = None
-        # of each part: E, or with attributes v; 1 - h; labels; their strongest rivals; and whether they were added
+        # for each part: E, or with attributes v; 1 - h; labels; their strongest rivals; and whether they were added
         self._seen: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, features: NDArray[Any], labels: Places) -> None:
@@ -141,7 +141,7 @@ class LabelJudge:
         self._inverse = None
 
     def look(self, features: NDArray[Any], labels: Places, *, added: bool) -> None:
-        """Judge a part. What was added is judged without itself."""
+        """Judge a part; samples that were added are judged without themselves."""
         inverse = self._inverse
         if inverse is None:
             inverse = self._inverse = np.asarray(np.linalg.inv(self._gram + self._ridge()), dtype=np.float64)
@@ -153,11 +153,11 @@ class LabelJudge:
             kept = np.maximum(1 - reach, 1e-12)
             values = (values - reach[:, None] * targets) / kept[:, None]
         else:
-            kept = 1 / (1 + reach)  # what 1 - h would be had it been added
+            kept = 1 / (1 + reach)  # 1 - h as if it had been added
         self._keep(values, kept, labels, added)
 
     def doubt(self) -> LabelDoubt:
-        """Return the doubt of all that was looked at, in that order."""
+        """Return the doubt about all samples looked at, in that order."""
         errors, kept, labels, rivals, added = map(np.concatenate, zip(*self._seen, strict=True))
         if self.several:
             errors = _attribute_errors(errors, labels, added)
@@ -180,7 +180,7 @@ class LabelJudge:
         self._seen.append((values, kept, labels, rivals, np.full(len(labels), added)))
 
     def _weight(self, labels: Places) -> Floats:
-        """Return weights, √n of a class in all; attributes share one regression, and cannot weigh the samples."""
+        """Return weights that sum to √n per class; attributes share one regression and cannot weigh samples."""
         if self.several:
             return np.ones(len(labels))
         return 1 / np.sqrt(np.maximum(self.sizes, 1))[labels]
@@ -188,21 +188,21 @@ class LabelJudge:
     def _targets(self, labels: Places) -> Floats:
         if self.several:
             return labels.astype(np.float64)
-        found = np.zeros((len(labels), len(self.sizes)))  # an identity matrix of all classes could fill the memory
+        found = np.zeros((len(labels), len(self.sizes)))  # an identity matrix over all classes could fill the memory
         found[np.arange(len(labels)), labels] = 1
         return found
 
     def _ridge(self) -> Floats:
-        """Return a ridge alike for every feature, whatever unit they have together, and for the constant."""
+        """Return an equal ridge for every feature, whatever their common unit, and for the constant."""
         weight, width = self._gram[-1, -1], len(self._gram)
         square = np.trace(self._gram[:-1, :-1]) / weight  # mean |f|²
-        share = np.full(width, RIDGE / width * (square or 1.0))  # features that are all 0 have no unit
+        share = np.full(width, RIDGE / width * (square or 1.0))  # features that are all 0 have no scale
         share[-1] = RIDGE / width
         return np.diag(share * weight)
 
 
 def _attribute_errors(values: Floats, labels: Places, added: NDArray[np.bool_]) -> Floats:
-    """Return E of each attribute, the mean of its zeros moved to 0 and that of its ones to 1: neither is rare."""
+    """Return E of each attribute, with the mean of its zeros moved to 0 and of its ones to 1: neither is rare."""
     ones, zeros = (labels == 1) & added[:, None], (labels == 0) & added[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         low = np.where(zeros, values, 0).sum(0) / zeros.sum(0)
@@ -212,7 +212,7 @@ def _attribute_errors(values: Floats, labels: Places, added: NDArray[np.bool_]) 
 
 
 def _spread(errors: Floats, kept: Floats, known: NDArray[np.bool_]) -> float:
-    """Return σ: root mean square of the studentised distance from -1, the error of a label that fits wholly."""
+    """Return σ: the root mean square of the studentised distance from -1, the error of a perfectly fitting label."""
     found = (kept * np.square(errors + 1))[known]
     return max(float(np.sqrt(found.mean())) if len(found) else 1.0, 1e-6)
 

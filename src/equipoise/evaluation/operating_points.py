@@ -1,4 +1,4 @@
-"""Where a threshold may lie for one class against the rest, and what it means where the class is rarer or more common.
+"""Operating points of one class against the rest, and their meaning at any prevalence of the class.
 
 The report's script makes the same calculations from the same counts; a test compares the two.
 """
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from equipoise.evaluation.intervals import Estimate, Floats, combined, wilson
 
 MOST_POINTS = 250
-"""Thresholds kept of one class; of more distinct scores some are left out."""
+"""Most thresholds kept for a class; with more distinct scores some are left out."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a threshold means for ``cases`` cases, each with its 95 % interval.
+    """The results of a threshold for ``cases`` cases, each with its 95 % interval.
 
     Args:
-        found, missed: cases of the class that are named so, and that are not.
-        alarms: other cases that are named so.
-        reviews: all that are named so.
-        cost: of the missed and the false alarms.
-        recall, alarm_rate: shares of the class's cases and of the others that are named so.
-        precision: share of the named that are of the class; None where none is named.
+        found, missed: cases of the class that are named as such, and that are not.
+        alarms: other cases that are named.
+        reviews: all cases that are named.
+        cost: of misses and false alarms.
+        recall, alarm_rate: share of the class's cases, and of the others, that are named.
+        precision: share of the named cases that belong to the class; None if none is named.
     """
 
     found: Estimate
@@ -43,9 +43,9 @@ class OperatingPoints:
     """Counts at thresholds of a score, the highest first.
 
     Args:
-        positives, negatives: samples of the class and all others.
-        thresholds: a sample is named where its score is at least this, (points,); the first, 2, names none.
-        found, alarms: positives and negatives that are named, (points,).
+        positives, negatives: number of samples of the class and of all others.
+        thresholds: a sample is named if its score is at least this, (points,); the first, 2, names none.
+        found, alarms: number of named positives and negatives, (points,).
     """
 
     positives: int
@@ -64,25 +64,25 @@ class OperatingPoints:
 
         Args:
             threshold: of the score.
-            prevalence: of the class among the cases; None is that of the samples.
+            prevalence: of the class among the cases; None takes that of the samples.
             budget: share of the cases.
         """
         share = self.prevalence if prevalence is None else prevalence
         named = share * self.found / self.positives + (1 - share) * self.alarms / self.negatives
         allowed = (self.thresholds >= threshold) & (named <= budget + 1e-12)
-        return int(np.flatnonzero(allowed)[-1])  # the first, which names none, always is
+        return int(np.flatnonzero(allowed)[-1])  # the first point, which names none, is always allowed
 
     def outcome(self, place: int, *, prevalence: float, miss: float, cases: float = 1000) -> Outcome:
-        """Return what the point means for ``cases`` cases with another prevalence of the class.
+        """Return the results of a point for ``cases`` cases at another prevalence of the class.
 
         Recall and false-alarm rate are shares of their own kind of samples, so they hold at any prevalence; all else is
-        made of them. Intervals are Wilson's of both, combined by Zou and Donner's MOVER.
+        computed from them. Intervals are Wilson's for both, combined by Zou and Donner's MOVER.
 
         Args:
-            place: of the point.
+            place: index of the point.
             prevalence: the class's share of the cases.
             miss: cost of a missed case, in false alarms.
-            cases: how many.
+            cases: number of cases.
         """
         sizes = np.array([self.positives, self.negatives], dtype=np.float64)
         hits = np.array([self.found[place], self.alarms[place]], dtype=np.float64)
@@ -104,11 +104,11 @@ class OperatingPoints:
 def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int = MOST_POINTS) -> OperatingPoints:
     """Count positives and negatives above each threshold.
 
-    Of more than ``most`` distinct scores, those are kept where the share found or the logarithm of the false alarms has
-    changed most evenly: where a class is rare, few false alarms matter as much as many do elsewhere.
+    With more than ``most`` distinct scores, points are kept at even steps of the share found or of the logarithm of the
+    false alarms: for a rare class, few false alarms matter as much as many do elsewhere.
 
     Args:
-        own: which samples are of the class; some must be, and some not.
+        own: which samples belong to the class; some must, and some must not.
         score: higher is more like the class, from 0 to 1, (samples,).
         most: points to keep.
 
@@ -138,10 +138,10 @@ def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int =
 
 
 def against_strongest(probabilities: NDArray[Any], place: int) -> Floats:
-    """Return p / (p + the largest of the other classes' probabilities), (samples,): p itself of two classes.
+    """Return p / (p + the largest of the other classes' probabilities), (samples,); with two classes, p itself.
 
     A class whose misses cost ``miss`` times as much as every other error is named exactly where this reaches
-    :func:`cost_threshold`: its probability times the cost then exceeds that of every other class.
+    :func:`cost_threshold`: there its probability times the cost exceeds that of every other class.
     """
     own = probabilities[:, place].astype(np.float64)
     rival = np.delete(probabilities, place, axis=1).max(1).astype(np.float64)
@@ -153,8 +153,8 @@ def cost_threshold(miss: float, *, prior: float, prevalence: float) -> float:
 
     Args:
         miss: cost of a missed case, in false alarms.
-        prior: the class's share that the probabilities are made for.
-        prevalence: its share where they are used, the other classes keeping their proportions.
+        prior: the class's share at which the probabilities hold.
+        prevalence: its share where they are used, with the other classes in the same proportions.
 
     >>> round(51 * cost_threshold(50, prior=0.1, prevalence=0.1), 6)
     1.0

@@ -1,12 +1,12 @@
-r"""Which labels are likely wrong, by probabilities from models that have not seen the sample.
+r"""Detection of label errors from the probabilities of models that have not seen the sample.
 
 With the probabilities p at the training samples' class prior π, a label y and its strongest rival j, the rival is right
 rather than the label with the probability
 
 .. math:: \hat F = \frac{q_j}{q_j + q_y}, \qquad q_c \propto p_c / \sqrt{\pi_c},
 
-half way between natural and balanced classes, as in :mod:`equipoise.evaluation.label_quality`: else rare classes would
-be accused for being rare, or mislabelled samples among them believed.
+half way between natural and balanced classes, as in :mod:`equipoise.evaluation.label_quality`: otherwise rare samples
+would be suspected for being rare, or mislabelled ones among them trusted.
 """
 
 import numpy as np
@@ -16,17 +16,17 @@ from scipy.special import log_expit, ndtri_exp
 from equipoise.evaluation.label_quality import LEAST_SAMPLES, LabelDoubt
 
 SMALLEST = 1e-12
-"""A probability that still has a logarithm."""
+"""Smallest probability whose logarithm is finite."""
 
 
 def doubt_of_probabilities(
     probabilities: NDArray[np.floating], labels: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> LabelDoubt:
-    """Judge labels by probabilities that were predicted without them.
+    """Judge labels by probabilities predicted without them.
 
     Args:
         probabilities: (samples, classes), or (samples, attributes, 2); NaN for a sample that cannot be judged.
-        labels: places in the classes, (samples,), or 0 and 1, (samples, attributes).
+        labels: class indices, (samples,), or 0 and 1, (samples, attributes).
         sizes: training samples of each class, (classes,), or of both values, (attributes, 2).
 
     >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [np.nan, np.nan]])

@@ -1,4 +1,4 @@
-"""How well probabilities rank the samples of each class before the others, for the samples or for resamples of them."""
+"""Ranking metrics: how well probabilities rank each class's samples before the others, also for resamples."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,20 +10,20 @@ from scipy import sparse
 from equipoise.evaluation.intervals import Floats, ratio
 
 RANKED_CLASSES = 1000
-"""Of more classes no ranking is measured: each needs all samples sorted anew."""
+"""Most classes with ranking metrics: each needs all samples sorted again."""
 MOST_STEPS = 1000
-"""Steps that resamples are ranked in."""
+"""Steps in which resamples are ranked."""
 
 
 @dataclass(frozen=True)
 class RankingSums:
-    """What ranking metrics are made of, one row per resample; NaN where a class has none or all of the samples.
+    """Building blocks of ranking metrics, one row per resample; NaN if a class has none or all of the samples.
 
     Args:
         auc, average_precision: of each class against the rest, (resamples, classes).
-        hits_at_k: samples of the class among the k ranked first for it, (resamples, classes); equal probabilities that
-            straddle the k-th place count as if drawn at random.
-        micro_auc, micro_average_precision: of all pairs of a sample and a class ranked together, (resamples,).
+        hits_at_k: samples of the class among the k ranked first for it, (resamples, classes); ties across the k-th
+            place count as if drawn at random.
+        micro_auc, micro_average_precision: over all pairs of a sample and a class ranked together, (resamples,).
     """
 
     auc: Floats
@@ -34,10 +34,10 @@ class RankingSums:
 
 
 def ranking(probabilities: NDArray[Any], true: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Return AUC and average precision of each class against the rest; NaN for a class of none or all of the samples.
+    """Return AUC and average precision of each class against the rest; NaN for a class with none or all of the samples.
 
-    A random order has an AUC of 0.5, and an average precision of the class's share of the samples. Probabilities are
-    (samples, classes), labels ``true`` places in the classes; with attributes both are (samples, attributes).
+    A random order has an AUC of 0.5, and an average precision equal to the class's share. Probabilities are
+    (samples, classes), labels ``true`` are class indices; with attributes both are (samples, attributes).
 
     >>> auc, precision = ranking(np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]), np.array([0, 0, 1, 1]))
     >>> auc.tolist(), precision.tolist()
@@ -58,7 +58,7 @@ def ranking_sums(
     """Rank the samples by each class's probability; arguments as in :func:`ranking`.
 
     Args:
-        weights: how often each sample is drawn, (samples, resamples); None is once each, in a single resample.
+        weights: how often each sample is drawn, (samples, resamples); None draws each once, in a single resample.
         micro: whether to rank all classes together as well.
     """
     samples, size = probabilities.shape
@@ -79,7 +79,7 @@ def ranking_sums(
 def _ranked(
     own: NDArray[np.bool_], probability: NDArray[Any], drawn: NDArray[np.float32], k: int, most: int | None
 ) -> Floats:
-    """Step down through the probabilities (samples, columns), equal ones in one step; return AUC, average precision
+    """Step down through the probabilities (samples, columns), ties in one step; return AUC, average precision
     and hits at k, (3, resamples).
     """
     new, every = _steps(own, probability, drawn, most)
@@ -97,10 +97,10 @@ def _ranked(
 def _steps(
     own: NDArray[np.bool_], probability: NDArray[Any], drawn: NDArray[np.float32], most: int | None
 ) -> tuple[Floats, Floats]:
-    """Return positives and all samples of each step, (steps, resamples) each.
+    """Return the positives and all samples of each step, (steps, resamples) each.
 
-    Of more than ``most`` steps the first half of ``most`` stay apart and the others are merged: resampled precision
-    changes fast there alone.
+    Beyond ``most`` steps, the first half of ``most`` stay separate and the others are merged: resampled precision
+    changes fast only at the top.
     """
     samples, columns = probability.shape
     order = np.argsort(-probability.ravel(), kind="stable")

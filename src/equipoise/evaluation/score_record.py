@@ -1,4 +1,4 @@
-"""The record of all scores, and how it follows from sums over the samples."""
+"""The record of all scores, and its computation from sums over the samples."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,7 +22,7 @@ class Spread:
 
     Args:
         mean, deviation: over the classes that the metric is defined for.
-        each: one value per class; NaN for a class that it is not defined for: one without samples.
+        each: one value per class; NaN for a class without samples, where it is undefined.
     """
 
     mean: float
@@ -31,19 +31,19 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> "Spread":
-        """Return mean and deviation of what is defined among the classes' ``values``, (classes,)."""
+        """Return mean and deviation of the defined entries of ``values``, (classes,)."""
         return _spreads(values[None])[0]
 
 
 @dataclass(frozen=True)
 class Top:
-    """The k samples that are ranked first for each class; equal probabilities count as if drawn at random.
+    """The k samples ranked first for each class; ties count as if drawn at random.
 
     Args:
-        k: how many; a tenth of the samples where none was given, 1 at least.
-        precision: share of them that are of the class.
+        k: number of samples; by default a tenth of them, at least 1.
+        precision: share of them that belong to the class.
         recall: share of the class that is among them.
-        lift: ``precision`` over the class's share of all samples; a random order has 1.
+        lift: ``precision`` over the class's share of all samples; 1 for a random order.
     """
 
     k: int
@@ -57,31 +57,31 @@ class Scores:
     """Scores of predictions, by :func:`scores`.
 
     Args:
-        multilabel, samples: whether a sample has several labels, and how many samples there are.
+        multilabel, samples: whether a sample has several labels, and the number of samples.
         classes: the classes, or the attributes' numbers, in the order of every ``each``.
         support: samples of each class, or positives of each attribute.
-        accuracy: share of right answers; with attributes, of all answers.
+        accuracy: share of correct predictions; with attributes, over all attributes.
         balanced_accuracy: mean recall of the classes; with attributes their mean BCA.
         exact_match: share of samples with all attributes right; None for classes.
         precision, recall, f1: of each class against the rest; of an attribute's 1. Precision is 0 for a class that is
-            never predicted, F1 for one never predicted rightly.
+            never predicted, F1 for one never predicted correctly.
         g_mean: √(recall · specificity) of each class.
         iba: the index of balanced accuracy (1 + 0.1 (recall − specificity)) · recall · specificity.
         bca: balanced classification accuracy ½ (recall + specificity).
         auc, average_precision: how well each class's probability ranks its samples before the others, see
             :func:`~equipoise.evaluation.ranking.ranking`; None without probabilities.
-        micro_auc, micro_average_precision: of all pairs of a sample and a class ranked together; None likewise.
+        micro_auc, micro_average_precision: over all pairs of a sample and a class ranked together; None likewise.
         top: precision, recall and lift among the k samples ranked first; None likewise.
-        matthews: Matthews' correlation of labels and predictions, from −1 to 1, and 0 for one answer to all; with
-            attributes the mean of theirs.
-        expected_cost: mean cost of an answer; None without costs.
+        matthews: Matthews correlation of labels and predictions, from −1 to 1, and 0 for constant predictions; with
+            attributes their mean.
+        expected_cost: mean cost of a prediction; None without costs.
         recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
         group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
-        confusion: rows the true, columns the predicted class; 2 × 2 an attribute; None beyond 1,000 classes.
+        confusion: true classes in rows, predicted ones in columns; 2 × 2 per attribute; None beyond 1,000 classes.
         calibration: of the probabilities; None without them.
-        intervals: 95 % bootstrap intervals by name, each [low, high], or of a metric of each class {"mean", "each"};
-            None where they were not asked for. Classes keep their counts in all resamples, so intervals say what other
-            samples of the same classes would give. From fewer than about ten samples of a class they are too narrow.
+        intervals: 95 % bootstrap intervals by name, each [low, high], or {"mean", "each"} for a metric by class; None
+            if not requested. Classes keep their counts in all resamples, so intervals show what other samples of the
+            same classes would give. With fewer than about ten samples of a class they are too narrow.
     """
 
     multilabel: bool
@@ -111,7 +111,7 @@ class Scores:
     intervals: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for a JSON file, those of ``METRICS`` among them; what is not defined is None."""
+        """Return plain values for a JSON file, including those of ``METRICS``; undefined values are None."""
         found = asdict(self) | {name: metric(self) for name, metric in METRICS.items()}
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found, enc_hook=np.generic.item))
         return plain
@@ -123,8 +123,8 @@ def scored(
     """Return the scores of each resample.
 
     Args:
-        names: of the classes; None are their places.
-        measured: None leaves calibration errors out: resamples repeat samples, which makes them larger.
+        names: of the classes; None takes their indices.
+        measured: None leaves out calibration errors, which repeated samples in resamples would inflate.
     """
     samples, several, ranked = sums.samples, answers.several, sums.ranking
     hits, real, guessed = sums.hits, sums.real, sums.named
@@ -174,7 +174,7 @@ def scored(
 
 
 def _spreads(table: NDArray[np.float64]) -> list[Spread]:
-    """Return the spread of each row, (rows, classes); what is not defined does not count."""
+    """Return the spread of each row, (rows, classes), over the defined values."""
     known = ~np.isnan(table)
     count = np.maximum(known.sum(1), 1)
     mean = np.where(known, table, 0).sum(1) / count

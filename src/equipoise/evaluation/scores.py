@@ -1,4 +1,4 @@
-"""How good predictions are, class by class: the paper's metrics, calibration, and the rare classes apart."""
+"""Scores of predictions by class: the paper's metrics, calibration, and the recall of rare classes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ from equipoise.evaluation.score_record import Scores, scored
 from equipoise.evaluation.tally import Answers, Tally, tally
 
 CONFUSION_CLASSES = 1000
-"""Of more classes no confusion matrix is kept."""
+"""Most classes with a confusion matrix."""
 TOP_SHARE = 0.1
-"""Of the samples, ranked first for a class: the k of precision, recall and lift at k where none is given."""
+"""Share of the samples ranked first for a class: the default k of precision, recall and lift at k."""
 
 
 def scores(
@@ -37,13 +37,13 @@ def scores(
 
     Args:
         y_true, y_pred: true and predicted labels, or 0 and 1.
-        probabilities: (samples, classes) in the order of ``classes``; of a 1 with attributes, (samples, attributes).
+        probabilities: (samples, classes) in the order of ``classes``; with attributes, of a 1, (samples, attributes).
         classes: all classes; None takes those that occur, sorted.
         train_counts: training samples of each class (or positives of each attribute), for ``group_recall``.
-        k: how many samples ranked first are looked at for ``top``; None is a tenth of them.
-        costs: what each answer costs, rows the true and columns the predicted class, (classes, classes); with
+        k: number of samples ranked first for ``top``; None takes a tenth of them.
+        costs: cost of each prediction, true classes in rows and predicted ones in columns, (classes, classes); with
             attributes, whose costs add up, (attributes, 2, 2).
-        intervals: whether to score up to 1,000 resamples as well, for ``intervals``; the same every time.
+        intervals: whether to also score up to 1,000 resamples, for ``intervals``; deterministic.
 
     >>> found = scores(["a", "a", "b"], ["a", "b", "b"])
     >>> found.accuracy, found.balanced_accuracy, found.recall.each
@@ -101,7 +101,7 @@ def _checked_costs(costs: ArrayLike | None, size: int, several: bool) -> NDArray
 def _numbered(
     true: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any] | NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return labels as places among the classes, which may stand in any order, or as 0 and 1; and the names."""
+    """Return labels as indices among the classes, in any order, or as 0 and 1; and the names."""
     if true.ndim == 2:
         names = np.arange(true.shape[1]) if classes is None else np.array(list(classes), dtype=object)
         if len(names) != true.shape[1]:

@@ -1,4 +1,4 @@
-"""Whether a model is any good: what its predictions and its order of the samples are worth against guessing."""
+"""Skill of a model: how much better than guessing its predictions and its ranking are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +15,21 @@ from equipoise.evaluation.tally import prediction_counts
 
 @dataclass(frozen=True)
 class Skill:
-    """Each class against the rest, one entry per class; NaN where a value is not defined.
+    """Skill by class against the rest, one entry per class; NaN where a value is undefined.
 
-    Neither a prediction that is always the same nor one drawn at random has any skill: its ``gap`` is 0 on average, its
-    ``auc`` 0.5, its ``precision`` and ``average_precision`` are the ``prevalence``.
+    Constant predictions and random ones have no skill: their ``gap`` is 0 on average, their ``auc`` 0.5, and their
+    ``precision`` and ``average_precision`` equal the ``prevalence``.
 
     Args:
-        samples: how many there are.
+        samples: number of samples.
         support, named: samples of the class, and predictions of it.
         prevalence: the class's share of the samples.
-        recall: share of its samples that are given the class.
-        false_alarms: share of the other samples that are given the class.
-        precision: share of its predictions that are right; NaN where there are none.
+        recall: share of its samples that are predicted as the class.
+        false_alarms: share of the other samples that are predicted as the class.
+        precision: share of its predictions that are correct; NaN if there are none.
         gap, gap_low, gap_high: recall − false alarms (Youden's J) with its 95 % interval.
-        gap_chance: how often predictions shuffled among the samples find as many of the class, which is Fisher's exact
-            test, one-sided; 1 for a prediction that is always the same.
+        gap_chance: how often shuffled predictions find as many of the class: Fisher's exact test, one-sided; 1 for
+            constant predictions.
         auc, auc_low, auc_high: from the class's probability, with its 95 % interval; NaN without probabilities.
         auc_chance: how often a random order ranks the class as well.
         average_precision: from the class's probability.
@@ -56,18 +56,18 @@ class Skill:
 
     @property
     def tested(self) -> NDArray[np.bool_]:
-        """Mark classes that some samples have, and others have not."""
+        """Mark classes that some samples have and others do not."""
         return np.asarray((self.support > 0) & (self.support < self.samples))
 
 
 def skill(
     true: NDArray[np.int64], predicted: NDArray[np.int64], size: int, *, probabilities: NDArray[Any] | None = None
 ) -> Skill:
-    """Judge predictions by their labels.
+    """Compare predictions with the labels.
 
     Args:
-        true, predicted: places in the classes, (samples,); with attributes 0/1, (samples, attributes).
-        size: how many classes or attributes there are.
+        true, predicted: class indices, (samples,); with attributes 0/1, (samples, attributes).
+        size: number of classes or attributes.
         probabilities: (samples, classes); with attributes, of a 1, (samples, attributes).
 
     >>> found = skill(np.repeat([0, 1], [95, 5]), np.ones(100, dtype=np.int64), 2)  # always the rare class
@@ -102,8 +102,8 @@ def skill_of_counts(
     *,
     order: tuple[Floats, Floats] | None = None,
 ) -> Skill:
-    """Judge counts (classes,): right predictions, samples and predictions of each class; ``order`` has its AUC and
-    average precision.
+    """Compute skill from counts (classes,): correct predictions, samples and predictions of each class; ``order`` has
+    the AUC and the average precision.
     """
     from scipy.special import ndtr
     from scipy.stats import hypergeom

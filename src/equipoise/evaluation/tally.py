@@ -1,4 +1,4 @@
-"""Sums over samples, or over resamples of them, that all scores are made of."""
+"""Sums over samples, or over resamples, from which all scores are computed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +13,13 @@ from equipoise.evaluation.ranking import RankingSums, ranking_sums
 
 @dataclass(frozen=True)
 class Answers:
-    """Predictions and what is true.
+    """Predictions with the true labels.
 
     Args:
-        true, predicted: places in the classes, (samples,); with attributes 0/1, (samples, attributes).
-        size: how many classes or attributes there are.
+        true, predicted: class indices, (samples,); with attributes 0/1, (samples, attributes).
+        size: number of classes or attributes.
         probabilities: (samples, classes); with attributes, of a 1, (samples, attributes).
-        k: how many samples ranked first are looked at.
+        k: number of samples ranked first.
         costs: true class by predicted class, (classes, classes) or (attributes, 2, 2).
     """
 
@@ -32,7 +32,7 @@ class Answers:
 
     @property
     def several(self) -> bool:
-        """Whether a sample has several labels."""
+        """True if a sample has several labels."""
         return self.true.ndim == 2
 
 
@@ -41,10 +41,10 @@ class Tally:
     """Sums, one row per resample.
 
     Args:
-        hits, real, named: right predictions, samples and predictions of each class, (resamples, classes).
-        right, exact: share of right answers, and of samples whose answers are all right, (resamples,).
+        hits, real, named: correct predictions, samples and predictions of each class, (resamples, classes).
+        right, exact: share of correct answers, and of samples with only correct answers, (resamples,).
         square, surprise: Brier score and log loss, (resamples,); NaN without probabilities.
-        cost: mean cost of a sample, (resamples,); NaN without costs.
+        cost: mean cost per sample, (resamples,); NaN without costs.
         matthews: see :func:`matthews`, (resamples,).
         ranking: None without probabilities.
     """
@@ -66,7 +66,7 @@ def tally(answers: Answers, weights: NDArray[np.float32] | None = None) -> Tally
     """Sum over the samples.
 
     Args:
-        weights: how often each sample is drawn, (samples, resamples); None is once each, in a single resample.
+        weights: how often each sample is drawn, (samples, resamples); None draws each once, in a single resample.
     """
     t, p, samples = answers.true, answers.predicted, len(answers.true)
     hits, real, named = (part[None] for part in prediction_counts(t, p, answers.size))
@@ -91,7 +91,7 @@ def tally(answers: Answers, weights: NDArray[np.float32] | None = None) -> Tally
 def prediction_counts(
     true: NDArray[Any], predicted: NDArray[Any], size: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Count right predictions, samples and predictions of each class; of attributes their ones: (classes,) each."""
+    """Count correct predictions, samples and predictions of each class, or of attributes' ones: (classes,) each."""
     if true.ndim == 2:
         return (true * predicted).sum(0), true.sum(0), predicted.sum(0)
     hits, support, named = (np.bincount(part, minlength=size) for part in (true[true == predicted], true, predicted))
@@ -101,13 +101,13 @@ def prediction_counts(
 def matthews(
     hits: NDArray[Any], real: NDArray[Any], named: NDArray[Any], samples: int, *, several: bool = False
 ) -> Floats:
-    r"""Return Matthews' correlation of labels and predictions, (resamples,); with attributes the mean of theirs.
+    r"""Return the Matthews correlation of labels and predictions, (resamples,); with attributes their mean.
 
     .. math:: \frac{n \sum_c h_c - \sum_c t_c p_c}
               {\sqrt{(n^2 - \sum_c p_c^2)(n^2 - \sum_c t_c^2)}}
 
     with h hits, t samples and p predictions of each class, (resamples, classes) (Gorodkin's form for any number of
-    classes). It is 0 for a prediction that is always the same.
+    classes). It is 0 for constant predictions.
 
     >>> matthews(np.array([[90, 6]]), np.array([[92, 8]]), np.array([[92, 8]]), 100).round(4).tolist()
     [0.7283]

@@ -250,7 +250,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     def _with_sample_level(
         self, adjusted: Tensor, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None
     ) -> Tensor:
-        """Apply the sample level with σ_E² and F̂ detached: the network must not lower the loss by becoming uncertain."""
+        """Apply the sample level with σ_E² and F̂ detached: a network must not lower its loss by becoming uncertain."""
         if error is not None:
             mean, variance = given_moments(error, (len(features), *self.class_shape))
             error = ErrorMoments(mean.detach().to(features.dtype), variance.detach().to(features.dtype))
