@@ -1,4 +1,4 @@
-"""Output for people: rows as CSV, Parquet or JSON lines, with names made harmless, and the progress of a run."""
+"""Output files: rows as CSV, Parquet or JSON lines, with harmless names, and the progress of a run."""
 
 import io
 import sys
@@ -18,31 +18,31 @@ from equipoise.storage.files import raise_if_full, remove_abandoned, written_bes
 from equipoise.wording import is_number
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-FIGURES, DECIMALS = 7, 9  # a float32 has no more
+FIGURES, DECIMALS = 7, 9  # the precision of float32
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet takes for a formula."""
+"""First characters of a cell that a spreadsheet takes for a formula."""
 Write = Callable[["pd.DataFrame"], None]
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class RunWatcher:
-    """Receives the progress of a run. This one is silent; the command line has one that prints."""
+    """Receives the progress of a run. This one is silent; the command line's prints."""
 
     def note(self, sentence: str) -> None:
-        """Take a sentence about the data or about what was chosen."""
+        """Receive a sentence about the data or about a choice."""
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
-        """Take the classes, before training starts, and how many samples train and test."""
+        """Receive the classes and the numbers of training and test samples, before training starts."""
 
     def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
-        """Take what the columns of a table hold and are taken for, before training starts."""
+        """Receive the profile of a table's columns, before training starts."""
 
     def progress(self, done: int, total: int) -> None:
-        """Take how many images of how many are through."""
+        """Receive the number of images done, and their total."""
 
 
 def printable(text: str) -> str:
-    r"""Replace control characters, which a terminal would obey, and what cannot be encoded.
+    r"""Replace control characters, which a terminal would obey, and characters that cannot be encoded.
 
     >>> printable("a\x1b[31m")
     'a�[31m'
@@ -51,13 +51,13 @@ def printable(text: str) -> str:
 
 
 def one_line(text: Any, longest: int = 200) -> str:
-    """Return text fit for a page: one line, no control or direction-changing characters, not endless."""
+    """Return text fit for a page: one line of limited length, without control or direction-changing characters."""
     plain = "".join(letter if letter.isprintable() else " " if letter.isspace() else UNKNOWN for letter in str(text))
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 
 
 def printable_json(text: str) -> str:
-    r"""Escape in JSON what JSON itself allows as it is and a terminal would obey; the values stay the same.
+    r"""Escape characters that JSON allows but a terminal would obey; the values stay the same.
 
     >>> printable_json('{"a": "\x7f\x9b"}')
     '{"a": "\\u007f\\u009b"}'
@@ -73,7 +73,7 @@ def _escaped(sign: str) -> str:
 
 
 def defused(value: Any) -> Any:
-    """Put an apostrophe before text that would be a formula, and replace control characters; leave numbers alone.
+    """Put an apostrophe before text that would be a formula, and replace control characters; leave numbers unchanged.
 
     >>> defused("=1+1"), defused("-1.5"), defused(-1.5)
     ("'=1+1", '-1.5', -1.5)
@@ -99,7 +99,7 @@ def defused_table(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def is_formula(text: str) -> bool:
-    """Tell whether a spreadsheet would take text for a formula; a number with a sign is none.
+    """Return whether a spreadsheet would take text for a formula; a signed number is not one.
 
     >>> is_formula("=1+1"), is_formula("-1.5"), is_formula("-x")
     (True, False, True)
@@ -108,7 +108,7 @@ def is_formula(text: str) -> bool:
 
 
 def format_of(out: Path | None, asked: str | None) -> str:
-    """Return what was asked for, else what the file's name says, else CSV."""
+    """Return the requested format, otherwise the one in the file's name, otherwise CSV."""
     if asked is not None and asked not in WRITERS:
         raise InvalidInputError(f"--format must be one of {', '.join(WRITERS)}, got {asked!r}.")
     if out is None:
@@ -122,7 +122,7 @@ def format_of(out: Path | None, asked: str | None) -> str:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse a folder, a file in none, and one that may not be replaced."""
+    """Raise an error for a folder, a file in a missing folder, and a file that may not be replaced."""
     if out.is_dir():
         raise InvalidInputError(f"{out} is a folder; name a file.")
     if not out.parent.is_dir():
@@ -133,8 +133,8 @@ def check_free(out: Path, force: bool) -> None:
 
 @contextmanager
 def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = False) -> "Iterator[Write]":
-    """Give a function that writes a table's rows, to standard output without ``out``; the file is whole at the end, or
-    not there. ``raw`` CSV has every name as it is, also where a spreadsheet would take it for a formula.
+    """Yield a function that writes a table's rows, to standard output without ``out``; the file is complete at the end
+    or absent. ``raw`` writes names to CSV unchanged, even if a spreadsheet would take them for formulas.
     """
     with _output(out, force=force) as file, WRITERS[kind](file) as write:
         yield write if raw or kind != "csv" else lambda frame: write(defused_table(frame))
@@ -148,7 +148,7 @@ def write_rows(frame: "pd.DataFrame", out: Path, *, kind: str, force: bool = Fal
 
 @contextmanager
 def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
-    """Open standard output, or a file beside the wanted one that gets its name once it is whole."""
+    """Open standard output, or a file beside the wanted one that is renamed when complete."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -158,7 +158,7 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
         remove_abandoned(out.parent, out.name)
         with written_beside(out) as file:
             yield file
-            check_free(out, force)  # it may have come into being meanwhile
+            check_free(out, force)  # it may have appeared meanwhile
     except OSError as error:
         raise_if_full(error, out, 0)
         raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error

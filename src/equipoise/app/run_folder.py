@@ -1,7 +1,7 @@
-"""A run's folder: the records of its files, how it is begun, written and read.
+"""A run's folder: the records of its files, and how it is created, written and read.
 
-Anyone may have written a folder that is read: files are data only, nothing in them is executed, and what does not fit
-is refused in one sentence.
+A folder to read may be untrusted: files are data only, nothing in them is executed, and what does not fit is refused
+in one sentence.
 """
 
 import functools
@@ -24,9 +24,9 @@ from equipoise.storage.run_files import FINISHED, MEMBERS, RECORD, REPORT
 
 REMEDY = "train again"
 EARLIER = {"model": "network"}
-"""Options that the records of runs from earlier versions lack, as those runs were trained."""
+"""Options missing in the records of earlier versions, with the values those runs were trained with."""
 LARGEST_RECORD, LARGEST_FILE = 2**26, 2**28
-"""Bytes of a ``run.json`` and of any other JSON that are read at most; a foreign file must not fill the memory."""
+"""Largest size of ``run.json`` and of any other JSON, so that an untrusted file cannot fill the memory."""
 
 
 class BackboneRecord(Struct, frozen=True, omit_defaults=True):
@@ -66,11 +66,11 @@ class BlendPart(Struct, frozen=True):
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """``run.json``: everything needed to repeat a run; of an unfinished one only the options need be there.
+    """``run.json``: everything needed to repeat a run; an unfinished one needs only the options.
 
     Args:
-        options: what the command was told; :class:`~equipoise.app.runs.TrainOptions` checks them.
-        training: what makes two trainings the same, written by the training itself.
+        options: the command's options; :class:`~equipoise.app.runs.TrainOptions` checks them.
+        training: the identity of the training, written by the training itself.
         class_uncertainty, margins: one per class, of an attribute's ones; None for a method without them.
         blend: the classifiers of a blend; None for a network.
         decision: the rule that answers, with its thresholds, see :class:`~equipoise.decisions.Chosen`; None for the
@@ -95,13 +95,13 @@ class RunRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Training settings; empty before training has begun."""
+        """Training settings; empty before training has started."""
         found = self.training.get("settings") if isinstance(self.training, dict) else None
         return found if isinstance(found, dict) else {}
 
     @property
     def target(self) -> str | None:
-        """The column that the run was told to predict."""
+        """The column that the run predicts."""
         target = self.options.get("target")
         return target if isinstance(target, str) else None
 
@@ -138,7 +138,7 @@ class Gallery(Struct, frozen=True):
 
 
 def new_folder(data: str) -> Path:
-    """Return ``runs/NAME``, with a number behind it where that is taken.
+    """Return ``runs/NAME``, with a number appended if that exists.
 
     Args:
         data: a path, whose last part without its suffix is NAME.
@@ -155,7 +155,7 @@ def open_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunRe
     """Return the record to start with: a new one, or that of the run to resume."""
     if folder.is_dir():
         for part in (folder, folder / MEMBERS):
-            remove_abandoned(part)  # of an attempt that was killed while it wrote
+            remove_abandoned(part)  # left by an attempt that was killed while writing
     known = check_folder(folder, options, resume=resume)
     return RunRecord(options=options, versions=versions()) if known is None else known
 
@@ -185,7 +185,7 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
 
 
 def check_unused(folder: Path) -> None:
-    """Refuse a folder that holds something."""
+    """Raise an error for a folder that is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InvalidInputError(f"{folder} exists and is not empty; choose another folder with --out.")
 
@@ -198,7 +198,7 @@ def read_run_record(folder: Path) -> RunRecord:
 
 
 def finished_record(folder: Path) -> RunRecord:
-    """Read ``run.json`` of a run that has its model."""
+    """Read ``run.json`` of a finished run, which has its model."""
     record = read_run_record(folder)
     if not (folder / FINISHED).is_file():
         raise InvalidInputError(
@@ -208,23 +208,23 @@ def finished_record(folder: Path) -> RunRecord:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a record or plain values into the run's folder, which is made where it is missing; whole or not at all."""
+    """Write a record or plain values into the run's folder, creating it if missing; atomically."""
     with writing_into(path.parent, "a run"):
         write_atomically(path, json.dumps(msgspec.to_builtins(content), indent=1, allow_nan=False).encode())
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of what figures depend on."""
+    """Return the versions of the packages that results depend on."""
     names = ("torch", "numpy", "scikit-learn", "imbalanced-learn")
     return {"equipoise": __version__, "python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def is_main() -> bool:
-    """Tell whether this process writes the run's folder and reports progress; of several, the first one does."""
+    """Return whether this process writes the run's folder and reports progress; of several, only the first does."""
     return not are_several() or os.environ.get("RANK", "0") == "0"
 
 
 def are_several() -> bool:
-    """Tell whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
+    """Return whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
     return "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"

@@ -1,4 +1,4 @@
-"""What a run's folder holds, as the report and ``inspect`` read it; it needs no torch."""
+"""A run's folder as the report and ``inspect`` read it, without torch."""
 
 import io
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class _Ece(Struct):
 
 
 class _Scores(Struct):
-    """``scores.json``, as far as pages rely on it without looking again; null is a score that is not defined."""
+    """``scores.json``, as far as pages rely on it without further checks; null is an undefined score."""
 
     multilabel: bool
     samples: AtLeastOne
@@ -61,7 +61,7 @@ class Trust:
     """How far predictions can be trusted; each sample's values come from a calibration that has not seen it.
 
     Args:
-        uncalibrated: probabilities without a scaling, shaped as those with it, at the same class prior.
+        uncalibrated: probabilities without the scaling, of the same shape, at the same class prior.
         sets: which classes remain possible at 90 %, (samples, classes) or (samples, attributes, 2).
         prior: the class prior of the probabilities, (classes,) or (attributes, 2).
     """
@@ -73,15 +73,15 @@ class Trust:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``held_out.npz``: the predictions for the samples that training has not seen, one entry per sample.
+    """``held_out.npz``: predictions for the samples that training has not seen, one entry per sample.
 
     Args:
-        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); calibrated on other
-            samples than the one they are of, as are predictions and uncertainty.
-        labels, predicted: places in the classes, (samples,), or 0 and 1, (samples, attributes).
-        rows: of the user's data.
-        before: what the softmax stage's network predicted, or a blend before balancing; None where there is neither.
-        trust: None for a run of an earlier version, and where all samples are one group, which cannot be divided.
+        probabilities: (samples, classes), or of each attribute being 1, (samples, attributes); like predictions and
+            uncertainty, calibrated on other samples.
+        labels, predicted: class indices, (samples,), or 0 and 1, (samples, attributes).
+        rows: in the user's data.
+        before: predictions of the softmax stage's network, or of a blend before balancing; None if there is neither.
+        trust: None for a run of an earlier version, and if all samples are one group, which cannot be divided.
     """
 
     probabilities: NDArray[np.floating[Any]]
@@ -93,7 +93,7 @@ class HeldOut:
     trust: Trust | None = None
 
     def save(self, folder: Path) -> None:
-        """Write ``held_out.npz``, without any Python object in it."""
+        """Write ``held_out.npz``, without Python objects."""
         own = {name: values for name, values in vars(self).items() if name != "trust" and values is not None}
         write_arrays(folder / HELD_OUT, own | ({} if self.trust is None else vars(self.trust)))
 
@@ -102,8 +102,8 @@ class HeldOut:
 class JudgedLabels:
     """``labels.npz``: every label that a run was trained and scored with, and how likely each is wrong.
 
-    One entry per sample, training samples first: its row in the user's data, whether it was held out, and its label by
-    its place in the classes, (samples,), or 0 and 1, (samples, attributes). Image files have names.
+    One entry per sample, training samples first: its row in the user's data, whether it was held out, and its label as
+    a class index, (samples,), or 0 and 1, (samples, attributes). Image files have names.
     """
 
     rows: NDArray[np.int64]
@@ -113,7 +113,7 @@ class JudgedLabels:
     names: tuple[str, ...] | None = None
 
     def save(self, folder: Path) -> None:
-        """Write the file, without any Python object in it: names are one text, with zeros between."""
+        """Write the file without Python objects: names are one text, separated by zeros."""
         arrays: dict[str, Any] = {"rows": self.rows, "test": self.test, "labels": self.labels}
         arrays |= {"suggested": self.doubt.suggested, "error": self.doubt.error.astype(np.float32)}
         if self.names is not None:
@@ -147,7 +147,7 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The folder's."""
+        """Name of the folder."""
         return one_line(self.folder.resolve().name)
 
     @property
@@ -162,7 +162,7 @@ class StoredRun:
 
     @property
     def is_blend(self) -> bool:
-        """Whether the model is made of cross-fitted classifiers; else it is a network, trained in stages."""
+        """True if the model is a blend of cross-fitted classifiers; otherwise it is a network, trained in stages."""
         return self.record.blend is not None
 
     @property
@@ -179,19 +179,19 @@ class StoredRun:
         return one_line(parts[0].name) if len(parts) == 1 else "blend"
 
     def each(self, metric: str, *, before: bool = False) -> Floats:
-        """Return a metric of every class, of the final model or of the one before it was balanced."""
+        """Return a metric of every class, of the final model or of the one before balancing."""
         source = self.before if before else self.scores
         if source is None:
             return np.full(len(self.classes), np.nan)
         return _floats(source[metric]["each"])
 
     def in_group(self, *groups: Group) -> NDArray[np.bool_]:
-        """Tell which classes belong to one of the groups."""
+        """Mark the classes of a group."""
         return np.isin(np.array(self.groups), groups)
 
 
 def read_run(folder: str | Path) -> StoredRun:
-    """Read a finished run's folder; what it may lack is None or empty."""
+    """Read a finished run's folder; optional parts are None or empty."""
     folder = Path(folder)
     if not (folder / RECORD).is_file() or not (folder / SCORES).is_file():
         raise InvalidInputError(
@@ -230,7 +230,7 @@ def read_run(folder: str | Path) -> StoredRun:
 
 
 def _floats(values: Any) -> Floats:
-    """Return an array with NaN for JSON's null, and for what is not finite."""
+    """Return an array with NaN for JSON's null and for values that are not finite."""
     found = np.array(values, dtype=np.float64)
     return np.where(np.isfinite(found), found, np.nan)
 
@@ -250,7 +250,7 @@ def _read_scores(path: Path, size: int | None = None) -> dict[str, Any]:
 
 
 def _read_epochs(path: Path) -> list[dict[str, Any]]:
-    """Read one record per epoch; lines that were cut off are left out, but one at least must be whole."""
+    """Read one record per epoch; truncated lines are skipped, but at least one must be whole."""
     found = []
     try:
         content = read_plain(path, most_bytes=LARGEST_FILE) if path.is_file() else b""
@@ -270,7 +270,7 @@ def _read_epochs(path: Path) -> list[dict[str, Any]]:
 
 
 def held_out_uncertainty(folder: Path, *, remedy: str) -> NDArray[np.floating[Any]]:
-    """Read the uncertainties of the held-out samples alone, (samples,), of a run whose other files are not needed."""
+    """Read only the uncertainties of the held-out samples, (samples,), for a run whose other files are not needed."""
     path = folder / HELD_OUT
     known = load_arrays(path, remedy=remedy).get("uncertainty", np.zeros(0))
     if known.ndim != 1 or len(known) == 0 or known.dtype.kind != "f" or not np.isfinite(known).all():
@@ -320,7 +320,7 @@ def _trust_fits(trust: Trust | None, shape: tuple[int, ...], multilabel: bool) -
 
 
 def _are_places(values: NDArray[Any], samples: int, size: int, multilabel: bool) -> bool:
-    """Tell whether values are class indices, (samples,), or 0 and 1, (samples, attributes)."""
+    """Return whether values are class indices, (samples,), or 0 and 1, (samples, attributes)."""
     shape, highest = ((samples, size), 1) if multilabel else ((samples,), size - 1)
     return values.shape == shape and values.dtype == np.int64 and bool(((values >= 0) & (values <= highest)).all())
 
@@ -362,7 +362,7 @@ def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a ``.npz`` file, whole or not at all."""
+    """Write a ``.npz`` file atomically."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type, unused-ignore]
     write_atomically(path, buffer.getvalue())

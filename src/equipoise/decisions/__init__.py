@@ -1,4 +1,4 @@
-"""From probabilities to answers: rules by costs, floors and budgets, what they are expected to give, and abstention."""
+"""From probabilities to answers: rules by costs, floors and budgets, their expected results, and abstention."""
 
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
 from equipoise.decisions.balanced import Balanced

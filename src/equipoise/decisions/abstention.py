@@ -1,4 +1,4 @@
-"""What leaving the most uncertain samples unanswered is worth, and which classes pay for it."""
+"""The value of leaving the most uncertain samples unanswered, and which classes pay for it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from equipoise.evaluation.intervals import ratio
 
 POINTS = 101
 LEAST_AWAY = 0.2
-"""A class of which less is left unanswered is not abstained away, however little that is of the others."""
+"""Smallest unanswered share of a class that counts as abstained away, however small the others' is."""
 CHANCE = 0.05
 
 Verdict = Literal["in proportion", "abstained away", "unclear", "untested"]
@@ -95,7 +95,7 @@ def abstention_order(uncertainty: NDArray[np.floating[Any]]) -> NDArray[np.intp]
 
 @dataclass(frozen=True)
 class AbstainedShares:
-    """How much of each class is left unanswered; with attributes, of those samples that have each.
+    """Unanswered share of each class; with attributes, of the samples that have each.
 
     Args:
         overall: share of all samples.
@@ -118,7 +118,7 @@ class AbstainedShares:
 
     @property
     def abstained_away(self) -> tuple[int, ...]:
-        """Places of the classes with that verdict, the one with the largest share first."""
+        """Indices of the classes with that verdict, the one with the largest share first."""
         found = [place for place, verdict in enumerate(self.verdicts) if verdict == "abstained away"]
         return tuple(sorted(found, key=lambda place: -self.each[place]))
 
@@ -148,7 +148,7 @@ def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> A
 def shares_of_counts(
     samples: NDArray[np.integer[Any]], sent: NDArray[np.integer[Any]], overall: float
 ) -> AbstainedShares:
-    """Return the same from counts: samples of each class, those left unanswered, and the share of all that are."""
+    """Return the same from counts: samples of each class, those left unanswered, and the overall share."""
     share = ratio(sent, samples)
     often = min(2 * overall, (1 + overall) / 2)
     verdicts: list[Verdict] = []

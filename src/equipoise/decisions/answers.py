@@ -9,7 +9,7 @@ from equipoise.decisions.chosen import Chosen
 from equipoise.errors import InvalidInputError
 
 NEVER = -1e30
-"""Added to what may not be named; costs stay far above it."""
+"""Penalty of classes that may not be named; costs stay far above it."""
 
 
 class AnswerModule(nn.Module):
@@ -54,7 +54,7 @@ class AnswerModule(nn.Module):
 
 
 def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what probabilities are multiplied by to be at the class prior where the rule is used."""
+    """Return the factors that move probabilities to the class prior where the rule is used."""
     mix = chosen.form.decided_at if chosen.form.decided_at is not None else chosen.mix
     if mix is None:
         return np.ones_like(prior)
@@ -62,7 +62,7 @@ def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def penalties(chosen: Chosen) -> list[NDArray[np.float64]]:
-    """Return for each claim, and last for rows of no claim, what is added to each class: 0, or ``NEVER``."""
+    """Return, for each claim and last for rows without one, what is added to each class: 0, or ``NEVER``."""
     form, size = chosen.form, len(chosen.classes)
     if not form.claims:
         return []

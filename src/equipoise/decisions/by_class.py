@@ -1,4 +1,4 @@
-"""Numbers by class, as a rule is given them: ``{"fraud": 0.95}``."""
+"""Numbers by class, as given to a rule: ``{"fraud": 0.95}``."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,11 +58,11 @@ class ByClass(Mapping[Label, float]):
         return ByClass, (self._pairs,)
 
     def to_json(self) -> list[list[Any]]:
-        """Return pairs: JSON has no numbers as keys."""
+        """Return pairs, since JSON has no numbers as keys."""
         return [list(pair) for pair in self._pairs]
 
     def within(self, low: float, high: float, what: str) -> "ByClass":
-        """Return itself where all numbers lie between ``low`` and ``high``, neither of them included."""
+        """Return itself if all numbers lie strictly between ``low`` and ``high``."""
         for label, number in self._pairs:
             if not low < number < high:
                 hint = f"; did you mean {number / 100:g}?" if high == 1 and 2 <= number < 100 else "."
@@ -87,7 +87,7 @@ def _number(number: Any, label: Any, what: str) -> float:
 
 
 def place_of(label: Label, classes: Sequence[Label]) -> int:
-    """Return a label's place among the classes: the label itself, or the same as text, as a command line gives it.
+    """Return a label's index among the classes: of the label itself, or of its text from a command line.
 
     >>> place_of("1", [0, 1])
     1

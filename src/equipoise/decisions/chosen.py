@@ -1,4 +1,4 @@
-"""A rule with its thresholds: what answers rows, and what it is expected to give."""
+"""A rule with its thresholds, which answers rows, and its expected results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A rule with its thresholds, and what it is expected to give.
+    """A rule with its thresholds and its expected results.
 
     Args:
         rule: what was asked for.
@@ -54,7 +54,7 @@ class Chosen:
     expected: Expected | None
 
     def places(self, calibrated: "Calibrated", logits: "Tensor") -> NDArray[np.int64]:
-        """Answer rows by ``logits`` that ``calibrated`` takes: places, (rows,), or 0 and 1, (rows, attributes)."""
+        """Return answers from logits that ``calibrated`` takes: indices, (rows,), or 0 and 1, (rows, attributes)."""
         form = self.form
         if form.as_aimed or form.decided_at is not None:
             return np.asarray(calibrated.decided(logits, form.decided_at).numpy())
@@ -65,12 +65,12 @@ class Chosen:
 
     @property
     def promises(self) -> tuple[Promise, ...]:
-        """What holds with 95 % confidence."""
+        """Guarantees that hold with 95 % confidence."""
         return self.form.promises
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """Probability from which on a class is named, where the rule has thresholds, by name."""
+        """Probability from which a class is named, by name, if the rule has thresholds."""
         if self.form.thresholds is not None and self.form.thresholds.ndim == 1:
             return {str(label): float(at) for label, at in zip(self.classes, self.form.thresholds, strict=True)}
         return {
@@ -78,7 +78,7 @@ class Chosen:
         }
 
     def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
-        """Return what answers cost in 1,000 rows with these true labels, by the rule's costs; None without costs.
+        """Return the cost of answers in 1,000 rows with these true labels, by the rule's costs; None without costs.
 
         Args:
             labels, named: places, (rows,), or 0 and 1, (rows, attributes).
@@ -90,7 +90,7 @@ class Chosen:
         return PER * float(each.mean())
 
     def sentences(self) -> Iterator[str]:
-        """Say what the rule is expected to give, what holds with 95 % confidence, and what does not."""
+        """Yield sentences on the expected results, on what holds with 95 % confidence, and on what does not."""
         if self.expected is not None:
             yield from self._expectations(self.expected)
         for promise in self.promises:
@@ -147,7 +147,7 @@ class Chosen:
     def from_json(
         cls, value: Any, classes: tuple[Label, ...], *, several: bool, where: object = "a decision"
     ) -> "Chosen":
-        """Read back :meth:`to_json`, the ``value``, which anyone may have written.
+        """Restore a rule from :meth:`to_json`, the ``value``, which may be untrusted.
 
         Args:
             classes: of the model, or its attributes where a row has ``several`` labels.

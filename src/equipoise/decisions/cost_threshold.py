@@ -5,11 +5,11 @@ import numpy as np
 from equipoise.decisions.situation import Floats, descending
 
 SURE = 1.0
-"""Standard errors by which another threshold must be cheaper to take the place of the one that theory gives."""
+"""Standard errors by which another threshold must be cheaper to replace the theoretical one."""
 
 
 def cheapest_threshold(scores: Floats, named: Floats, other: Floats, start: float) -> float:
-    """Return the probability from which on to give the first of two answers.
+    """Return the probability from which to give the first of two answers.
 
     With calibrated probabilities ``start`` is the cheapest threshold. Where the evidence shows another to be cheaper by
     more than a standard error of the difference, the probabilities are not calibrated there, and that one is taken.

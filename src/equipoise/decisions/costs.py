@@ -1,4 +1,4 @@
-"""Decide by what mistakes cost."""
+"""Decisions by the cost of mistakes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MOST_COST = 1e12
 
 @dataclass(frozen=True, repr=False)
 class Costs(DecisionRule):
-    """Name the class that costs least on average, by what mistakes cost.
+    """Name the class with the lowest expected cost.
 
     A mistake costs ``miss`` of its true class where that is given, else ``false_alarm`` of the class named where that
     is given, else 1; a right answer costs nothing. A matrix says it for each pair of classes.
@@ -79,7 +79,7 @@ class Costs(DecisionRule):
         return (*(self.classes or ()), *dict.fromkeys(label for part in given for label in part))
 
     def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return those of the ``classes`` whose misses were given a cost, and of more than two the other rare ones.
+        """Return those of the ``classes`` whose misses have a cost and, of more than two, the other rare ones.
 
         Args:
             samples, several: as in :meth:`DecisionRule.speaks_of`.
@@ -98,7 +98,7 @@ class Costs(DecisionRule):
             raise InvalidInputError(f"the cost matrix must have {size} rows, one per class, got {len(self.matrix)}.")
 
     def cost_matrix(self, classes: Sequence[Label], *, several: bool) -> Floats:
-        """Return what mistakes cost, (classes, classes) or (attributes, 2, 2); rows with their own come in front."""
+        """Return the costs of mistakes, (classes, classes) or (attributes, 2, 2); costs by row add a first axis."""
         size = len(classes)
         if self.matrix is not None:
             order = [place_of(each, classes) for each in self.classes or classes]
@@ -167,7 +167,7 @@ def _threshold(situation: Situation, costs: Floats, place: int | None) -> float:
 
 
 def _each(given: Any, classes: Sequence[Label]) -> dict[int, Any]:
-    """Return costs by place."""
+    """Return costs by class index."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -176,7 +176,7 @@ def _each(given: Any, classes: Sequence[Label]) -> dict[int, Any]:
 
 
 class RowCosts(dict[Label, Any]):
-    """Costs of which some have a value for each row: hashable, and never changed after it was made."""
+    """Costs of which some have a value for each row: hashable and immutable."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -208,7 +208,7 @@ def _positive(value: float, what: str) -> float:
 
 
 def _checked_matrix(given: Any) -> tuple[tuple[float, ...], ...]:
-    """Refuse a matrix that is not square, not finite or negative, and one by which some decision cannot be made."""
+    """Return a matrix checked to be square, finite and non-negative, and to leave no decision undefined."""
     try:
         costs = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

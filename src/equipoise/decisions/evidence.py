@@ -1,4 +1,4 @@
-"""What rules are chosen by: calibrated probabilities and true labels of rows that the model has not been trained on."""
+"""The evidence that rules are chosen on: calibrated probabilities and true labels of rows not trained on."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 MOST_ROWS, MOST_NUMBERS = 50_000, 8_000_000
-"""Rows and probabilities kept at most, so that a saved model stays small; rare classes stay whole."""
+"""Most rows and probabilities stored, so that a saved model stays small; rare classes stay whole."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Evidence:
         *,
         answered: Callable[[NDArray[np.intp]], ArrayLike] | None = None,
     ) -> "Evidence | None":
-        """Keep the rows that have probabilities and a weight, of very many a part; None where no row is left.
+        """Keep the rows with probabilities and a weight, a part of very many; return None if no row is left.
 
         Args:
             probabilities: shaped as above, or (rows, attributes, 2).
@@ -62,12 +62,12 @@ class Evidence:
         return cls(p[kept].astype(np.float32), y[kept], w[kept] * stands_for, found)
 
     def take(self, rows: NDArray[np.intp]) -> "Evidence":
-        """Return these ``rows`` alone, places of shape (rows,)."""
+        """Return only these ``rows``, indices of shape (rows,)."""
         answered = None if self.answered is None else self.answered[rows]
         return Evidence(self.probabilities[rows], self.labels[rows], self.weight[rows], answered)
 
     def parts(self, count: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Return a ``count`` of parts, the others' rows and its own, classes dealt out evenly; one where rows lack."""
+        """Return a ``count`` of stratified folds, each as the others' rows and its own; one if rows are too few."""
         if len(self.labels) < 2 * count:
             return [(np.arange(len(self.labels)), np.arange(len(self.labels)))]
         keys = self.labels if self.labels.ndim == 1 else self.labels.sum(1)
@@ -76,7 +76,7 @@ class Evidence:
         return [(np.flatnonzero(dealt != part), np.flatnonzero(dealt == part)) for part in range(count)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what to keep in a file, by name."""
+        """Return the arrays to store in a file, by name."""
         found: dict[str, NDArray[Any]] = {
             "probabilities": self.probabilities,
             "labels": self.labels,
@@ -86,7 +86,7 @@ class Evidence:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], size: int, *, several: bool) -> "Evidence":
-        """Read back :meth:`arrays`, which may come from anywhere, for ``size`` classes or attributes."""
+        """Restore evidence from :meth:`arrays`, which may be untrusted, for ``size`` classes or attributes."""
         p, y, w = (np.asarray(arrays.get(name, ())) for name in ("probabilities", "labels", "weight"))
         rows, answered = len(p), arrays.get("answered")
         fits = y.dtype == np.int64 and w.dtype == np.float64 and rows > 0
@@ -108,7 +108,7 @@ def _are_probabilities(p: NDArray[Any], shape: tuple[int, int], *, several: bool
 
 
 def _thinned(labels: NDArray[np.int64], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return at most so many rows, evenly spaced within each class with the same cap, and how many each stands for."""
+    """Return at most this many rows, evenly spaced in each class with the same cap, and how many each stands for."""
     if len(labels) <= most:
         return np.arange(len(labels)), np.ones(len(labels))
     groups = labels if labels.ndim == 1 else np.zeros(len(labels), dtype=np.int64)

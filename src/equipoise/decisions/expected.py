@@ -1,4 +1,4 @@
-"""What a rule is expected to give where it is used, with 95 % intervals, by the evidence that it was chosen by."""
+"""Expected results of a rule where it is used, with 95 % intervals, from the evidence it was chosen on."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from equipoise.evaluation.intervals import Estimate, Z, combined, wilson
 
 
 class ClassExpectation(Struct, frozen=True):
-    """What a rule is expected to give for one class, or for the ones of an attribute.
+    """Expected results of a rule for one class, or for the ones of an attribute.
 
     Args:
         name: of the class, as text.
@@ -33,7 +33,7 @@ class ClassExpectation(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """What a rule is expected to give in 1,000 cases of the class prior where it is used.
+    """Expected results of a rule in 1,000 cases at the class prior where it is used.
 
     Args:
         rows: of evidence.
@@ -49,7 +49,7 @@ class Expected(Struct, frozen=True):
 
 
 def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None) -> Expected:
-    """Measure on the evidence what a rule gives that answers it so.
+    """Measure the results of these answers on the evidence.
 
     Args:
         named: the answers, places (rows,), or 0 and 1, (rows, attributes).
@@ -75,7 +75,7 @@ def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None)
 
 
 def share_of(hits: NDArray[np.bool_], weights: Floats) -> Estimate:
-    """Return a weighted share with Wilson's interval, for as many rows as the weights are worth (Kish).
+    """Return a weighted share with Wilson's interval at Kish's effective number of rows.
 
     >>> share_of(np.array([True, False]), np.array([0.5, 0.5])).value
     0.5
@@ -108,7 +108,7 @@ Parts = tuple[list[float], list[float], list[float], list[float]]
 def _costs(
     situation: Situation, y: NDArray[np.int64], named: NDArray[np.int64], costs: Floats, place: int | None
 ) -> Parts:
-    """Return for each true class its mean cost, both ends of Wilson's interval, and how common the class is.
+    """Return, for each true class, its mean cost, both ends of Wilson's interval, and the class's share.
 
     Costs between the least and the most of a class spread no more than hits and misses of the same mean do.
     """
@@ -131,7 +131,7 @@ def _costs(
 
 
 def _sum(parts: list[Parts], *, known_mix: bool, rows: int) -> Estimate:
-    """Return the mean cost of 1,000 cases; a mix that was estimated from the rows widens the interval."""
+    """Return the mean cost of 1,000 cases; a class prior estimated from the rows widens the interval."""
     mean, low, high, share = (np.concatenate([part[column] for part in parts]) for column in range(4))
     value = float((share * mean).sum())
     down, up = combined(mean, low, high, share)

@@ -16,7 +16,7 @@ from equipoise.errors import InvalidInputError
 
 ROUNDS = 5
 MOST_NUMBERS = 2_000_000
-"""Rows times classes of the evidence that weights are searched by."""
+"""Most rows times classes of the evidence that weights are searched on."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,12 +90,12 @@ class FScore(DecisionRule):
         return float(thresholds[self._score(right, named, float(weights[own].sum())).argmax()])
 
     def _score(self, right: Floats, named: Floats, own: float | Floats) -> Floats:
-        """Return F from weighted counts: rightly named, named, and of the class."""
+        """Return F from weighted counts: correctly named, named, and in the class."""
         square = self.beta**2
         return np.asarray((1 + square) * right / np.maximum(named + square * own, 1e-300))
 
     def _weights(self, q: Floats, labels: NDArray[np.int64], situation: Situation) -> Floats:
-        """Search the weights of many classes, from balanced ones on, one class at a time."""
+        """Search the weights of many classes one class at a time, starting from balanced ones."""
         step = -(-q.size // MOST_NUMBERS)
         q, labels, rows = q[::step], labels[::step], situation.row_weights(None)[::step]
         own: Floats = np.bincount(labels, weights=rows, minlength=q.shape[1]).astype(np.float64)
@@ -111,7 +111,7 @@ class FScore(DecisionRule):
     def _best_weight(
         self, q: Floats, labels: NDArray[np.int64], rows: Floats, own: Floats, weights: Floats, place: int
     ) -> float:
-        """Return the weight of one class with the largest mean score, all others as they are."""
+        """Return the weight of one class with the largest mean score, keeping all others."""
         gain = q * weights
         gain[:, place] = -1
         other = gain.argmax(1)

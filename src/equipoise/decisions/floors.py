@@ -17,7 +17,7 @@ from equipoise.errors import InvalidInputError
 
 
 class Kept(NamedTuple):
-    """A threshold, what it promises by how many samples, and a sentence where that is less than was asked."""
+    """A threshold, its promise and the number of samples behind it, and a sentence if that is less than was asked."""
 
     threshold: float
     promised: float
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class FloorRule(DecisionRule):
-    """A class is named exactly where its probability reaches a threshold, as the floor of its share demands."""
+    """A rule that names a class exactly where its probability reaches the threshold that its floor requires."""
 
     what: ClassVar[Literal["recall", "precision"]]
 
@@ -84,7 +84,7 @@ class FloorRule(DecisionRule):
 
 
 def _odds(situation: Situation, place: int, own: NDArray[np.bool_]) -> float:
-    """Return the odds of a class where the rule is used over those among the evidence's rows."""
+    """Return the ratio of a class's odds where the rule is used to its odds among the evidence's rows."""
     share = float(situation.used_at[place, 1] if situation.several else situation.used_at[place])
     among = own.mean()
     return share / max(1 - share, 1e-12) * (1 - among) / among if among < 1 else 1.0

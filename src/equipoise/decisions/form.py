@@ -1,4 +1,4 @@
-"""How answers follow from probabilities: weights, costs, thresholds, and what they promise."""
+"""How answers follow from probabilities: weights, costs, thresholds, and promises."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group of classes is named exactly where their probabilities add up to the threshold at least.
+    """A group of classes, named exactly where their probabilities sum to at least the threshold.
 
     Args:
         places: of the classes; of several the one with the largest weighted probability is named.
@@ -25,7 +25,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promise(Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds with 95 % confidence, all promises of a rule together.
+    """A guarantee that holds with 95 % confidence, together with all others of a rule.
 
     Args:
         name: of the class, as text.
@@ -69,14 +69,14 @@ class Form:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has costs for, one by one; None where all have the same."""
+        """Number of rows with costs of their own; None if all have the same."""
         for values, axes in ((self.costs, 2), (self.thresholds, 1)):
             if values is not None and values.ndim > axes:
                 return len(values)
         return None
 
     def places(self, q: Floats) -> NDArray[np.int64]:
-        """Return the answers: places, (rows,), or 0 and 1, (rows, attributes).
+        """Return the answers: indices, (rows,), or 0 and 1, (rows, attributes).
 
         Args:
             q: (rows, classes), or of ones, (rows, attributes).
@@ -101,6 +101,6 @@ class Form:
         return np.asarray(allowed)
 
     def rest(self, size: int) -> NDArray[np.bool_]:
-        """Mark the classes of no claim, (classes,); all where every class has one."""
+        """Mark the classes without a claim, (classes,); all if every class has one."""
         claimed = np.isin(np.arange(size), [place for claim in self.claims for place in claim.places])
         return np.asarray(~claimed if not claimed.all() else claimed)

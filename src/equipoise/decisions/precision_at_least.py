@@ -1,4 +1,4 @@
-"""Be right in at least such a share of what is named as a class."""
+"""Keep the precision of a class above a floor."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,12 +12,12 @@ from equipoise.decisions.situation import Floats, Situation, descending
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 
 GROWTH = 1.25
-"""Of the number of rows named from one threshold tried to the next."""
+"""Factor between the numbers of rows named by successive thresholds tried."""
 
 
 @dataclass(frozen=True, repr=False)
 class PrecisionAtLeast(FloorRule):
-    """Name a class only as long as such a share of the answers is right, and then as often as possible.
+    """Name a class as often as possible while at least this share of its predictions is right.
 
     A class is named exactly where its probability reaches a threshold. Thresholds are tried that name 1.25 times as
     many held-out rows each time; every one is tested by the exact binomial bound (Clopper and Pearson) at 5 % divided
@@ -76,7 +76,7 @@ class PrecisionAtLeast(FloorRule):
 
 
 def _geometric(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the places of numbers of rows that grow by at least ``GROWTH``.
+    """Return the indices of row counts that grow by at least ``GROWTH``.
 
     >>> _geometric(np.array([1, 2, 3, 4, 5, 6, 7, 8, 9])).tolist()
     [0, 1, 2, 3, 4, 6, 8]

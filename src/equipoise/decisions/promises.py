@@ -1,13 +1,13 @@
-"""Exact binomial bounds: how many misses a promise allows, and what can be promised after so many."""
+"""Exact binomial bounds: how many misses a promise allows, and what can be promised after how many."""
 
 from scipy.stats import beta, binom
 
 CONFIDENCE = 0.95
-"""Of every promise: the probability, over the rows that a rule is chosen by, that it holds."""
+"""Confidence of every promise: the probability, over the rows that a rule is chosen on, that it holds."""
 
 
 def allowed_misses(samples: int, floor: float, risk: float) -> int:
-    """Return how many of a class's samples may lie below a threshold which promises a recall of ``floor``.
+    """Return how many of a class's samples may lie below a threshold that promises a recall of ``floor``.
 
     With the (k + 1)-th smallest score as the threshold, the true recall is below the floor with the probability
     P(B(n, 1 − floor) ≤ k) at most, whatever the scores are; k is the largest number for which that is at most ``risk``.
@@ -23,7 +23,7 @@ def allowed_misses(samples: int, floor: float, risk: float) -> int:
 
 
 def least_share(hits: int, trials: int, risk: float) -> float:
-    """Return Clopper and Pearson's lower bound of a share, below which it is with a probability of ``risk`` at most.
+    """Return Clopper and Pearson's lower bound of a share, which fails with a probability of at most ``risk``.
 
     >>> round(least_share(13, 13, 0.05), 3)
     0.794
@@ -32,7 +32,7 @@ def least_share(hits: int, trials: int, risk: float) -> float:
 
 
 def samples_needed(floor: float, risk: float) -> int:
-    """Return how few samples of a class can carry a promise of ``floor``, with none of them missed.
+    """Return the fewest samples of a class that support a promise of ``floor`` if none of them is missed.
 
     >>> samples_needed(0.95, 0.05)
     59

@@ -1,4 +1,4 @@
-"""Find at least such a share of a class."""
+"""Find at least a given share of a class."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,12 +12,12 @@ from equipoise.decisions.situation import Floats, Situation
 from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, marked
 
 ROUNDING = 1e-6
-"""Probabilities are kept in single precision: a threshold is lowered by this share of itself, so that none is lost."""
+"""Share by which a threshold is lowered, since probabilities are stored in single precision and none may be lost."""
 
 
 @dataclass(frozen=True, repr=False)
 class RecallAtLeast(FloorRule):
-    """Find at least such a share of a class, at the fewest false alarms: a promise with 95 % confidence.
+    """Find at least a given share of a class with the fewest false alarms: a promise with 95 % confidence.
 
     A class is named exactly where its probability reaches a threshold t. With n held-out samples of the class, t is the
     (k + 1)-th smallest of their probabilities, where k is the largest number with P(B(n, 1 − floor) ≤ k) ≤ 5 %. So the
@@ -87,7 +87,7 @@ class RecallAtLeast(FloorRule):
 
 
 def _left(samples: int, taken: int, risk: float) -> float:
-    """Return the recall that the smallest probability of those not taken by others promises.
+    """Return the recall promised by the smallest probability among samples not taken by others.
 
     With others, two shares are bounded at half the risk each: of samples not taken, and of these above the smallest.
     """

@@ -1,4 +1,4 @@
-"""Name as many cases as somebody can look at."""
+"""Name as many cases as can be reviewed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from equipoise.errors import InvalidInputError
 
 @dataclass(frozen=True, repr=False)
 class ReviewBudget(DecisionRule):
-    """Name the most suspicious cases, as many as somebody can look at: 40 in 1,000 on average.
+    """Name the most suspicious cases, as many as can be reviewed: 40 in 1,000 on average.
 
     The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
     names them. Cases above the threshold get the one of these classes that ``Balanced`` prefers, the others one of the
@@ -57,7 +57,7 @@ class ReviewBudget(DecisionRule):
 
     @property
     def share(self) -> float:
-        """Cases to look at, as a share of all."""
+        """Cases to review, as a share of all."""
         return self.cases / self.per
 
     def _named(self) -> Sequence[Label]:

@@ -1,4 +1,4 @@
-"""What all decision rules have in common."""
+"""The base class of all decision rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from equipoise.decisions.yardstick import Yardstick
 
 Self = TypeVar("Self", bound="DecisionRule")
 MOST_NAMED = 5
-"""Classes that sentences speak of at most, where a rule is about none in particular."""
+"""Most classes that sentences mention if a rule is about none in particular."""
 PARTS = 5
-"""Of the evidence, where thresholds are searched for in some and judged by another."""
+"""Folds of the evidence: thresholds are searched on all but one and judged on that one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,9 +35,9 @@ class DecisionRule(ABC):
     meaning: ClassVar[str]
     """Why a class is named that is not the most probable one, for a reader of the answers."""
     needs_evidence: ClassVar[bool] = True
-    """Whether samples that were not trained on must be at hand to choose the rule."""
+    """True if choosing the rule requires samples that were not trained on."""
     budgeted: ClassVar[bool] = False
-    """Whether it is about how many cases are named."""
+    """True if the rule limits how many cases are named."""
     searches: ClassVar[bool] = False
     """Whether it searches the evidence for the best threshold, whose own figure would flatter."""
     yardstick: ClassVar[Yardstick | None] = None
@@ -50,14 +50,14 @@ class DecisionRule(ABC):
             self._keep("class_prior", ByClass(self.class_prior, "class_prior"))
 
     def __repr__(self) -> str:
-        """Return what can be pasted; parts that are None are left out."""
+        """Return text that can be pasted as code; parts that are None are left out."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         parts["class_prior"] = parts.pop("class_prior")
         given = ", ".join(f"{name}={value!r}" for name, value in parts.items() if value is not None)
         return f"{type(self).__name__}({given})"
 
     def choose(self, situation: Situation, *, target_prior: Floats | None = None) -> Chosen:
-        """Return the rule with its thresholds, and what it is expected to give.
+        """Return the rule with its thresholds and its expected results.
 
         Args:
             situation: the classes, their prior, and evidence.
@@ -72,7 +72,7 @@ class DecisionRule(ABC):
         return Chosen(self, situation.classes, here.mix, form, found)
 
     def check(self, classes: Sequence[Label], *, several: bool) -> None:
-        """Refuse names that are none of the classes, and what the kind of labels does not allow."""
+        """Raise an error for names that are not classes, and for what the kind of labels does not allow."""
         for label in (*(self.class_prior or ()), *self._named()):
             place_of(label, classes)
         if self.class_prior is not None:
@@ -80,7 +80,7 @@ class DecisionRule(ABC):
         self._check_labels(len(classes), several=several)
 
     def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return the names of the ``classes`` that it is about; of a rule about none, all but the most common one.
+        """Return the names of the ``classes`` that it is about; for a rule about none, all but the most common one.
 
         Args:
             samples: of each class; of more than five classes those with the fewest are named.
@@ -91,11 +91,11 @@ class DecisionRule(ABC):
 
     @property
     def names_some(self) -> bool:
-        """Whether it is about some of the classes in particular."""
+        """True if the rule is about some of the classes in particular."""
         return bool(self._named())
 
     def by_place(self: Self, classes: Sequence[Label]) -> Self:
-        """Return the same rule for classes that go by their places, 0 and on.
+        """Return the same rule for classes named by their indices, from 0.
 
         >>> from equipoise.decisions import RecallAtLeast
         >>> RecallAtLeast({"fraud": 0.95}).by_place(["fraud", "ok"])
@@ -156,10 +156,10 @@ class DecisionRule(ABC):
         return ()
 
     def _check_labels(self, size: int, *, several: bool) -> None:  # noqa: B027
-        """Refuse several labels, or a number of classes, that the rule cannot be for."""
+        """Raise an error for several labels, or a number of classes, that the rule does not support."""
 
     def cost_matrix(self, classes: Sequence[Label], *, several: bool) -> Floats | None:  # noqa: ARG002
-        """Return what mistakes cost, (classes, classes) or (attributes, 2, 2); None for a rule without costs."""
+        """Return the costs of mistakes, (classes, classes) or (attributes, 2, 2); None for a rule without costs."""
         return None
 
     def _keep(self, name: str, value: Any) -> None:
@@ -167,7 +167,7 @@ class DecisionRule(ABC):
 
 
 def rare_names(classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-    """Return the names of all classes but the most common one, in their order, and of many those of fewest samples.
+    """Return the names of all classes but the most common one, in order; of many, those with the fewest samples.
 
     >>> rare_names(("a", "b", "c"), (5, 90, 10), several=False)
     ['a', 'c']

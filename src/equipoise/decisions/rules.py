@@ -32,7 +32,7 @@ class _Kind(Struct):
 
 
 def rule_from_json(value: Any, where: object = "a decision") -> DecisionRule:
-    """Read back ``DecisionRule.to_json``, which anyone may have written; strict.
+    """Restore a rule from ``DecisionRule.to_json``, which may be untrusted; strict.
 
     Args:
         value: plain values, as ``json.loads`` gives them.

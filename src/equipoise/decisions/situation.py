@@ -1,4 +1,4 @@
-"""What a rule is chosen for: the classes, how common they are, and the evidence."""
+"""The situation that a rule is chosen for: the classes, how common they are, and the evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ from equipoise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 SMALLEST = 1e-12
-"""A class prior's share that is divided by, at least."""
+"""Smallest share of a class prior to divide by."""
 ROUNDED = 0.01
-"""What the shares of all classes may differ from 1 by."""
+"""Tolerance for the shares of all classes to sum to 1."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What a rule is chosen for.
+    """The situation that a rule is chosen for.
 
     Args:
         classes: the labels, or the attributes.
@@ -40,7 +40,7 @@ class Situation:
 
     @property
     def several(self) -> bool:
-        """Whether a row has several labels."""
+        """True if a row has several labels."""
         return self.prior.ndim == 2
 
     @property
@@ -50,17 +50,17 @@ class Situation:
 
     @property
     def rarest_first(self) -> NDArray[np.intp]:
-        """Places of the classes, or attributes, the rarest first."""
+        """Indices of the classes, or attributes, the rarest first."""
         return np.argsort(self.prior[:, 1] if self.several else self.prior, kind="stable")
 
     @property
     def balanced_weights(self) -> Floats:
-        """What probabilities at the mix are multiplied by for a balanced decision, shaped as the prior."""
+        """Factors that turn probabilities at the mix into a balanced decision, shaped like the prior."""
         found = self.aimed / np.maximum(self.used_at, SMALLEST)
         return np.asarray(found / found.max(-1, keepdims=True))
 
     def at(self, class_prior: Mapping[Any, float] | None, target_prior: Floats | None = None) -> "Situation":
-        """Return the same with decisions made at another class prior.
+        """Return the same situation with decisions made at another class prior.
 
         Args:
             class_prior: shares of all classes, which add up to 1; or of some, and the others share the rest as in
@@ -72,7 +72,7 @@ class Situation:
         return replace(self, mix=prior_of(class_prior, self.classes, self.prior))
 
     def known(self) -> Evidence:
-        """Return the evidence; where there is none, an error says how to get some."""
+        """Return the evidence; if there is none, an error says how to get some."""
         if self.evidence is None:
             raise InvalidInputError(
                 "a rule like this is chosen by samples that no epoch has seen; fit with calibration='validation', or "
@@ -87,7 +87,7 @@ class Situation:
 
     @cached_property
     def answered(self) -> Floats:
-        """Probabilities of the evidence by all members of a model, as new rows get them, shaped alike."""
+        """Probabilities of the evidence by all members of a model, as new rows get them, of the same shape."""
         found = self.known().answered
         return self.probabilities if found is None else self._at_mix(found)
 
@@ -98,7 +98,7 @@ class Situation:
         return np.asarray(moved[..., 1] if self.several else moved)
 
     def row_weights(self, place: int | None = None) -> Floats:
-        """Return weights of the evidence's rows that sum to 1 and have the classes as common as the mix says, (rows,).
+        """Return weights of the evidence's rows that sum to 1 and match the class prior of the mix, (rows,).
 
         Args:
             place: of an attribute, where a row has several labels.
@@ -139,7 +139,7 @@ def prior_of(
 
 
 def check_shares(class_prior: Mapping[Any, float], size: int, *, several: bool, name: str = "class_prior") -> None:
-    """Refuse shares of classes, or of attributes' ones, that cannot be."""
+    """Raise an error for impossible shares of classes, or of attributes' ones."""
     shares = np.array(list(class_prior.values()))
     with np.errstate(over="ignore"):
         total = shares.sum()
@@ -169,7 +169,7 @@ def descending(scores: Floats, *columns: Floats) -> tuple[Floats, NDArray[np.int
 
 
 def each_label(situation: Situation, found: Callable[[int], float], places: Any) -> Floats:
-    """Return thresholds of several labels, (attributes,): ``found`` at these places, and balanced ones elsewhere."""
+    """Return thresholds of several labels, (attributes,): ``found`` at these indices, and balanced ones elsewhere."""
     weights = situation.balanced_weights
     thresholds = weights[:, 0] / np.maximum(weights.sum(1), SMALLEST)
     for place in places:

@@ -199,7 +199,7 @@ def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
 
 
 def plain(found: "Comparison") -> dict[str, Any]:
-    """Return what was found as plain values, without the single fits."""
+    """Return the result as plain values, without the single fits."""
     places = [
         asdict(place)
         | {"deviation": None if math.isnan(place.deviation) else place.deviation}

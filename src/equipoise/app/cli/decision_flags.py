@@ -1,4 +1,4 @@
-"""The flags of a decision rule, which several commands have in common."""
+"""The flags of a decision rule, shared by several commands."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ FBeta = Annotated[float | None, training_flag("f_score")]
 def rule_of_flags(
     cost: str | None, recall: str | None, precision: str | None, review: str | None, f_score: float | None
 ) -> "DecisionRule | None":
-    """Return the rule that a command's flags ask for; None where none does."""
+    """Return the rule that a command's flags ask for, or None."""
     return read_decision(cost=cost, recall=recall, precision=precision, review=review, f_score=f_score)
 
 

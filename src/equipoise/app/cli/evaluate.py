@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _check_source(record: "RunRecord", data: str, target: str | None, labels: Path | None) -> None:
-    """Refuse data that are not there, and a table without the column that the run, or the user, names."""
+    """Raise an error for missing data, and for a table without the column that the run, or the user, names."""
     from equipoise.data.sources import check_source
     from equipoise.storage.archives import is_archive
 

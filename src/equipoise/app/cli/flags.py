@@ -1,4 +1,4 @@
-"""Options that several commands have in common."""
+"""Options shared by several commands."""
 
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -18,7 +18,7 @@ def _check_abstain(share: float | None) -> float | None:
 
 
 def check_weights(weights: str | Path | None) -> None:
-    """Refuse a file of weights that is not there."""
+    """Raise an error if a file of weights does not exist."""
     if weights is not None and not Path(weights).exists():
         raise InvalidInputError(
             f"there is no file {str(weights)!r}; give the path of a file with weights for the backbone."
@@ -26,7 +26,7 @@ def check_weights(weights: str | Path | None) -> None:
 
 
 def check_data(source: str) -> None:
-    """Refuse unlabelled data that are not there."""
+    """Raise an error if unlabelled data do not exist."""
     from equipoise.data.sources import NAMED_SETS
 
     if source != "-" and not Path(source).expanduser().exists() and source not in NAMED_SETS:
@@ -34,7 +34,7 @@ def check_data(source: str) -> None:
 
 
 def training_flag(name: str) -> Any:
-    """Return typer's description of a training option, as its field in :class:`TrainOptions` declares it."""
+    """Return typer's description of a training option, as declared by its field in :class:`TrainOptions`."""
     field = next(each for each in fields(TrainOptions) if each.name == name)
     found = declared(field)
     if field.default is MISSING:

@@ -1,4 +1,4 @@
-"""How the command line shows classes, scores and progress."""
+"""Printing of classes, scores and progress on the command line."""
 
 import itertools
 import json
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from equipoise.evaluation import Scores
 
 MOST_CLASSES = 40
-"""Rows of a class table on a terminal; of more classes the largest and the smallest are shown."""
+"""Most rows of a class table on a terminal; beyond, the largest and the smallest classes are shown."""
 ROOM = {"examples": 100, "because": 130}
-"""Columns of a terminal from which on a table of columns shows more."""
+"""Terminal width from which a table of columns shows more."""
 PATIENCE = 15.0
-"""Seconds without a terminal before progress is worth a line: short commands print none."""
+"""Seconds without a terminal before progress gets a line: short commands print none."""
 
 
 def shown(text: str) -> str:
-    """Return text as it is for a terminal: no markup in it, and no control character that would move the cursor."""
+    """Return text safe for a terminal: no markup, and no control characters that would move the cursor."""
     return escape(printable(text))
 
 
@@ -44,7 +44,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class ConsoleWatcher(RunWatcher):
-    """Show what a run does on standard error, so that standard output holds the result alone."""
+    """Watcher that prints to standard error, so that standard output holds only the result."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = Console(stderr=True, quiet=quiet)
@@ -89,7 +89,7 @@ class ConsoleWatcher(RunWatcher):
         self.progress(done, total, name)
 
     def progress(self, done: int, total: int, name: str = "reading images") -> None:
-        """Show a bar that disappears at the end; where there is no terminal, a line now and then if it takes long."""
+        """Show a bar that disappears at the end; without a terminal, an occasional line if it takes long."""
         if self.bar.disable:
             self._line(done, total, name)
             return
@@ -111,7 +111,7 @@ class ConsoleWatcher(RunWatcher):
 
 
 def new_table(*headings: str, left: Sequence[str], title: str | None = None) -> Table:
-    """Return a table with these columns; those that are not named in ``left`` hold numbers, aligned to the right."""
+    """Return a table with these columns; all but those in ``left`` hold numbers, aligned to the right."""
     table = Table(title=title)
     for heading in headings:
         table.add_column(heading, justify="left" if heading in left else "right")
@@ -137,7 +137,7 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
 
 
 def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None:
-    """Print a row per column: what it is taken for, and as far as there is room examples and why."""
+    """Print a row per column: its kind and, if there is room, examples and reasons."""
     headings = ["column", "taken for", "missing", "distinct", "spread", "AUC"]
     more = [heading for heading, width in ROOM.items() if console.width >= width]
     table = new_table(*headings, *more, left=("column", "taken for", "spread", *more))
@@ -167,7 +167,7 @@ def print_scores(
     margins: Sequence[float | None] | None = None,
     title: str = "On {samples:,} samples held out",
 ) -> None:
-    """Print per class what was found, then the scores of all.
+    """Print the results of each class, then the overall scores.
 
     Args:
         uncertainty, margins: one per class; None for another method, or after too few epochs.
@@ -222,11 +222,11 @@ INTERVALS = {
     "Matthews": ("matthews",),
     "average precision": ("macro_average_precision",),
 }
-"""Where the interval of a score is kept that is printed under another name."""
+"""Names under which the intervals of scores are stored that are printed under another name."""
 
 
 def _span(scores: "Scores", name: str) -> str:
-    """Return the bootstrap interval of a score as printed behind it, or nothing where there is none."""
+    """Return the bootstrap interval of a score, to print after it, or an empty text."""
     found: Any = scores.intervals
     for part in INTERVALS.get(name, (name,)):
         found = None if found is None else found.get(part)
@@ -263,14 +263,14 @@ def print_sets(console: Console, sets: dict[str, Any]) -> None:
 
 
 def shares_sentence(what: str, shares: dict[str, float]) -> str:
-    """Say a class prior in a line, the largest share first."""
+    """Return a class prior in a line, the largest share first."""
     order = sorted(shares.items(), key=lambda pair: -pair[1])
     named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
     return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."
 
 
 def rows_as_lists(page: str, width: int) -> str:
-    """Return Markdown in which a table that is wider than a terminal is a list, a row per line, with every word of it.
+    """Return Markdown in which a table wider than a terminal becomes a list, a row per line, without losing a word.
 
     >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
     >>> print(rows_as_lists("\\n".join(table), width=20))
@@ -296,12 +296,12 @@ def rows_as_lists(page: str, width: int) -> str:
 
 
 def print_json(content: Any) -> None:
-    """Print one JSON object on standard output, with escapes in place of what a terminal would obey."""
+    """Print one JSON object on standard output, escaping what a terminal would obey."""
     print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
 
 
 def ends(rows: list[Any]) -> list[Any]:
-    """Return all rows, or of too many the first and the last with a gap between."""
+    """Return all rows, or with too many the first and the last with a gap between."""
     if len(rows) <= MOST_CLASSES:
         return list(rows)
     half = MOST_CLASSES // 2

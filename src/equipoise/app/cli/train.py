@@ -114,7 +114,7 @@ train.__signature__ = Signature(_parameters())  # type: ignore[attr-defined]
 def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple[TrainOptions, str | None]:
-    """Return what was typed, else what the file says, else the defaults; and the folder that the file names."""
+    """Return what was typed, otherwise what the file says, otherwise the defaults; and the folder named in the file."""
     from equipoise.app.run_folder import read_run_record
     from equipoise.storage.run_files import RECORD
 
@@ -139,7 +139,7 @@ def _options(
 
 
 def _check_record(config: Path, model: str | None) -> None:
-    """Refuse to import what a record names: the code of a module, which a stranger's file must not choose."""
+    """Refuse to import a module that a record names: a stranger's file must not choose code to run."""
     if model is not None and ":" in model and config.suffix.lower() == ".json":
         raise InvalidInputError(f"{config} names the model {model}, and importing it runs code; add --model {model}.")
 

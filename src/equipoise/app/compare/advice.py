@@ -7,9 +7,9 @@ from equipoise.app.compare.leaderboard import FEWEST_PAIRS, Interval, Place, Ran
 from equipoise.wording import counted
 
 MOST_NAMES = 4
-"""How many methods tied for first a recommendation names."""
+"""Most methods tied for first that a recommendation names."""
 RULED_OUT = 0.05
-"""A lead of the best method that must be ruled out before "no remedy is needed" is said without reservation."""
+"""Lead of the best method that must be ruled out before "no remedy is needed" is said without reservation."""
 NO_WORSE = "no worse as far as these runs show"
 
 
@@ -36,7 +36,7 @@ def recommend(
     moved: Collection[str] = (),
     more: str = "give more seeds",
 ) -> Advice:
-    """Say whether a remedy is needed and what to use, never more than the runs can bear.
+    """Return advice on whether a remedy is needed and what to use, never claiming more than the runs support.
 
     Doing nothing wins where the best plain method is not significantly worse than the best of all; after it a plain
     method of which only the threshold is moved. Where neither is close enough to be sure, the better of both is named
@@ -92,13 +92,13 @@ def _verdict(
 
 
 def _level(ranking: Ranking, place: Place) -> bool:
-    """Tell whether the best method is not significantly better than this one."""
+    """Return whether the best method is not significantly better than this one."""
     lead = ranking.claims.get(place.method)
     return lead is None or lead.contains_zero
 
 
 def _wide(ranking: Ranking, place: Place) -> bool:
-    """Tell whether the interval is wide enough to hide a difference that would matter."""
+    """Return whether the interval is wide enough to hide a difference that would matter."""
     lead = ranking.claims.get(place.method)
     return lead is None or lead.high is None or lead.high > RULED_OUT
 
@@ -115,7 +115,7 @@ def _nothing_wins(ranking: Ranking, nearest: Place, names: Mapping[str, str]) ->
 def _nothing_suffices(
     ranking: Ranking, nearest: Place, best_plain: Place | None, names: Mapping[str, str], more: str
 ) -> Advice:
-    """Say that a plain method is not significantly worse than the best, and what the runs leave open."""
+    """Return that a plain method is not significantly worse than the best, and what the runs leave open."""
     wide, lead = _wide(ranking, nearest), ranking.claims.get(nearest.method)
     name, best = names[nearest.method], names[ranking.places[0].method]
     needed = "shown to be needed" if wide else "needed"
@@ -130,7 +130,7 @@ def _nothing_suffices(
 
 
 def _without_reference(ranking: Ranking, names: Mapping[str, str], use: str, more: str) -> Advice:
-    """Say what to use where no method did nothing."""
+    """Return what to use if every method did something about imbalance."""
     unknown = "Whether a remedy is needed is not known, as no plain method was compared."
     if all(place.tied for place in ranking.places):
         best = names[ranking.places[0].method]

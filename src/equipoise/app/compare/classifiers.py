@@ -29,7 +29,7 @@ Make = Callable[..., Any]
 
 
 class PriorShift(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    r"""A classifier as it is, with another decision: each probability is divided by its class's training share first.
+    r"""A classifier with a shifted decision: each probability is first divided by its class's training share.
 
     .. math:: \hat y = \arg\max_c \, p_c / \pi_c
 
@@ -65,12 +65,12 @@ class PriorShift(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the classifier's probabilities: a list of matrices, one per attribute, where there are several."""
+        """Return the classifier's probabilities; with several labels, a list of matrices, one per attribute."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class whose probability is the largest for its share."""
+        """Return the class with the largest probability relative to its share."""
         found = self.predict_proba(X)
         if not isinstance(found, list):
             return np.asarray(self.classes_[(found / self.prior_).argmax(1)])
@@ -90,7 +90,7 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator, self.balanced = estimator, balanced
 
     def fit(self, X: Any, y: Any) -> "CodedLabels":
-        """Fit the classifier to the labels' places in ``classes_``."""
+        """Fit the classifier to the labels' indices in ``classes_``."""
         self.classes_, codes = class_indices(np.asarray(y))
         weight = compute_sample_weight("balanced", codes) if self.balanced else None
         self.estimator_ = clone(self.estimator).fit(X, codes, sample_weight=weight)
@@ -134,7 +134,7 @@ class TableModel:
 
 
 def flat_columns(x: Any) -> NDArray[Any]:
-    """Return samples of any shape, also images on disk, as one row of columns each."""
+    """Return samples of any shape, including images on disk, as one row of columns each."""
     return np.asarray(x).reshape(len(x), -1)
 
 

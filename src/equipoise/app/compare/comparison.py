@@ -218,7 +218,7 @@ def compare(
 
 
 def default_methods() -> tuple[str, ...]:
-    """Return what is compared when nobody says, most wanted first."""
+    """Return the methods compared by default, the most wanted first."""
     return tuple(name for name, method in METHODS.items() if not method.variant and method.installed)
 
 
@@ -246,7 +246,7 @@ def _chosen_methods(methods: Sequence[str] | Mapping[str, Any] | None, jobs: int
 
 
 def _suited(chosen: Mapping[str, Method], samples: Samples) -> tuple[dict[str, Method], tuple[str, ...]]:
-    """Leave out the methods that take no such samples, with a sentence for each reason."""
+    """Leave out the methods that do not take such samples, with a sentence for each reason."""
     why = {name: unsuited(each, samples.x.shape, several_labels=samples.multilabel) for name, each in chosen.items()}
     notes = []
     for reason in dict.fromkeys(filter(None, why.values())):

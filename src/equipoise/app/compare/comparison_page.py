@@ -18,7 +18,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 
 FORMATS = {".html": 'content="equipoise"', ".htm": 'content="equipoise"', ".md": "<!-- equipoise compare -->"}
-"""How a page may end -> what every page that was written here holds near its beginning."""
+"""Suffix of a page -> text that every page written here contains near its beginning."""
 MARKED = 2000
 """Characters of a page among which its mark stands."""
 LONGEST_LABEL, COLUMN = 30, 48
@@ -34,7 +34,7 @@ MARKS: dict[Remedy, tuple[str, str, str]] = {
 
 
 def check_page(page: str | Path) -> Path:
-    """Return where to write a page; a folder, another format and a file that is none of our pages are refused."""
+    """Return where to write a page; refuse a folder, another format, and a file that is not one of our pages."""
     path = page_path(page)
     if path.suffix.lower() not in FORMATS:
         raise InvalidInputError(f"a page is written to a file that ends in .html or .md, got {path.name}.")
@@ -95,7 +95,7 @@ def markdown(found: Comparison, data: str) -> str:
 
 
 def basis(found: Comparison) -> str:
-    """Say what the figures are means of."""
+    """Return what the figures are means of, in words."""
     runs = counted(found.seeds, "seed") + (f" × {counted(found.folds, 'fold')}" if found.folds else "")
     if found.rounds < found.seeds * (found.folds or 1):
         runs = f"{counted(found.rounds, 'fit')} of each method instead of {runs}"
@@ -103,7 +103,7 @@ def basis(found: Comparison) -> str:
 
 
 def absences(found: Comparison) -> list[str]:
-    """Say which methods have no place, and why."""
+    """Return which methods are not ranked, and why, in words."""
     said = [f"{found.methods[name].label}: {why}" for name, why in found.ranking.cannot_run.items()]
     for why in dict.fromkeys(found.left_out.values()):
         names = "; ".join(found.methods[name].label for name, own in found.left_out.items() if own == why)
@@ -112,7 +112,7 @@ def absences(found: Comparison) -> list[str]:
 
 
 def table_rows(found: Comparison) -> list[dict[str, Any]]:
-    """Return a row for each method in the ranking, with its scores as values and as they are shown."""
+    """Return a row per ranked method, with its scores as values and as text."""
     rows = []
     for position, place in enumerate(found.ranking.places, start=1):
         values = found.means(place.method)

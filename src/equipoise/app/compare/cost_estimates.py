@@ -1,4 +1,4 @@
-"""How long a fit of each method takes: networks are timed over a few steps, other methods on a part of the rows."""
+"""Estimates of a fit's duration: networks are timed over a few steps, other methods on a part of the rows."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -14,7 +14,7 @@ from equipoise.data.splits import hold_out
 from equipoise.training.callbacks import Silence, watched_by
 
 STEPS, FEWEST_STEPS = 10, 3
-"""Training steps that are timed, and how many suffice where each takes long."""
+"""Training steps that are timed, and how many suffice if each takes long."""
 SHARE = 0.01
 """Share of the time left that a measurement may take before it is accepted as it is."""
 SMALL, ENOUGH = 500, 1 / 8
@@ -22,7 +22,7 @@ SMALL, ENOUGH = 500, 1 / 8
 
 
 class Measured(Exception):  # noqa: N818
-    """Ends a training of which enough is known."""
+    """Raised to end a training once enough has been measured."""
 
 
 class FirstSteps(Silence):
@@ -40,7 +40,7 @@ class FirstSteps(Silence):
         self.patience = SHARE * deadline.left
 
     def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
-        """Note the time; raise once there is enough."""
+        """Record the time; raise once there is enough."""
         self.times.append(self.deadline.clock())
         self.in_an_epoch = steps
         done = len(self.times) - 1
@@ -49,12 +49,12 @@ class FirstSteps(Silence):
 
     @property
     def seconds_a_step(self) -> float:
-        """The median interval; 0 where the training had one step."""
+        """Median interval; 0 if the training had one step."""
         return float(np.median(np.diff(self.times))) if len(self.times) > 1 else 0.0
 
 
 def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found: dict[str, float]) -> None:
-    """Put the seconds of one fit of each method into ``found``, one by one.
+    """Store the estimated seconds of one fit of each method in ``found``, one by one.
 
     All networks have the same size, rows and steps, so the first steps of one tell of all; a resampler changes the
     number of steps where epochs are asked for, and takes time itself, as a method without a network does. That time is
@@ -81,7 +81,7 @@ def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found
 
 
 def _growing(run: FoldRun, name: str, rows: NDArray[np.intp], deadline: Deadline, setup: float) -> tuple[float, float]:
-    """Estimate the seconds before the first step, and the steps, of a fit on all rows; (0, 0) where it cannot run."""
+    """Estimate the seconds before the first step, and the steps, of a fit on all rows; (0, 0) if it cannot run."""
     method = run.method(name)
     number, resampled = min(SMALL, len(rows)), method.has_network
     if not resampled:

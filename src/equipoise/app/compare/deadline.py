@@ -1,4 +1,4 @@
-"""A limit on the clock, and a way out of whatever is still running when it is reached."""
+"""A time limit, and a way out of whatever is still running when it is reached."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ Clock = Callable[[], float]
 """Seconds from any fixed moment, such as ``time.monotonic``."""
 Result = TypeVar("Result")
 POLL, GRACE = 0.05, 1.0
-"""Seconds between two looks at the clock, and those which a call may take to end by itself."""
+"""Seconds between two looks at the clock, and seconds that a call may take to end by itself."""
 
 
 class OutOfTimeError(EquipoiseError):
@@ -42,12 +42,12 @@ class Deadline(Silence):
 
     @property
     def spent(self) -> float:
-        """The seconds since the start."""
+        """Seconds since the start."""
         return self.clock() - self.started
 
     @property
     def left(self) -> float:
-        """The seconds that are left; 0 or less once the limit is reached."""
+        """Seconds left; 0 or less once the limit is reached."""
         return 0.0 if self.cancelled else self.seconds - self.spent
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class Deadline(Silence):
         self.check()
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Return what a function returns, or raise OutOfTimeError at the limit.
+        """Return a function's result, or raise OutOfTimeError at the limit.
 
         A training in it ends at its next step. The function runs in a thread, because compiled code cannot be
         interrupted: at the limit the thread is left behind, and ends with the process at the latest.

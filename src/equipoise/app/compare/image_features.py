@@ -13,13 +13,13 @@ from equipoise.training.resume import checksum
 from equipoise.wording import duration
 
 Reading = Callable[[int, int], None]
-"""Told how many images are done, of how many."""
+"""Called with the number of images done, and their total."""
 
 
 def with_features(
     samples: Samples, prepare: Prepare, limit: Deadline | None, reading: Reading | None
 ) -> tuple[Samples, str | None]:
-    """Return the samples as features of a frozen backbone or as they are, and what tells a trained backbone apart.
+    """Return the samples as features of a frozen backbone or unchanged, and what identifies a trained backbone.
 
     A backbone that is trained is identified by the weights it begins with.
 
@@ -45,7 +45,7 @@ def with_features(
 
 
 class Pace:
-    """Measures how fast images are done, and raises once they cannot all be done by the ``limit``."""
+    """Measures how fast images are processed, and raises once they cannot all be done by the ``limit``."""
 
     def __init__(self, limit: Deadline, reading: Reading | None) -> None:
         self.limit, self.reading = limit, reading
@@ -53,7 +53,7 @@ class Pace:
         self.needed = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """Note how many images are done, of how many."""
+        """Record how many images are done, of how many."""
         if self.reading is not None:
             self.reading(done, total)
         now = self.limit.clock()
@@ -65,7 +65,7 @@ class Pace:
             raise OutOfTimeError(self.sentence())
 
     def sentence(self) -> str:
-        """Say what is short, and what to do."""
+        """Return what there is too little of, and what to do."""
         missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
         return (
             f"the features of the images take {missing}, which the budget does not leave; give more minutes: features "

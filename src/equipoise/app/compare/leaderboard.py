@@ -13,14 +13,14 @@ from equipoise.errors import InvalidInputError
 
 Pair = tuple[int, int]  # seed, fold
 FEWEST_PAIRS = 3
-"""An interval is given from this many on."""
+"""Fewest pairs for an interval."""
 SMALLER_IS_BETTER = ("log_loss", "ece", "mean_class_ece", "brier")
 """Scores that methods are not ranked by."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference and between which values it lies.
+    """A mean difference with its confidence interval.
 
     Args:
         mean: of the differences.
@@ -38,7 +38,7 @@ class Interval:
 
     @property
     def contains_zero(self) -> bool:
-        """Whether the difference may be none; yes, where nothing is known of its spread."""
+        """True if the difference may be zero, also if its spread is unknown."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
@@ -195,7 +195,7 @@ def rank(
 
 
 def mean_score(records: Iterable[Mapping[str, Any]], metric: str) -> float | None:
-    """Return the mean of a score over the fits that have it; None where none has.
+    """Return the mean of a score over the fits that have it, or None.
 
     >>> mean_score([{"scores": {"log_loss": 0.25}}, {"scores": {"log_loss": 0.75}}, {"cannot_run": "."}], "log_loss")
     0.5

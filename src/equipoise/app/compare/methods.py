@@ -94,12 +94,12 @@ class Method:
 
     @property
     def has_network(self) -> bool:
-        """Whether it trains our network."""
+        """True if it trains our network."""
         return self.family not in ("svm", "table", "own")
 
     @property
     def network_only(self) -> bool:
-        """Whether the network alone decides its cost; other methods take additional time."""
+        """True if only the network determines its cost; other methods take additional time."""
         return self.has_network and self.family != "resampling"
 
     @property
@@ -110,7 +110,7 @@ class Method:
 
     @property
     def installed(self) -> bool:
-        """Whether the package that it needs is installed."""
+        """True if the package that it needs is installed."""
         return self.package is None or find_spec(self.package) is not None
 
     @property
@@ -120,7 +120,7 @@ class Method:
 
 
 def check_installed(names: Iterable[str]) -> None:
-    """Refuse methods whose package is not installed; names that are not in ``METHODS`` are passed over."""
+    """Raise an error for methods whose package is not installed; skip names that are not in ``METHODS``."""
     for name in names:
         if name in METHODS and not METHODS[name].installed:
             package = METHODS[name].package
@@ -188,12 +188,12 @@ def _machine(label: str, kernel: Literal["linear", "rbf"], *costs: float) -> Met
 
 
 def _margin(label: str, name: str, *others: float) -> Method:
-    """Let a margin rise after a softmax stage, as its twin's does, which differs in nothing but the margins."""
+    """Phase in a margin after a softmax stage, as its counterpart does, which differs only in the margins."""
     return Method(label, "margin", network(name, MARGINS[name], strength="head", kind=None), _grid("margin", *others))
 
 
 def _uncertain_margin(label: str, name: str) -> Method:
-    """Spread margins from none to the same largest one by class uncertainty."""
+    """Spread margins by class uncertainty, from zero to the same largest one."""
     build = network(name, MARGINS[name], strength="head")
     return Method(f"{label}, margins by uncertainty", "margin", build, variant=True)
 

@@ -53,7 +53,7 @@ class FitOptions:
     samples: int | None = None
 
     def sized(self, samples: int) -> "FitOptions":
-        """Return the options with sizes for so many training samples, unless they have been chosen."""
+        """Return the options with sizes for this many training samples, unless already chosen."""
         return replace(
             self,
             batch_size=choose_batch_size(samples) if self.batch_size is None else self.batch_size,
@@ -62,12 +62,12 @@ class FitOptions:
         )
 
     def length(self, samples: int) -> Length:
-        """Return how many epochs, and batches in each, so many training samples get."""
+        """Return the number of epochs, and of batches in each, for this many training samples."""
         sized = self.sized(samples)
         return choose_length(sized.samples or samples, sized.batch_size or 1, self.epochs)
 
     def recorded(self) -> dict[str, Any]:
-        """Return what results depend on, as plain values; the backbone is described by whoever made it.
+        """Return what results depend on, as plain values; the backbone's maker describes it.
 
         >>> FitOptions(epochs=5).recorded()["epochs"]
         5
@@ -89,7 +89,7 @@ class FitOptions:
 
 @dataclass(eq=False, repr=False)
 class ComparedNetwork(UncertaintyBalancedClassifier):
-    """The estimator, with what only a comparison sets.
+    """The estimator, with options that only a comparison sets.
 
     ``samples`` are those that sizes follow from; ``tau`` moves decisions from the training samples' class prior π to
     π^(1 − τ), as post-hoc logit adjustment does (Menon et al. 2021).
@@ -113,12 +113,12 @@ class Build(Protocol):
     """A function that makes an estimator with ``fit`` and ``predict``; ``predict_proba`` is used where there is one."""
 
     def __call__(self, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Any:
-        """Return an estimator that has not been fitted."""
+        """Return an unfitted estimator."""
         ...
 
 
 def network(name: str, loss: Mapping[str, Any] | None = None, **own: Any) -> Build:
-    """Return what builds the network under a loss of ``LOSSES``.
+    """Return a builder of the network with a loss of ``LOSSES``.
 
     Args:
         name: of the loss.
@@ -147,7 +147,7 @@ def _network(
 
 
 def class_balanced_network(seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> ComparedNetwork:
-    """Build the network under cross-entropy weighed by the effective number of samples, at another β."""
+    """Build the network with cross-entropy weighted by the effective number of samples, at another β."""
     return options.network(partial(_effective, **hyperparameters) if hyperparameters else "class_balanced", seed)
 
 
@@ -157,13 +157,13 @@ def _effective(in_features: int, classes: int, *, beta: float, class_counts: Ten
 
 
 def post_hoc_network(seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> ComparedNetwork:
-    """Build the network under cross-entropy, decided at other class priors; τ = 1 is ``probabilities="balanced"``."""
+    """Build the network with cross-entropy, decided at other class priors; τ = 1 is ``probabilities="balanced"``."""
     model = options.network("cross_entropy", seed, probabilities="balanced")
     model.tau = hyperparameters.get("tau")
     return model
 
 
 def resampled_network(name: str, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Pipeline:
-    """Build a resampler in front of the network under cross-entropy."""
+    """Build a resampler in front of the network with cross-entropy."""
     sampler = Resampler(name, random_state=seed, hyperparameters=dict(hyperparameters))
     return Pipeline([("resample", sampler), ("network", options.network("cross_entropy", seed))])

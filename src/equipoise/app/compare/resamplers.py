@@ -1,4 +1,4 @@
-"""imbalanced-learn's resamplers, fitted to what a data set allows."""
+"""imbalanced-learn's resamplers, adapted to what a data set allows."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class Resampler(BaseEstimator):  # type: ignore[misc]
         self.name, self.random_state, self.hyperparameters = name, random_state, hyperparameters
 
     def fit_resample(self, X: Any, y: Array) -> tuple[Array, Array]:
-        """Return the rows to train on instead, and their labels.
+        """Return resampled rows to train on, and their labels.
 
         Raises:
             CannotRunError: if the data do not allow it.
@@ -77,7 +77,7 @@ class Resampler(BaseEstimator):  # type: ignore[misc]
 
 
 def _neighbours(name: str, wanted: int, available: int) -> tuple[int, tuple[str, ...]]:
-    """Return how many neighbours there can be, and a note where they are fewer than wanted."""
+    """Return how many neighbours there can be, and a note if they are fewer than wanted."""
     if available < 1:
         raise CannotRunError(f"{name} needs neighbours within a class, and the rarest class has one sample.")
     if available >= wanted:
@@ -96,7 +96,7 @@ def _near_miss(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # no
 
 
 def _cluster_centroids(counts: Counts, seed: int, own: Mapping[str, Any]) -> Made:  # noqa: ARG001
-    """Make it with mini-batch k-means: Lloyd's would take hours at the paper's size."""
+    """Build KMeansSMOTE with mini-batch k-means: Lloyd's would take hours at the paper's size."""
     means = MiniBatchKMeans(n_init=1, random_state=seed)
     return ClusterCentroids(random_state=seed, estimator=means, **own), ()
 
@@ -127,4 +127,4 @@ RESAMPLERS: dict[str, Maker] = {
     "random_over": lambda counts, seed, own: (RandomOverSampler(random_state=seed, **own), ()),  # noqa: ARG005
     "random_under": lambda counts, seed, own: (RandomUnderSampler(random_state=seed, **own), ()),  # noqa: ARG005
 }
-"""Every resampler by name; a new one is one function and one line here."""
+"""Resamplers by name; a new one is one function and one line here."""

@@ -1,4 +1,4 @@
-"""A table as fits, each kept in a file the moment it is finished, so that a killed run loses one fit at the most."""
+"""A table as fits, each stored in a file as soon as it is finished, so that a killed run loses at most one fit."""
 
 import functools
 import hashlib
@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 class CannotRunError(InvalidInputError):
-    """A method that these data do not allow; a table says so in its row and goes on."""
+    """The data do not allow a method; a table says so in its row and continues."""
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +44,7 @@ class Fit:
 
 @functools.cache
 def code_checksum() -> str:
-    """Hash the package's own modules: records of other code are told apart, though not refused."""
+    """Return a hash of the package's own modules: records of other code are marked, though not refused."""
     found = hashlib.blake2b(digest_size=8)
     root = Path(__file__).parents[2]
     for path in sorted(root.rglob("*.py")):
@@ -126,7 +126,7 @@ class ResultStore:
         return list(self._records.values())
 
     def add(self, fit: Fit, result: Mapping[str, Any]) -> None:
-        """Keep a fit's result, a mapping of plain values; on return it is on disk."""
+        """Store a fit's result, a mapping of plain values; it is on disk when this returns."""
         if fit in self:
             raise InvalidStateError(f"{fit} is finished already; it must not be run twice.")
         record: Record = {**asdict(fit), **result, "code": code_checksum()}
@@ -151,7 +151,7 @@ class ResultStore:
             raise
 
     def _read(self, file: IO[bytes], path: Path) -> bool:
-        """Read all records; return whether there are data of which the file does not know yet."""
+        """Read all records; return whether there are data that the file does not know yet."""
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         lines = whole.splitlines()

@@ -1,4 +1,4 @@
-"""Running the fits that are not finished, one after the other or in several processes."""
+"""Running unfinished fits, one after the other or in several processes."""
 
 import multiprocessing
 import time
@@ -16,7 +16,7 @@ from equipoise.errors import InvalidInputError, InvalidStateError
 Run = Callable[[Fit], Mapping[str, Any]]
 """Runs one fit and returns plain values, ``scores`` among them."""
 Progress = Callable[[Fit, int, int], None]
-"""Told of the fit just finished, and how many of how many are."""
+"""Called with the fit just finished, the number finished, and the total."""
 Finished = tuple[Fit, dict[str, Any]]
 
 
@@ -30,7 +30,7 @@ def run_fits(
     clock: Clock = time.monotonic,
     counts: Callable[[], tuple[int, int]] | None = None,
 ) -> None:
-    """Run what the store does not hold yet; each result is on disk before the next is waited for.
+    """Run fits that the store does not hold yet; each result is on disk before the next is waited for.
 
     A method that cannot run on the data is a result as well: its record has ``cannot_run``, a sentence, and no scores.
     Any other error ends the run, and what was finished is kept.
@@ -73,7 +73,7 @@ def _one_by_one(fits: Iterable[Fit], run: Run, clock: Clock) -> Iterator[Finishe
 
 
 def timed(run: Run, fit: Fit, clock: Clock = time.monotonic) -> dict[str, Any]:
-    """Return the result, or why there is none, with its ``seconds`` of processor time and ``elapsed`` on the clock."""
+    """Return the result, or why there is none, with its ``seconds`` of processor time and ``elapsed`` wall time."""
     started, began = time.process_time(), clock()
     try:
         result = dict(run(fit))
@@ -104,7 +104,7 @@ def _in_processes(fits: Iterable[Fit], run: Run, jobs: int) -> Iterator[Finished
 
 
 def _finished(running: dict[Future[dict[str, Any]], Fit]) -> Iterator[Finished]:
-    """Wait for one fit at least; yield all that are finished before an error of one of them is raised."""
+    """Wait for at least one fit; yield all that are finished before raising an error of one of them."""
     done = [(running.pop(future), future) for future in wait(running, return_when=FIRST_COMPLETED).done]
     for fit, future in sorted(done, key=lambda each: each[1].exception() is not None):
         yield fit, future.result()

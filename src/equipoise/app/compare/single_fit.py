@@ -1,4 +1,4 @@
-"""One fit: an estimator trained on some rows, tuned where asked, and its predictions of others scored."""
+"""One fit: an estimator trained on some rows, tuned if requested, and scored on others."""
 
 import math
 import warnings
@@ -30,11 +30,11 @@ Rows = NDArray[np.intp]
 Prepare = Callable[..., RunInput]
 """(rows, labels, groups) -> what turns rows into the network's input; labels and groups may be left out."""
 VALIDATED = 0.2
-"""Share of the training rows that hyperparameters are tried on."""
+"""Share of the training rows that hyperparameters are tuned on."""
 MOST_PIXELS = 4096
-"""Values of an image that a method without a network takes as columns: 3 × 32 × 32 and 1 × 64 × 64, but no more."""
+"""Most values of an image that a method without a network takes as columns: 3 × 32 × 32 and 1 × 64 × 64 fit."""
 EACH = ("recall", "bca")
-"""Scores of which a record keeps every class's own."""
+"""Scores that a record stores for every class."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class FitOutcome:
 
 
 def _summary(name: str, value: Any) -> Any:
-    """Return what a record keeps of a score: numbers, and of scores by class their mean and deviation."""
+    """Return the stored form of a score: a number, or for scores by class their mean and deviation."""
     if isinstance(value, Mapping):
         kept = {part: each for part, each in value.items() if not isinstance(each, list) or name in EACH}
         return {part: _summary(name, each) if isinstance(each, Mapping) else each for part, each in kept.items()}
@@ -185,7 +185,7 @@ def fit_method(
 
 
 def unsuited(method: Method, shape: Sequence[int], *, several_labels: bool) -> str | None:
-    """Say why a method takes no samples of this shape; None if it does."""
+    """Return why a method does not take samples of this shape, or None if it does."""
     if several_labels and not method.several_labels:
         return "it takes one label per sample, not several"
     values = math.prod(shape[1:])
@@ -195,7 +195,7 @@ def unsuited(method: Method, shape: Sequence[int], *, several_labels: bool) -> s
 
 
 def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
-    """Fit a model, and say in sentences what was changed for these data or did not converge."""
+    """Fit a model, and return sentences on what was changed for these data or did not converge."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(x, y)
@@ -278,7 +278,7 @@ class FoldRun:
         return made.training_rows(x_train), made.rows(x_test), options
 
     def _new_backbone(self, x_train: Any) -> nn.Module:
-        """Make it anew, so that its first weights come from the fit's seed."""
+        """Rebuild the backbone, so that its initial weights come from the fit's seed."""
         backbone = self.prepare(x_train).backbone
         assert backbone is not None
         return backbone

@@ -1,4 +1,4 @@
-"""A time budget for fits: choose those for which there is time, and start them in order."""
+"""A time budget for fits: choosing those for which there is time, and starting them in order."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -15,9 +15,9 @@ from equipoise.wording import counted, duration
 
 TINY = 1e-9  # seconds
 FEWEST_METHODS = 4
-"""With fewer methods than this every method gets one round, rather than a few of them three."""
+"""Fewest methods with three rounds each; with fewer, every method gets one round instead."""
 SAFETY = 1.2
-"""A fit is started where this many times its estimate is left; it is aborted at the limit all the same."""
+"""Multiple of a fit's estimate that must be left to start it; at the limit it is still aborted."""
 
 
 Turn = tuple[str, int]  # method, round
@@ -25,7 +25,7 @@ Turn = tuple[str, int]  # method, round
 
 @dataclass(frozen=True)
 class Plan:
-    """The methods that are compared, and in how many rounds.
+    """The methods that are compared, and the number of rounds.
 
     Args:
         rounds: pairs of a seed and a fold; in each every method has its turn.
@@ -43,7 +43,7 @@ def choose(
     rounds: int,
     left: float,
 ) -> Plan:
-    """Choose what fits into the seconds that are left.
+    """Choose what fits into the seconds left.
 
     As many methods as possible get three rounds, which an interval needs. Where these would be fewer than four, or
     would not include the first in the order, as many as possible get one round. Further rounds follow where there is
@@ -84,7 +84,7 @@ def choose(
 
 
 class Schedule:
-    """The next fit, as long as one fits into the time that is left.
+    """The next fit, as long as one fits into the time left.
 
     Estimates are replaced by measurements as fits are finished, and the plan is made again before each fit.
 
@@ -119,7 +119,7 @@ class Schedule:
         self.spent = deadline.spent  # before the first fit
 
     def estimate(self, run: FoldRun) -> None:
-        """Measure how long fits will take of methods that have none behind them, as far as the time goes."""
+        """Measure how long fits of methods without finished fits will take, as far as time allows."""
         unknown = [name for name in self.names if not self._records(name)]
         if not unknown:
             return
@@ -141,7 +141,7 @@ class Schedule:
         return None
 
     def costs(self) -> dict[str, float]:
-        """Return seconds a fit: a method's own mean, or its estimate in the proportion in which others differed."""
+        """Return seconds per fit: a method's own mean, or its estimate scaled by how far others were off."""
         known: dict[str, float] = {}
         for name in self.names:  # on the processor, where no more is known
             seconds = [float(each.get("elapsed", each["seconds"])) for each in self._records(name).values()]
@@ -157,15 +157,15 @@ class Schedule:
         return {name: both[name] for name in self.names if name in both}
 
     def plan(self) -> Plan:
-        """Return what can still be reached, with some time to spare."""
+        """Return the plan that can still be reached, with some time to spare."""
         return self._plan(self.deadline.left / SAFETY, self.handed_out)
 
     def reached(self) -> Plan:
-        """Return the methods and rounds that are finished."""
+        """Return the finished methods and rounds."""
         return self._plan(0.0, set())
 
     def counts(self) -> tuple[int, int]:
-        """Return how many fits of the present plan are finished, and how many it has."""
+        """Return the number of finished fits of the current plan, and its total."""
         plan = self.plan()
         done = sum(number < plan.rounds for name in plan.methods for number in self._records(name))
         return done, sum(1 if self.cannot_run(name) else plan.rounds for name in plan.methods)
@@ -175,7 +175,7 @@ class Schedule:
         return any("cannot_run" in record for record in self._records(name).values())
 
     def left_out(self) -> dict[str, str]:
-        """Say why methods have no place in what was reached."""
+        """Return why methods are missing from what was reached."""
         cost, reached = self.costs(), self.reached()
         return {
             name: f"a fit takes about {duration(cost[name])}" if name in cost else "no time was left to measure a fit"
@@ -184,7 +184,7 @@ class Schedule:
         }
 
     def sentence(self) -> str:
-        """Say what fits into the time left."""
+        """Return what fits into the time left, in words."""
         plan, fits = self.plan(), [seconds for seconds in self.costs().values() if seconds > 0]
         spans = f"One fit takes {duration(min(fits))} to {duration(max(fits))}: " if fits else ""
         return (
@@ -193,7 +193,7 @@ class Schedule:
         )
 
     def needed(self) -> str:
-        """Say how many minutes would do."""
+        """Return how many minutes would suffice, in words."""
         if not self.costs():
             return "there was no time to measure a fit"
         every = sum(self.costs().values()) / len(self.costs()) * len(self.names) / self.jobs
@@ -211,7 +211,7 @@ class Schedule:
         return choose(order, cost, done, rounds=self.rounds, left=left * self.jobs)
 
     def _done(self, name: str, ahead: set[Turn]) -> set[int]:
-        """Return the rounds that are finished or handed out; all of them where a method cannot run."""
+        """Return the rounds finished or handed out; all of them if a method cannot run."""
         if self.cannot_run(name):
             return set(range(self.rounds))
         return set(self._records(name)) | {number for other, number in ahead if other == name}

@@ -1,4 +1,4 @@
-"""Stored runs -> one HTML page that needs nothing else: no network, no server, no torch."""
+"""Reports: stored runs to self-contained HTML pages, without network, server or torch."""
 
 from equipoise.app.report.page import write_report
 from equipoise.app.report.side_by_side import write_comparison

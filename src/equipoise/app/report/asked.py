@@ -1,4 +1,4 @@
-"""The rule that a run was asked to decide by: its flags, what it promises, and the threshold it sets for a class."""
+"""The decision rule that a run was given: its flags, its promises, and its threshold for a class."""
 
 import shlex
 
@@ -35,14 +35,14 @@ def differs(chosen: Chosen | None) -> bool:
 
 
 def asked_flags(run: StoredRun) -> str:
-    """Return the flags that asked for the rule, as they are typed; empty where it was set otherwise."""
+    """Return the flags that asked for the rule, as typed; empty if it was set otherwise."""
     given = ((flag, run.record.options.get(name)) for name, flag in FLAGS.items())
     known = [(flag, value) for flag, value in given if isinstance(value, str | int | float)]
     return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in known)
 
 
 def asked_sentences(run: StoredRun) -> list[str]:
-    """Say what was asked for, what is expected, and what can and cannot be promised; nothing for the default."""
+    """Return what was asked for, what is expected, and what can and cannot be promised; nothing for the default."""
     chosen = asked_rule(run)
     if chosen is None:
         return []
@@ -51,7 +51,7 @@ def asked_sentences(run: StoredRun) -> list[str]:
 
 
 def asked_share(chosen: Chosen, place: int) -> float | None:
-    """Return how common the class is where the rule is used; None is as in training."""
+    """Return how common the class is where the rule is used; None means as in training."""
     if chosen.mix is None:
         return None
     own = chosen.mix[place]
@@ -59,12 +59,12 @@ def asked_share(chosen: Chosen, place: int) -> float | None:
 
 
 def asked_threshold(chosen: Chosen, place: int, prior: float) -> float | None:
-    """Return the probability from which the rule names a class; None where one number does not tell.
+    """Return the probability from which the rule names a class; None if there is no single threshold.
 
     Args:
-        chosen: the rule; of more than two classes no single one has such a threshold.
-        place: of the class.
-        prior: its share that probabilities are made for; the rule's threshold may be for another.
+        chosen: the rule; with more than two classes no single one has such a threshold.
+        place: index of the class.
+        prior: its share at which probabilities hold; the rule's threshold may be for another.
     """
     form = chosen.form
     if form.thresholds is not None:

@@ -1,7 +1,7 @@
-"""Pictures of the page: matplotlib figures that become SVG whose colours follow the page's theme, its text being text.
+"""Figures of the page: matplotlib figures as SVG, with real text and the colours of the page's theme.
 
-Figures are drawn in stand-in colours which become CSS variables here. No style attribute is left, for the page's
-content-security policy forbids them, and no id can clash with another figure's.
+Figures are drawn in placeholder colours that become CSS variables here. Style attributes are removed, since the page's
+content-security policy forbids them, and ids are unique across figures.
 """
 
 import io
@@ -22,19 +22,19 @@ from equipoise.app.stored_run import Floats, StoredRun
 from equipoise.data.summary import Group
 
 WIDTH = 420
-"""Units of a picture's width: little more than a phone's pixels, so that its text is legible there too."""
+"""Width of a figure in units: little more than a phone's pixels, so that its text is legible there too."""
 COLOURS = {
     name: f"#0000{number:02x}"
     for number, name in enumerate(
         ("ink", "muted", "grid", "paper", "many", "medium", "rare", "accent", "warn", "shade1", "shade2", "shade3"), 1
     )
 }
-"""Name of a CSS variable -> the stand-in drawn with."""
+"""Name of a CSS variable -> the placeholder colour."""
 VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()} | {"#000000": "var(--ink)"}
 DASHED: Any = {"color": COLOURS["muted"], "lw": 1, "ls": (0, (4, 3))}
 MARKS: dict[Group, str] = {"many": "o", "medium": "s", "rare": "^"}
 LONGEST, LETTER, LINE, GAP = 22, 6.6, 13.0, 8.5
-"""Letters of a name that are shown; then points, of the page's font at the size drawn with."""
+"""Most characters of a name that are shown, and font sizes in points."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -54,21 +54,21 @@ SETTINGS: Any = {
     **dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), COLOURS["muted"]),
     "grid.color": COLOURS["grid"],
     "figure.dpi": 72,
-    **dict.fromkeys(("figure.autolayout", "figure.constrained_layout.use"), False),  # each figure asks for its own
+    **dict.fromkeys(("figure.autolayout", "figure.constrained_layout.use"), False),  # each figure sets its own
 }
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw in the house style, as a context or a decorator."""
+    """Draw in the house style, as a context manager or decorator."""
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's own font shows it
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's own font has it
         warnings.filterwarnings("ignore", ".*tight_layout.*|.*constrained_layout.*")  # very long names
         yield
 
 
 def new_axes(height: float, *, rows: int = 1, width: float = WIDTH) -> Any:
-    """Return axes of a figure whose unit is the page's pixel; an array of them for several rows."""
+    """Return axes of a figure whose unit is a page pixel; an array of them for several rows."""
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
     return figure.subplots(rows, 1, sharex=True) if rows > 1 else figure.add_subplot()
 
@@ -101,13 +101,13 @@ class ShareLocator(MaxNLocator):
         super().__init__(nbins=6, steps=[1, 2, 2.5, 5, 10])
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
-        """Return those of the base class that a share can have."""
+        """Return the base class's ticks that are valid shares."""
         found = np.asarray(super().tick_values(vmin, vmax))
         return found[(found > -1e-9) & (found < 1 + 1e-9)]
 
 
 def share_axis(*axes: Any) -> None:
-    """Show shares in percent where not all from 0 to 100 % is shown."""
+    """Show shares in percent on an axis that does not cover all of 0 to 100 %."""
     for axis in axes:
         axis.set_major_locator(ShareLocator())
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
@@ -128,8 +128,8 @@ def group_scatter(
     sizes: Floats | None = None,
     hollow: Any = None,
 ) -> dict[str, list[str]]:
-    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``; return the tool
-    tips of each collection, by its gid.
+    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``; return the
+    tooltips of each collection by gid.
     """
     across = np.maximum(run.counts, 1).astype(np.float64) if x is None else x
     unfilled = np.zeros(len(y), dtype=bool) if hollow is None else hollow
@@ -159,7 +159,7 @@ def short(name: str, longest: int = LONGEST) -> str:
 
 
 def label_points(axes: Any, run: StoredRun, y: Floats, *, above: float = -np.inf, most: int = 24) -> None:
-    """Write names beside classes' marks, the highest first and only ``above``; without a free place one is left out."""
+    """Write names beside the marks of classes, the highest first and only ``above``; skip those without free space."""
     _settle(axes.figure)
     x = np.maximum(run.counts, 1)
     low, high = axes.get_window_extent().get_points()
@@ -189,12 +189,12 @@ def inline_svg(
     """Return the figure as an element of the page.
 
     Args:
-        name: unique on the page; it starts every id.
-        description: what a screen reader says.
-        tips: gid of a collection -> the tool tip of each of its marks, in order.
-        extra: name of an empty group laid over the figure, for a script to draw in.
+        name: unique on the page; it prefixes every id.
+        description: text for screen readers.
+        tips: gid of a collection -> the tooltip of each of its marks, in order.
+        extra: name of an empty group over the figure for a script to draw in.
     """
-    _settle(figure)  # else matplotlib does it anew at every draw
+    _settle(figure)  # otherwise matplotlib repeats it at every draw
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(file.getvalue())  # matplotlib wrote it  # nosec B314
@@ -216,11 +216,11 @@ def inline_svg(
 
 
 def _settle(figure: Any) -> None:
-    """Find room for everything once and for all: from here on a point has its place."""
+    """Compute the layout once and for all, so that points keep their places."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-        figure.set_layout_engine(None)  # "none" would leave a stand-in, for which savefig draws everything twice
+        figure.set_layout_engine(None)  # "none" would leave a placeholder, for which savefig draws everything twice
 
 
 def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -239,7 +239,7 @@ def _add_tips(root: ElementTree.Element, tips: Mapping[str, Sequence[str]]) -> N
 
 
 def _plain_attributes(element: ElementTree.Element, name: str) -> None:
-    """Presentation attributes for the style; ids of this figure's own; two decimals are plenty."""
+    """Replace the style by presentation attributes, make ids unique, and round to two decimals."""
     for part in element.attrib.pop("style", "").split(";"):
         key, _, value = (piece.strip() for piece in part.partition(":"))
         if key == "font-size":

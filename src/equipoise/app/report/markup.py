@@ -1,4 +1,4 @@
-"""HTML of a page: parts filled into templates in which everything is escaped, and numbers as they read there."""
+"""HTML of a page: templates that escape everything, and number formats."""
 
 import base64
 import hashlib
@@ -14,12 +14,12 @@ from markupsafe import Markup
 from equipoise.wording import counted
 
 SAME = 0.0005
-"""Shares closer than this read the same, rounded to a tenth of a percent."""
+"""Difference below which shares look equal when rounded to a tenth of a percent."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page: its name in the menu, its heading, what stands below, and what the page's script reads."""
+    """A section of a page: its menu name, heading and content, and the data for the page's script."""
 
     menu: str
     title: str
@@ -28,7 +28,7 @@ class Section:
 
 
 def render(template: str, **content: Any) -> str:
-    """Fill a page's template; the page's policy allows its own script and style alone."""
+    """Fill a page's template; its policy allows only its own script and style."""
     style, script = _asset("report.css"), _asset("report.js") + _asset("decide.js")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
@@ -39,7 +39,7 @@ def render(template: str, **content: Any) -> str:
 
 
 def fill(template: str, **content: Any) -> Markup:
-    """Fill the text of a template, a part of a page."""
+    """Fill a template for a part of a page."""
     return Markup(_compiled(template).render(content))  # the environment escapes  # nosec B704
 
 

@@ -1,4 +1,4 @@
-"""What to do next with a model, in words: by what it is worth and what its remedy changed."""
+"""Recommended next steps for a model, in words, from its skill and from what balancing changed."""
 
 import shlex
 
@@ -8,11 +8,11 @@ from equipoise.app.report.worth import Worth
 from equipoise.app.stored_run import StoredRun
 
 ENOUGH = 100
-"""Held-out samples that measure a recall of 80 % to about 8 points either way."""
+"""Held-out samples that measure a recall of 80 % to within about 8 points."""
 
 
 def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
-    """Say what to do next, the most useful first."""
+    """Return what to do next, the most useful first."""
     subject, folder = judged.subject, shlex.quote(run.folder.as_posix())
     name = "CLASS" if judged.name is None else judged.name
     again = f"predict {folder} new.csv" if run.predictions is None else f"rebalance {shlex.quote(run.predictions)}"
@@ -50,7 +50,7 @@ def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
 
 
 def _without_remedy(rare: Change | None) -> list[str]:
-    """Say where the answers were better before."""
+    """Return a sentence if the answers were better before balancing."""
     if rare is None or rare.gap is None or rare.gap.high >= 0:
         return []
     return ["The remedy made the answers worse here: `--prior natural` answers without it."]

@@ -1,4 +1,4 @@
-"""One run -> one self-contained page."""
+"""One run as one self-contained page."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
 
     Args:
         run: the run's folder.
-        out: where to; None is ``report.html`` in the folder. An earlier page there is replaced.
+        out: the page's path; None is ``report.html`` in the folder. An existing page is replaced.
     """
     found = read_run(run)
     path = page_path(found.folder / REPORT if out is None else out)
@@ -27,14 +27,14 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
 
 
 def page_path(out: str | Path) -> Path:
-    """Return where to write a page; a folder is refused."""
+    """Return where to write a page; refuse a folder."""
     if Path(out).is_dir():
         raise InvalidInputError(f"the report cannot be written to {out}, which is a folder; name a file in it.")
     return Path(out)
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write all of a page or nothing."""
+    """Write a page atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page.encode("utf-8", errors="replace"))

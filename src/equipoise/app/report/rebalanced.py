@@ -1,4 +1,4 @@
-"""The page of ``equipoise rebalance``: the predictions as given beside the corrected answers."""
+"""The page of ``equipoise rebalance``: the given predictions beside the corrected answers."""
 
 from functools import reduce
 from operator import getitem
@@ -24,7 +24,7 @@ SHOWN = {
     "calibration error (ECE)": (("calibration", "ece"), "{:.2%}"),
     "the same class by class, mean": (("calibration", "mean_class_ece"), "{:.2%}"),
 }
-"""Name of a figure -> where it stands in ``Scores.as_dict``, and its format."""
+"""Name of a figure -> its key in ``Scores.as_dict``, and its format."""
 FIGURES = """\
 <p>{{ run.support.sum()|whole }} labelled rows. Before: the predictions as given, where the most probable class is the \
 answer. After: corrected, and decided {{ "by the rule you asked for" if run.record.decision else \
@@ -81,7 +81,7 @@ def write_rebalanced(run: StoredRun, path: Path) -> Path:
 
 
 def figure_rows(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return name, before and after of each figure, from ``Scores.as_dict``."""
+    """Return the name and the values before and after of each figure in ``Scores.as_dict``."""
     return [
         (name, *(form.format(reduce(getitem, path, found)) for found in (before, after)))
         for name, (path, form) in SHOWN.items()

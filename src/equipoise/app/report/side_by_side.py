@@ -33,7 +33,7 @@ class Difference(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """True if the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
@@ -41,8 +41,8 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     """Write one page about several finished runs.
 
     Args:
-        runs: their folders, two at the least.
-        out: the page; an earlier one there is replaced.
+        runs: their folders, at least two.
+        out: the page; an existing one is replaced.
     """
     if len(runs) < 2:
         raise InvalidInputError(f"a comparison needs at least two runs, got {len(runs)}; for one, write its report.")
@@ -50,15 +50,15 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     if len({run.multilabel for run in found}) > 1:
         raise InvalidInputError("runs with classes and runs with attributes cannot be compared; choose one kind.")
     path = page_path(out)
-    with foreign_files(Path("one of the runs"), REMEDY):  # each alone was read before
+    with foreign_files(Path("one of the runs"), REMEDY):  # each was read on its own before
         page = render("comparison.html.j2", **_content(found))
     return write_page(page, path)
 
 
 def difference(one: StoredRun, other: StoredRun, *, seed: int = 0) -> Difference | None:
-    """Return how much better ``one`` is, from samples drawn anew within each class; None unless both saw the same.
+    """Return how much better ``one`` is, from resamples within each class; None unless both saw the same samples.
 
-    With attributes the ones and the zeros of each are classes: the mean of their recalls is balanced accuracy too.
+    With attributes, the ones and the zeros of each are classes: the mean of their recalls is also balanced accuracy.
     """
     a, b = one.held_out, other.held_out
     if a is None or b is None or not _same_samples(one, other):
@@ -112,7 +112,7 @@ def _content(runs: list[StoredRun]) -> dict[str, Any]:
 
 
 def _names(runs: list[StoredRun]) -> list[str]:
-    """Return the folders' names; where two are alike, with their parents."""
+    """Return the folders' names, with their parents if two are equal."""
     names = [run.name for run in runs]
     alike = len(set(names)) < len(names)
     return [f"{run.folder.resolve().parent.name}/{run.name}" for run in runs] if alike else names
@@ -162,14 +162,14 @@ def _basis(runs: list[StoredRun]) -> str:
 
 
 def _best(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the best value of each column; of the calibration error the smallest."""
+    """Return the best value of each column; for the calibration error, the smallest."""
     columns = {key: [row["values"][key] for row in rows] for key in rows[0]["values"]}
     known = {key: [value for value in values if not np.isnan(value)] for key, values in columns.items()}
     return {key: min(values) if key == "ECE" else max(values) for key, values in known.items() if values}
 
 
 def _over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return mean and standard deviation of runs that differ in nothing but their seed."""
+    """Return mean and standard deviation of runs that differ only in their seed."""
     alike: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         alike.setdefault(repr(sorted(row["same_but_seed"].items())), []).append(row)
@@ -183,7 +183,7 @@ def _over_seeds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _class_rows(runs: list[StoredRun]) -> list[dict[str, Any]]:
-    """Return the recall of each class of the first run in every run; unknown to one, it has none there."""
+    """Return the recall of the first run's classes in every run; missing where a run does not have the class."""
     first = runs[0]
     recalls = [dict(zip(run.classes, run.each("recall").tolist(), strict=True)) for run in runs]
     rows = []
@@ -206,7 +206,7 @@ def _class_rows(runs: list[StoredRun]) -> list[dict[str, Any]]:
 
 @drawing.house_style()
 def groups_figure(runs: Sequence[StoredRun], names: Sequence[str]) -> Markup:
-    """Draw the mean recall of each group of classes, a line a run."""
+    """Draw the mean recall of each group of classes, a line per run."""
     axes = drawing.new_axes(90 + 28 * len(runs))
     rows = np.arange(len(runs))
     drawn: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Where the sliders of a page stand, the operating point that follows, and what is said of it.
+"""Positions of the page's sliders, the operating point that follows, and its description.
 
 ``decide.js`` does the same when a slider moves.
 """
@@ -17,7 +17,7 @@ CASES = 1000
 MISSES = [0.1, 0.2, 0.5, *(step * power for power in (1, 10, 100) for step in (1, 1.5, 2, 3, 5, 7)), 1000]
 """Costs of a miss that the slider offers, in false alarms."""
 BUDGETS = [*(step * power for power in (1, 10, 100) for step in (1, 2, 3, 4, 5, 7)), CASES]
-"""Cases to review that the slider offers; all of them is no limit."""
+"""Cases to review that the slider offers; all of them means no limit."""
 PREVALENCES = [
     *(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07),
     *(0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
@@ -26,12 +26,12 @@ PREVALENCES = [
 
 @dataclass(frozen=True)
 class Asked:
-    """Where the run's own rule puts the sliders of a class, and the lines that ask for that rule.
+    """Where the run's own rule puts the sliders of a class, and the code that asks for that rule.
 
     Args:
         miss: the cost of a miss that leads to the rule's threshold.
         prevalence: where the rule is used.
-        flags: of the command line, with a space before them; empty where a run answers by its rule without any.
+        flags: command-line flags with a leading space; empty if a run uses its rule without any.
         rule: in Python.
     """
 
@@ -46,9 +46,9 @@ class Candidate:
     """A class that a threshold is chosen for.
 
     Args:
-        prior: its share that the probabilities are made for.
-        rarer: whether it is the rarer of two classes, for which a review budget is a rule of its own.
-        asked: the run's own rule; None where it has none, or none with a threshold for this class.
+        prior: its share at which the probabilities hold.
+        rarer: whether it is the rarer of two classes, for which a review budget is its own rule.
+        asked: the run's own rule; None if it has none, or none with a threshold for this class.
     """
 
     name: str
@@ -65,19 +65,19 @@ class Candidate:
 
     @property
     def prevalences(self) -> list[float]:
-        """What the slider offers: round shares, that of the held-out samples, and that of the run's own rule."""
+        """Prevalences that the slider offers: round shares, that of the held-out samples, and the run's own rule's."""
         own = () if self.asked is None else (self.asked.prevalence,)
         return sorted({*PREVALENCES, self.points.prevalence, *own})
 
     @property
     def first(self) -> "Choice":
-        """Where the sliders stand at first: at the run's own rule, or near where the model decides by itself."""
+        """Initial slider positions: at the run's own rule, or near the model's own decision."""
         if self.asked is not None:
             return Choice(self, self.asked.miss, self.asked.prevalence, CASES)
         return Choice(self, MISSES[start(self.prior)], self.points.prevalence, CASES)
 
     def as_data(self) -> dict[str, Any]:
-        """Return what the script reads."""
+        """Return the data for the script."""
         points, first = self.points, self.first
         return {
             "name": self.name,
@@ -100,7 +100,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where the sliders stand, and the point that follows; ``budget`` is in ``CASES`` cases."""
+    """Slider positions and the resulting point; ``budget`` is in ``CASES`` cases."""
 
     candidate: Candidate
     miss: float
@@ -109,45 +109,45 @@ class Choice:
 
     @property
     def place(self) -> int:
-        """The point's."""
+        """Index of the point."""
         found = self.candidate
         threshold = cost_threshold(self.miss, prior=found.prior, prevalence=self.prevalence)
         return found.points.place(threshold, prevalence=self.prevalence, budget=self.budget / CASES)
 
     @property
     def limited(self) -> bool:
-        """Whether the budget allows less than the costs ask for."""
+        """True if the budget allows less than the costs ask for."""
         return self.place < Choice(self.candidate, self.miss, self.prevalence, CASES).place
 
     @property
     def outcome(self) -> Outcome:
-        """What the point means for ``CASES`` cases."""
+        """Result of the point for ``CASES`` cases."""
         return self.candidate.points.outcome(self.place, prevalence=self.prevalence, miss=self.miss, cases=CASES)
 
     @property
     def equivalent_miss(self) -> float:
-        """The cost of a miss whose threshold lies at this point, where the budget sets it."""
+        """Cost of a miss whose threshold lies at this point, if the budget sets it."""
         return cost_at(self.candidate, self.place, self.prevalence) if self.limited else self.miss
 
     @property
     def is_asked(self) -> bool:
-        """Whether the sliders stand where the run's own rule puts them."""
+        """True if the sliders are where the run's own rule puts them."""
         asked = self.candidate.asked
         return asked is not None and (self.miss, self.prevalence, self.budget) == (asked.miss, asked.prevalence, CASES)
 
     @property
     def miss_step(self) -> int:
-        """The slider's."""
+        """Step of the cost slider."""
         return self.candidate.misses.index(self.miss)
 
     @property
     def prevalence_step(self) -> int:
-        """The slider's."""
+        """Step of the prevalence slider."""
         return self.candidate.prevalences.index(self.prevalence)
 
 
 def start(prior: float) -> int:
-    """Return the step of the cost at which both answers count as equally common, as the model decides by itself."""
+    """Return the cost step at which both answers count as equally common, as in the model's own decision."""
     return int(np.argmin(np.abs(np.log(MISSES) - math.log((1 - prior) / prior))))
 
 
@@ -160,7 +160,7 @@ def cost_at(candidate: Candidate, place: int, prevalence: float) -> float:
 
 
 def situation(chosen: Choice) -> str:
-    """Say where the sliders stand, for a printed page."""
+    """Return the slider positions in words, for a printed page."""
     budget = "no limit" if chosen.budget == CASES else f"{chosen.budget:g} of {CASES:,} cases"
     own = ", as held out" if chosen.prevalence == chosen.candidate.points.prevalence else ""
     return (
@@ -170,7 +170,7 @@ def situation(chosen: Choice) -> str:
 
 
 def sentence(chosen: Choice) -> str:
-    """Say what the point gives."""
+    """Return the point's results as a sentence."""
     found, name = chosen.outcome, chosen.candidate.name
     limit = " The review budget sets the limit." if chosen.limited else ""
     if found.precision is None:
@@ -185,7 +185,7 @@ def sentence(chosen: Choice) -> str:
 
 
 def basis(candidate: Candidate) -> str:
-    """Say how many samples the figures rest on."""
+    """Return how many samples the figures rest on."""
     points = candidate.points
     return f"From {points.positives:,} held-out of {candidate.name} and {points.negatives:,} others"
 
@@ -219,7 +219,7 @@ def command(chosen: Choice, data: dict[str, Any]) -> str:
 
 
 def prior_flag(chosen: Choice, data: dict[str, Any]) -> str:
-    """Return the flag for a prevalence other than the one that probabilities are made for, a space before it."""
+    """Return the flag for a prevalence other than the probabilities' own, with a leading space."""
     found, names = chosen.candidate, data["names"]
     if chosen.prevalence == found.prior:
         return ""
@@ -234,7 +234,7 @@ def prior_flag(chosen: Choice, data: dict[str, Any]) -> str:
 
 
 def python(chosen: Choice) -> str:
-    """Return the lines of Python that do."""
+    """Return the Python code that does the same."""
     name = json.dumps(chosen.candidate.name, ensure_ascii=False)
     same = chosen.prevalence == chosen.candidate.prior
     prior = "" if same else f", class_prior={{{name}: {digits(chosen.prevalence)}}}"

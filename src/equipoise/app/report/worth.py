@@ -1,4 +1,4 @@
-"""Whether the model is any good, in words: its ranking, its answers, and how far both are above guessing."""
+"""Whether the model is any good, in words: its ranking, its answers, and how much better than guessing both are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +17,17 @@ Grade = Literal["unknown", "guessing", "unclear", "weak", "silent", "false alarm
 FAIR, GOOD = 0.7, 0.8
 """AUC from which a ranking is called fair, and good."""
 MOST, HALF = 0.7, 0.5
-"""Recall and precision of a good model, and those of one whose answers are called wrong."""
+"""Recall and precision of a good model, and of one whose answers are called wrong."""
 CHANCE, FEW, NAMED = 0.05, 10, 5
 ALL, OFTEN = 0.995, 0.3
-"""Shares from which all are said to be found, and above which false alarms are said in percent."""
+"""Share from which all count as found, and share above which false alarms are given in percent."""
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What a model is worth on its own: one sentence that says it, and the figures behind it.
+    """The quality of a model on its own: one sentence, and the figures behind it.
 
-    ``subject`` is what it was judged by, ``name`` its class where that is one, and ``samples`` its held-out samples.
+    ``subject`` is what it was judged by, ``name`` its class if it is one, and ``samples`` its held-out samples.
     """
 
     grade: Grade
@@ -44,11 +44,11 @@ class Worth:
 
 @dataclass(frozen=True)
 class Focus:
-    """The classes that a model is judged by: the rare ones that were tested, or all that were.
+    """The classes that a model is judged by: the tested rare ones, or all that were tested.
 
-    ``area`` is their mean AUC with its 95 % interval, without probabilities that of the answers alone, ½ (1 + gap);
-    ``chance`` how often guessing does as well for the best of them, corrected for their number. Means are over those
-    that have a value, NaN where none has. ``place`` is that of the class where it is one.
+    ``area`` is their mean AUC with its 95 % interval; without probabilities that of the answers, ½ (1 + gap).
+    ``chance`` is how often guessing does as well for the best of them, corrected for their number. Means are over
+    defined values, NaN if there are none. ``place`` is the index of the class if it is one.
     """
 
     place: int | None
@@ -76,12 +76,12 @@ def worth(
     multilabel: bool,
     asked: bool = False,
 ) -> Worth:
-    """Judge a model by its rare classes, or by all where none is rare or none of the rare was tested.
+    """Judge a model by its rare classes, or by all if none is rare or no rare one was tested.
 
     Args:
         found: its answers and its ranking against guessing.
         names: of the classes, or of the attributes.
-        rare: which of them are.
+        rare: mask of the rare ones.
         multilabel: whether they are attributes.
         asked: whether the user chose the rule of the answers, which then is not blamed for misses or false alarms.
     """
@@ -183,7 +183,7 @@ def _headline(focus: Focus, grade: Grade, *, asked: bool) -> str:
 
 
 def frequency(share: float) -> str:
-    """Say a share as a number of 10 where that is close, else in percent.
+    """Return a share as a number of 10 if that is close, otherwise in percent.
 
     >>> frequency(0.81), frequency(0.97), frequency(1.0)
     ('8 of 10', '97.0%', 'all')
@@ -195,7 +195,7 @@ def frequency(share: float) -> str:
 
 
 def alarm_rate(share: float) -> str:
-    """Say how many of the other samples raise a false alarm.
+    """Return how many of the other samples raise a false alarm, in words.
 
     >>> alarm_rate(0.05), alarm_rate(0.0), alarm_rate(0.4)
     ('1 false alarm in 20 others', 'no false alarm', 'a false alarm for 40.0% of the others')
@@ -208,7 +208,7 @@ def alarm_rate(share: float) -> str:
 
 
 def _order(focus: Focus, noun: str) -> list[str]:
-    """Say precision beside prevalence, then how the samples are ordered."""
+    """Return precision beside prevalence, then how the samples are ranked, in words."""
     present = "is present in" if noun == "attribute" else "makes up"
     if focus.place is not None:
         subject, named = f"T{focus.subject[1:]}", "it"
@@ -255,7 +255,7 @@ def _all_answers(found: Skill, multilabel: bool) -> str:
 
 
 def _unproven(found: Skill, names: Sequence[str], noun: str) -> list[str]:
-    """Name classes of several that guessing might have answered as well."""
+    """Return the classes that guessing might have predicted as well."""
     places = [place for place in np.flatnonzero(found.tested).tolist() if found.gap_chance[place] >= CHANCE]
     if not places or int(found.tested.sum()) < 2 or (noun == "class" and len(names) == 2):
         return []

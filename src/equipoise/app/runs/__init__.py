@@ -23,7 +23,7 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on its first use: options and folders are checked before torch is imported."""
+    """Import a name on first use, so that options and folders are checked before torch is imported."""
     if name not in HOMES:
         raise AttributeError(f"module 'equipoise.app.runs' has no attribute {name!r}")
     return getattr(import_module(f"equipoise.app.{HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""``equipoise rebalance --apply``: answers for new predictions by a decision that was fitted earlier."""
+"""``equipoise rebalance --apply``: answers for new predictions by a previously fitted decision."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -36,15 +36,15 @@ def apply_decision(
     force: bool = False,
     raw: bool = False,
 ) -> PredictedCounts:
-    """Answer new predictions, a part at a time; a row without all of its probabilities has no class.
+    """Decide new predictions, a part at a time; a row with missing probabilities gets no class.
 
     Args:
-        source: a CSV or Parquet file, or ``-``, standard input; its columns in any order, others are ignored.
+        source: a CSV or Parquet file, or ``-`` for standard input; columns in any order, others are ignored.
         out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
-        tell: told of rows without a class, and of classes left unanswered too often.
-        columns: other names of the columns than the decision has, as for
+        tell: receives sentences on rows without a class and on classes left unanswered too often.
+        columns: other column names than the decision has, as for
             :func:`equipoise.app.runs.probability_columns.asked_columns`.
-        human: share of the labelled rows, the most uncertain, whose like is flagged for a human.
+        human: share of the labelled rows, the most uncertain, at whose level rows are flagged for human review.
         prior: the class prior where the predictions come from: ``natural``, ``balanced``, ``estimate``,
             ``a=0.2,b=0.8``, or a ``.json`` file.
         abstain: the allowed error rate of each class; adds sets of classes.
@@ -109,7 +109,7 @@ def _answers(
     prior: Prior | None,
     unanswered: Abstained | None,
 ) -> tuple[pd.DataFrame, int]:
-    """Return the answers to a part, and how many of its rows have none."""
+    """Return the answers to a part, and the number of its rows without one."""
     given = _probabilities(decision, frame, where, columns)
     known = np.asarray(~np.isnan(given).any(1))
     found = np.full(given.shape, np.nan), np.zeros(len(given), dtype=np.int64), np.full(len(given), np.nan)

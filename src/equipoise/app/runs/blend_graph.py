@@ -1,7 +1,7 @@
 """A blend as an ONNX graph: trees as tree ensembles, networks and the blending as plain products.
 
-Written node by node: skl2onnx 1.20 does not read the gradient boosting of scikit-learn 1.9. Thresholds stay in double
-precision, so that no row falls on the other side of one by rounding.
+It is written node by node: skl2onnx 1.20 cannot read scikit-learn 1.9's gradient boosting. Thresholds stay in double
+precision, so that rounding moves no row to the other side of one.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ from equipoise.estimators.packed_network import SQUASHED
 def blend_graph(
     estimator: BalancedClassifier, calibrated: Calibrated, dtype: Any, chosen: Chosen | None = None
 ) -> GraphBuilder:
-    """Write a blend down, from ``x`` to ``probabilities``, ``uncertainty`` and ``predicted``.
+    """Write a blend as a graph from ``x`` to ``probabilities``, ``uncertainty`` and ``predicted``.
 
     Args:
-        calibrated: of the run.
+        calibrated: the run's calibration.
         dtype: of the encoded columns.
-        chosen: the rule that answers; None is the most probable class at the prior which the method aims at.
+        chosen: the rule that answers; None is the most probable class at the prior that the method aims at.
     """
     unknown = {type(one).__name__ for own in estimator.members_ for one in single_members(own)} - set(MEMBERS)
     if unknown:
@@ -52,7 +52,7 @@ def _member(graph: GraphBuilder, estimator: BalancedClassifier, member: Any, sha
     """Write a member's probabilities at the class prior of all rows: (rows, classes), or (rows, attributes, 2).
 
     Args:
-        share: of each class, how many of its rows the member was fitted to; None is all.
+        share: share of each class's rows that the member was fitted on; None means all.
     """
     if isinstance(member, list):
         each = [_placed(graph, one, x, 2) for one in member]
@@ -126,7 +126,7 @@ def _network(graph: GraphBuilder, member: Any, x: str) -> str:
 
 
 def _constant(graph: GraphBuilder, member: Any, x: str) -> str:
-    """Write the same answer for all rows, of a fold with one class alone."""
+    """Write a constant answer for all rows, for a fold with a single class."""
     first = graph.node("Gather", x, graph.constant([0], np.int64), axis=1)
     nothing = graph.node("Mul", first, graph.constant(0.0))
     return graph.node("Add", nothing, graph.constant(np.reshape(member.class_prior_, (1, -1))))
@@ -139,7 +139,7 @@ MEMBERS: dict[str, Callable[[GraphBuilder, Any, str], str]] = {
     "HistGradientBoostingClassifier": _boosting,
     "DummyClassifier": _constant,
 }
-"""Class of a member -> what writes its probabilities, (rows, its classes)."""
+"""Class of a member -> function that writes its probabilities, (rows, its classes)."""
 
 
 def _mean(graph: GraphBuilder, values: list[str]) -> str:
@@ -161,7 +161,7 @@ def _logits(graph: GraphBuilder, estimator: BalancedClassifier, outputs: list[st
 
 
 def _answers(graph: GraphBuilder, logits: str, calibrated: Calibrated, chosen: Chosen | None) -> None:
-    """Write probabilities, uncertainty and class, as a run gives them without a class prior of its own."""
+    """Write probabilities, uncertainty and class, as a run gives them without another class prior."""
     import torch
 
     several, zero = calibrated.prior.ndim == 2, torch.zeros(tuple(calibrated.prior.shape), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Which model a run trains, and its training."""
+"""The choice of a run's model, and its training."""
 
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from equipoise.estimators.training_options import training_values
 
 
 def own_estimator(options: TrainOptions) -> Any:
-    """Return what ``--model`` stands for, an estimator of the user's imported; None for a network and the default.
+    """Return what ``--model`` stands for, importing the user's own estimator; None for a network and the default.
 
-    It costs no reading of data to find out that it cannot be used.
+    An unusable one is found before any data are read.
     """
     if options.model is None or ":" not in options.model:
         return None if options.model in (None, NETWORK) else options.model
@@ -74,7 +74,7 @@ def fit_model(
 
     Args:
         model: ``"network"``, or what :class:`BalancedClassifier` takes.
-        prepared: whose backbone is trained below a network's head.
+        prepared: its backbone is trained below a network's head.
         rows: training samples as the model takes them, with labels ``y``.
         groups: kept together where members are cross-fitted.
         folder: of the run, where a network keeps its epochs.

@@ -1,4 +1,4 @@
-"""Which samples train and which are scored, settled before anything costs time."""
+"""The split into training and scored samples, decided before any expensive work."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ from equipoise.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class GivenSamples:
-    """Samples that are in memory already.
+    """Samples that are already in memory.
 
     Args:
         train, test: to train on and to score on.
-        pictures: of the test samples, uint8 (samples, channels, height, width), for the report's gallery where the
+        pictures: of the test samples, uint8 (samples, channels, height, width), for the report's gallery if the
             samples themselves are a table.
 
     >>> rows = Samples(np.arange(8.0).reshape(4, 2), np.array(["a", "b", "a", "b"]))
@@ -41,13 +41,13 @@ class GivenSamples:
 
 
 class Targets(NamedTuple):
-    """Labels of the training and of the test samples as class indices, or as 0 and 1 of the attributes."""
+    """Labels of the training and test samples as class indices, or as 0 and 1 for attributes."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
     def counts(self, classes: int) -> list[int]:
-        """Count the training samples of each class, or those that have each attribute."""
+        """Count the training samples of each class, or with each attribute."""
         several = self.train.ndim == 2
         found: list[int] = (self.train.sum(0) if several else np.bincount(self.train, minlength=classes)).tolist()
         return found
@@ -58,9 +58,9 @@ class Division:
     """Training and test samples.
 
     Args:
-        split: their rows in the user's data; test samples of another source have none.
-        total: rows of the user's data.
-        whole: the images both were taken from; None where they come from two sources, and for tables.
+        split: their rows in the user's data; empty for test samples from another source.
+        total: number of rows in the user's data.
+        whole: the images that both come from; None for two sources, and for tables.
     """
 
     train: Samples
@@ -71,19 +71,19 @@ class Division:
 
     @property
     def test_rows(self) -> NDArray[np.int64]:
-        """The test samples' rows in the data that they come from."""
+        """The test samples' rows in their source."""
         own = self.split.test if len(self.split.test) else np.arange(len(self.test))
         return np.asarray(own, dtype=np.int64)
 
     def targets(self, classes: Sequence[str]) -> Targets:
-        """Return the labels of both parts as indices of the named classes."""
+        """Return the labels of both parts as indices into the named classes."""
         train, test = self.train.y, self.test.y
         if self.train.multilabel:
             return Targets(train.astype(np.int64), test.astype(np.int64))
         return Targets(label_indices(train.astype(str), classes), label_indices(test.astype(str), classes))
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
-        """Return what the network takes of both. Frozen features of the whole are found again whatever the split."""
+        """Return both parts as the network takes them; frozen features of the whole are reused whatever the split."""
         if prepared.extractor is not None and self.whole is not None:
             features = prepared.rows(self.whole.x)
             return features[self.split.train], features[self.split.test]
@@ -91,7 +91,7 @@ class Division:
 
 
 def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
-    """Read the data, and divide it: by its official parts, by a test set of its own, or by holding out a share."""
+    """Read the data and split them: by official parts, by a separate test set, or by holding out a share."""
     if given is not None:
         return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
     samples = _read(options.data, options, told)
@@ -115,7 +115,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
         rows = np.flatnonzero(samples.partition == "train")
         told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
     train = samples.take(rows)
-    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may have no such column
+    asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may lack that column
     test = _read(str(options.test), asked, told, **rows_of(train.x).read_as)
     test = _with_groups(test, options, told)
     if test.partition is not None and "test" in test.partition:
@@ -124,7 +124,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
 
 
 def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samples:
-    """Read the groups of a test table, kept together where it is divided to calibrate; it need not have the column."""
+    """Read the groups of a test table, to keep together when it is divided for calibration; the column is optional."""
     if options.group is None or test.groups is not None:
         return test
     if options.group not in map(str, getattr(test.x, "columns", ())):
@@ -164,12 +164,12 @@ def _parts(
             f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
             "--test."
         )
-    whole = samples if rows_of(samples.x).from_files else None  # a table would stay in memory for nothing
+    whole = samples if rows_of(samples.x).from_files else None  # keeping a table would waste memory
     return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
 
 def _without_unseen(division: Division, told: RunWatcher) -> Division:
-    """Leave out test samples of classes that training has not: no model can find them."""
+    """Leave out test samples of classes without training samples: no model can find them."""
     train, test = division.train, division.test
     if train.multilabel != test.multilabel:
         raise InvalidInputError("training and test samples must both have one label each, or both several.")

@@ -1,4 +1,4 @@
-"""``decision.json``: how the predictions of a model that lives elsewhere become balanced decisions."""
+"""``decision.json``: how an external model's predictions become balanced decisions."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,9 @@ FORMAT = 1
 REMEDY = "make it again with `equipoise rebalance`"
 MOST_CLASSES = 10**4
 HUMAN = 0.1
-"""Share of the answers that are flagged for a human unless told otherwise."""
+"""Default share of the answers flagged for human review."""
 STEPS = 100
-"""The uncertainty is kept at every hundredth of the labelled rows, for ``--human``."""
+"""Shares of the labelled rows at which the uncertainty is stored, every hundredth, for ``--human``."""
 
 Bounded = Annotated[float, Meta(ge=-1e6, le=1e6)]
 Positive = Annotated[float, Meta(ge=1e-100, le=1e100)]
@@ -37,7 +37,7 @@ PerClass = Meta(min_length=2, max_length=MOST_CLASSES)
 
 
 class ScalingRecord(Struct, frozen=True):
-    """A scale and an offset for each class: logits z become s·z + b."""
+    """A scale and an offset per class: logits z become s·z + b."""
 
     scale: Annotated[list[Annotated[float, Meta(ge=1e-6, le=1e6)]], PerClass]
     bias: Annotated[list[Bounded], PerClass]
@@ -48,28 +48,28 @@ class ScalingRecord(Struct, frozen=True):
         return cls(scaling.scale.tolist(), scaling.bias.tolist())
 
     def scaling(self) -> Scaling:
-        """Return what :meth:`of` was given."""
+        """Return the scaling that :meth:`of` was given."""
         return Scaling(_tensor(self.scale), _tensor(self.bias))
 
 
 class ConformalRecord(Struct, frozen=True):
-    """Scores −ln p of one class's labelled rows, ascending; of many rows, those at evenly spaced ranks."""
+    """Scores −ln p of one class's labelled rows, ascending; beyond a limit, those at evenly spaced ranks."""
 
     rows: Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
     scores: Annotated[list[Score], Meta(max_length=MOST_KEPT)]
 
 
 class DecisionRecord(Struct, frozen=True, kw_only=True):
-    r"""The file; every list has an entry for each class.
+    r"""The file's content; every list has an entry per class.
 
-    With the given probabilities p, mixed with a little of the uniform distribution, the logits are
-    :math:`z_c = \ln \mathrm{softmax}_c(s \ln p + b) + m_c` with s and b of ``undistort`` and m of ``margins``;
+    The given probabilities p are mixed with a little of the uniform distribution. The logits are
+    :math:`z_c = \ln \mathrm{softmax}_c(s \ln p + b) + m_c` with s and b from ``undistort`` and m from ``margins``;
     they aim at the class prior ``aimed``, and ``scaling`` calibrates them.
 
     Args:
-        format: version of this description.
-        columns: where the probability of each class stands; null for the one class that gets the rest.
-        prior: the class prior of the labelled rows, at which probabilities are given.
+        format: version of this format.
+        columns: the column with each class's probability; null for the one class that gets the rest.
+        prior: class prior of the labelled rows, at which probabilities are given.
         uncertainty: of the labelled rows' answers, at every hundredth of them.
         decision: the rule that answers, see :class:`~equipoise.decisions.Chosen`; absent for the default.
     """
@@ -90,14 +90,14 @@ class DecisionRecord(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Decision:
-    """Balanced decisions from the probabilities of a model that lives elsewhere.
+    """Balanced decisions from an external model's probabilities.
 
     Args:
-        classes: their names, in the order of everything else.
-        columns: of each class in a table of predictions; None for the one that gets the rest.
-        blend: takes the model's distortions back and moves its logits by the margins.
+        classes: names of the classes, in the order of everything else.
+        columns: each class's column in a table of predictions; None for the one that gets the rest.
+        blend: undoes the model's distortions and shifts its logits by the margins.
         calibrated: from those logits to probabilities and to sets of classes.
-        uncertainty: of the labelled rows at every hundredth of them, each by a decision without it.
+        uncertainty: of the labelled rows at every hundredth of them, each by a decision fitted without it.
         chosen: the rule that answers, with its thresholds; None is the most probable class at a class prior.
     """
 
@@ -118,11 +118,11 @@ class Decision:
         uncertainty: NDArray[np.float64],
         rule: DecisionRule | None = None,
     ) -> "Decision":
-        """Keep what :meth:`BalancedClassifier.from_predictions` has fitted.
+        """Build a decision from what :meth:`BalancedClassifier.from_predictions` fitted.
 
         Args:
             uncertainty: of the labelled rows, (rows,).
-            rule: to answer by; None is the default.
+            rule: the rule that answers; None is the default.
         """
         steps = np.quantile(uncertainty, np.arange(STEPS + 1) / STEPS, method="inverted_cdf")
         calibrated, chosen = fitted.calibrated_, None
@@ -132,7 +132,7 @@ class Decision:
         return cls(classes, columns, fitted.blend_, calibrated, steps, chosen=chosen)
 
     def places(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Answer rows: by the rule, or with the most probable class at a class prior."""
+        """Return the answers as class indices: by the rule, or the most probable class at a class prior."""
         if self.chosen is not None:
             return self.chosen.places(self.calibrated, logits)
         return np.asarray(self.calibrated.decided(logits, prior).numpy())
@@ -142,12 +142,12 @@ class Decision:
         return self.blend.logits(torch.from_numpy(probabilities)[None])
 
     def uncertainty_of(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return the variance of the label that is decided, Σ p(1 − p), (rows,)."""
+        """Return the variance of the decided label, Σ p(1 − p), (rows,)."""
         p = self.calibrated.decision(logits, prior).softmax(-1)
         return np.asarray((p * (1 - p)).sum(-1).numpy())
 
     def human_threshold(self, share: float) -> float:
-        """Return the uncertainty that this share of the labelled rows exceeds."""
+        """Return the uncertainty exceeded by this share of the labelled rows."""
         if share in (0, 1):
             return np.inf if share == 0 else -np.inf
         return float(np.quantile(self.uncertainty, 1 - share, method="inverted_cdf"))
@@ -178,7 +178,7 @@ class Decision:
 
     @classmethod
     def load(cls, path: str | Path) -> "Decision":
-        """Read ``decision.json``, which anyone may have written."""
+        """Read ``decision.json`` from an untrusted file."""
         path = Path(path)
         if not path.exists():
             raise InvalidInputError(f"there is no file {str(path)!r}; give a decision.json of `equipoise rebalance`.")
@@ -204,7 +204,7 @@ class Decision:
 
 
 def _check(record: DecisionRecord, path: Path) -> None:
-    """Refuse lists of different lengths, names that occur twice, and numbers that are none."""
+    """Raise an error for lists of different lengths, duplicate names, and values that are not finite numbers."""
     size = len(record.classes)
     names = ("columns", "prior", "aimed", "class_uncertainty", "margins", "conformal")
     lists = {name: getattr(record, name) for name in names}

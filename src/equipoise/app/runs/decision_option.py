@@ -1,4 +1,4 @@
-"""A decision rule as the command line names it, such as ``--recall fraud=0.95`` or ``--cost miss:fraud=50``."""
+"""Decision rules from command-line flags, such as ``--recall fraud=0.95`` or ``--cost miss:fraud=50``."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from equipoise.decisions import DecisionRule
 
 LARGEST_MATRIX = 2**24
-"""Bytes of a cost matrix's file that are read at most."""
+"""Largest size of a cost matrix's file."""
 
 
 def read_decision(
@@ -23,15 +23,15 @@ def read_decision(
     f_score: float | None = None,
     prior: str | None = None,
 ) -> "DecisionRule | None":
-    """Return the rule that the flags ask for; None where none does.
+    """Return the rule that the flags ask for, or None.
 
     Args:
-        cost: ``miss:CLASS=COST`` and ``alarm:CLASS=COST`` with commas between, or a CSV file: true classes down, named
-            classes across.
-        recall, precision: ``CLASS=SHARE`` with commas between; of several classes the first takes precedence.
+        cost: ``miss:CLASS=COST`` and ``alarm:CLASS=COST`` separated by commas, or a CSV file: true classes in rows,
+            predicted classes in columns.
+        recall, precision: ``CLASS=SHARE`` separated by commas; the first class takes precedence.
         review: ``40/1000``.
         f_score: beta.
-        prior: ``CLASS=SHARE`` with commas between: how common the classes are where the rule is used.
+        prior: ``CLASS=SHARE`` separated by commas: how common the classes are where the rule is used.
 
     >>> read_decision(recall="fraud=0.95", prior="fraud=0.001")
     RecallAtLeast(floors={'fraud': 0.95}, class_prior={'fraud': 0.001})
@@ -57,7 +57,7 @@ def read_decision(
 
 
 def pairs(text: str, flag: str) -> dict[str, float]:
-    """Return numbers by class, in their order.
+    """Return numbers by class, in order.
 
     >>> pairs("a=0.2,b=0.8", "--prior")
     {'a': 0.2, 'b': 0.8}
@@ -97,7 +97,7 @@ def _costs(text: str, more: dict[str, Any]) -> "DecisionRule":
 
 
 def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
-    """Read a cost matrix: the first line names the classes that are named, the first column the true ones."""
+    """Read a cost matrix: predicted classes in the first line, true classes in the first column."""
     from equipoise.storage.files import read_plain
 
     try:

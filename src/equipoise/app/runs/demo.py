@@ -1,4 +1,4 @@
-"""``equipoise demo``: scikit-learn's digits with nine tenths of half of the classes dropped."""
+"""``equipoise demo``: scikit-learn's digits, with half of the classes reduced to a tenth."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,17 +19,17 @@ from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.wording import EQUIPOISE
 
 SIDE, LARGEST = 8, 16
-"""Pixels a side of a digit, and the value of a black one."""
+"""Side of a digit in pixels, and the value of a black one."""
 
 
 def demo_samples(seed: int = 0) -> GivenSamples:
-    """Return imbalanced digits to train on, and untouched, balanced ones to test on, as tables of 64 pixels."""
+    """Return imbalanced digits to train on and balanced ones to test on, as tables of 64 pixels."""
     x, y = load_digits(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.4, stratify=y, random_state=seed)
     kept = step(y_train, rng=seed)
     names = [f"pixel {row},{column}" for row in range(1, SIDE + 1) for column in range(1, SIDE + 1)]
     pictures = (255 - x_test * (255 / LARGEST)).astype(np.uint8).reshape(-1, 1, SIDE, SIDE)
-    pictures = pictures.repeat(8, axis=2).repeat(8, axis=3)  # eight times the size, or a browser blurs them
+    pictures = pictures.repeat(8, axis=2).repeat(8, axis=3)  # enlarged eight times, or a browser blurs them
     train = Samples(pd.DataFrame(x_train[kept], columns=names), y_train[kept])
     return GivenSamples(train, Samples(pd.DataFrame(x_test, columns=names), y_test), pictures)
 
@@ -37,10 +37,10 @@ def demo_samples(seed: int = 0) -> GivenSamples:
 def run_demo(
     folder: Path, *, seed: int = 0, announce: Callable[[str], None] = lambda _: None
 ) -> tuple[RunResult, NDArray[np.float64], NDArray[np.intp]]:
-    """Train softmax and equipoise on the same imbalanced digits, and score both on an untouched balanced test set.
+    """Train softmax and equipoise on the same imbalanced digits, and score both on a balanced test set.
 
     Returns:
-        The run of equipoise, the recall of softmax and the training samples of each class.
+        The run of equipoise, the recall of softmax, and the training samples of each class.
     """
     given = demo_samples(seed)
     announce("softmax")

@@ -1,4 +1,4 @@
-"""A finished run on other labelled data."""
+"""Evaluation of a finished run on other labelled data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,10 @@ class Evaluation:
     """Result of :func:`evaluate_run`.
 
     Args:
-        skill: what the predictions are worth against guessing, class by class.
-        prior: the class prior at which it was asked, by class; None where none was given.
-        sets: what sets of possible classes are worth, as plain values; None where they were not asked for.
-        decision: the rule that answered, and what it was expected to give; None for the default.
+        skill: skill of the predictions against guessing, by class.
+        prior: the class prior used, by class; None if none was given.
+        sets: quality of the sets of possible classes, as plain values; None if not requested.
+        decision: the rule that answered, and its expected results; None for the default.
         cost: of 1,000 of these samples, by the rule's costs; None without costs.
         outcome: what the rule gave here beside what it promised, a sentence each; empty for the default.
     """
@@ -56,14 +56,14 @@ def evaluate_run(
     abstain: float | None = None,
     rule: DecisionRule | None = None,
 ) -> Evaluation:
-    """Score a run on data that it has not seen; of a set with an official test part, on that part.
+    """Score a run on data that it has not seen; for a set with an official test part, on that part.
 
     Args:
-        target: the column with the label; None takes that of the run.
+        target: the label column; None takes that of the run.
         labels: a table of ``file,label``, for images that are not sorted into folders.
         prior: as for ``RunModel.read_prior``, or ``estimate``, from the samples without their labels.
-        abstain: the share of each class whose set of possible classes may lack it.
-        rule: to answer by; None is the run's own.
+        abstain: allowed error rate per class of the sets of possible classes.
+        rule: the rule that answers; None is the run's own.
     """
     told: RunWatcher = watcher or RunWatcher()
     asked = None if abstain is None else Abstained(model, abstain)
@@ -104,9 +104,9 @@ def evaluate_run(
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, Any]:
-    """Return by class how often its set holds it and how often it has more than one; None for one without samples.
+    """Return by class how often its set contains it, and how often the set has several; None without samples.
 
-    With attributes, of the samples that have each.
+    With attributes, over the samples that have each.
     """
     classes = asked.model.classes
     held = np.take_along_axis(possible, labels[..., None], -1)[..., 0]
@@ -122,7 +122,7 @@ def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[n
     return {
         "level": asked.level,
         "abstained": shares.overall,
-        "mean_size": float(possible.sum(-1).mean()),  # possible classes of a sample, or values of an attribute
+        "mean_size": float(possible.sum(-1).mean()),  # possible classes per sample, or values per attribute
         "never_ruled_out": asked.never_ruled_out(),
         "classes": found,
     }
@@ -131,7 +131,7 @@ def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[n
 def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: RunWatcher) -> Samples:
     table = model.input.encoder is not None
     _check_kind(Path(source), table)
-    arrays = Path(source).suffix.lower() == ".npz"  # they have their labels under a name of their own
+    arrays = Path(source).suffix.lower() == ".npz"  # their labels have a name of their own
     if target is None and not arrays and (table or labels is not None):
         target = model.record.target
     shape: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
 
 
 def _check_kind(path: Path, table: bool) -> None:
-    """Refuse data of another kind, before a reader finds options that do not suit it."""
+    """Raise an error for data of another kind, before a reader complains about options."""
     images = path.is_dir() or (path.is_file() and is_archive(path))
     if path.exists() and path.suffix.lower() != ".npz" and images == table:
         raise InvalidInputError(_other_kind(str(path), table))

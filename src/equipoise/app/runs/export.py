@@ -1,4 +1,4 @@
-"""A run as one ONNX file: from the encoded columns or the pixels to probabilities, uncertainty and class."""
+"""Export of a run as one ONNX file: from encoded columns or pixels to probabilities, uncertainty and class."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ from equipoise.tensor_checks import not_finite
 
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
-"""Rows of the batches that are tried: the graph must not have kept the one it was made with."""
+"""Batch sizes that are tried: the graph must not depend on the one it was traced with."""
 MEANING = {
     "probabilities": "of the classes in their order, calibrated, if they are as common as prior says; of a 1 where a "
     "sample has several labels",
@@ -41,9 +41,9 @@ OF_RULE = (
 
 
 def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
-    """Write the model with its preprocessing's description; return how far onnxruntime is from Python at most.
+    """Write the model with its preprocessing's description; return the largest difference of onnxruntime from Python.
 
-    The file gets its name only after it has given the same answers, to 1e-4.
+    The file gets its name only if the answers agree to 1e-4.
     """
     check_free(out, force)
     content, difference = (_network if model.predictor.blend is None else _blend)(model)
@@ -63,7 +63,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
 
 
 def _network(model: RunModel) -> tuple[bytes, float]:
-    """Return the graph of a network, and how far it is from torch."""
+    """Return the graph of a network, and its largest difference from torch."""
     wrong = not_finite(model.network.state_dict())
     if wrong is not None:
         raise InvalidStateError(f"the network has NaN or infinity in {wrong!r}, so nothing was written; train again.")
@@ -75,7 +75,7 @@ def _network(model: RunModel) -> tuple[bytes, float]:
 
 
 def _blend(model: RunModel) -> tuple[bytes, float]:
-    """Return the graph of a blend, and how far it is from Python."""
+    """Return the graph of a blend, and its largest difference from Python."""
     _need_packages()
     if model.input.encoder is None:
         raise InvalidInputError("a blend behind a frozen backbone cannot be exported; train with --model network.")
@@ -156,7 +156,7 @@ def _graph(answers: nn.Module, x: torch.Tensor, described: dict[str, str]) -> by
     proto = program.model_proto
     graph = proto.graph
     for part in (proto, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        del part.metadata_props[:]  # the exporter keeps the lines of source, with this machine's paths
+        del part.metadata_props[:]  # the exporter stores source lines with this machine's paths
     onnx.helper.set_model_props(proto, described)
     proto.producer_name, proto.producer_version = "equipoise", __version__
     return bytes(proto.SerializeToString())
@@ -183,7 +183,7 @@ def _distance(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Silence what the exporter tells its developers, in warnings and on the log."""
+    """Silence the exporter's warnings and log messages for developers."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

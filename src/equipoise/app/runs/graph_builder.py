@@ -12,11 +12,11 @@ OPSET, TREE_OPSET, IR = 18, 3, 9
 
 
 class GraphBuilder:
-    """Collects nodes and constants; every value goes by its name.
+    """Collects nodes and constants; every value is referred to by name.
 
     Args:
-        columns: of the encoded table.
-        classes: or attributes, where ``several`` labels stand for a sample.
+        columns: number of columns of the encoded table.
+        classes: number of classes, or of attributes with ``several`` labels per sample.
         dtype: of the graph's input.
     """
 
@@ -44,17 +44,17 @@ class GraphBuilder:
         return name
 
     def cast(self, value: str, dtype: Any) -> str:
-        """Convert a value to another type."""
+        """Convert a value to another dtype."""
         from onnx import helper
 
         return self.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def trees(self, x: str, tables: Sequence[dict[str, NDArray[Any]]], targets: int) -> str:
-        """Add up the leaves that rows reach, (rows, targets).
+        """Sum the leaves that rows reach, (rows, targets).
 
         Args:
-            x: in double precision, so that thresholds are compared as they are.
-            tables: of each tree its nodes: left, right, feature, threshold, leaf, and value, (nodes, targets).
+            x: in double precision, so that thresholds are compared exactly.
+            tables: nodes of each tree: left, right, feature, threshold, leaf, and value, (nodes, targets).
         """
         from onnx import numpy_helper
 
@@ -85,7 +85,7 @@ class GraphBuilder:
         )
 
     def example(self, rows: int) -> NDArray[Any]:
-        """Draw rows about the values that members compare columns with, on both sides of them."""
+        """Draw rows near the values that members compare columns with, on both sides of them."""
         rng = np.random.default_rng(rows)
         columns, values = (np.concatenate(parts) for parts in zip(*self.thresholds, strict=True))
         known = [values[(columns == column) & np.isfinite(values)] for column in range(self.columns)]
@@ -94,7 +94,7 @@ class GraphBuilder:
         return (np.stack(drawn, 1) + rng.normal(size=(rows, self.columns)) * spread).astype(self.dtype)
 
     def content(self, described: dict[str, str]) -> bytes:
-        """Return the file, with a description by name."""
+        """Return the file's content, with a description by name."""
         import onnx
         from onnx import helper
 

@@ -1,4 +1,4 @@
-"""The rule of a run: chosen by rows that the model has not been trained on, and its answers to the held-out samples."""
+"""A run's decision rule, chosen on rows the model was not trained on, and its answers to held-out samples."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from equipoise.errors import InvalidInputError
 
 
 def keep_evidence(model: RunModel, found: HeldOutCalibration, labels: NDArray[np.int64]) -> None:
-    """Give a network, which has no out-of-fold predictions, the held-out samples to choose rules by."""
+    """Give a network, which has no out-of-fold predictions, the held-out samples to choose rules on."""
     if found.source != "out_of_fold":
         model.predictor.estimator.evidence_ = Evidence.of(found.probabilities, labels)
 
@@ -21,10 +21,10 @@ def keep_evidence(model: RunModel, found: HeldOutCalibration, labels: NDArray[np
 def held_out_answers(
     model: RunModel, chosen: Chosen, found: HeldOutCalibration, logits: Tensor, labels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Answer the held-out samples by a rule that was chosen without them.
+    """Answer the held-out samples by a rule chosen without them.
 
-    Out-of-fold predictions of the training samples chose it for a blend. Of a network the samples themselves did, so
-    that each part is answered by thresholds from the others; or by those of all where the others lack a class.
+    For a blend, the training samples' out-of-fold predictions chose it. For a network the held-out samples themselves
+    did, so each part is answered by thresholds from the others, or by those of all if the others lack a class.
     """
     if found.source == "out_of_fold":
         return chosen.places(found.model, logits)

@@ -1,4 +1,4 @@
-"""Preprocessing of a run: from rows of a table or images to what the classifier takes, saved with the run."""
+"""Preprocessing of a run: from rows of a table or images to the classifier's input, saved with the run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ class RunInput(ABC):
     Args:
         encoder: of a table's columns.
         backbone: trained below the head.
-        extractor: a frozen backbone, in front of the network.
-        described: the images' backbone for ``run.json``.
+        extractor: a frozen backbone in front of the network.
+        described: the image backbone's description for ``run.json``.
         notes: sentences about what was chosen.
     """
 
@@ -55,24 +55,24 @@ class RunInput(ABC):
         """Return rows for the classifier."""
 
     def training_rows(self, x: Any) -> Any:
-        """Return the rows that this was made from, for the classifier to be fitted to."""
+        """Return the training rows, for fitting the classifier."""
         return self.rows(x)
 
     def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
-        """Return rows for the classifier and, by column, which of them have a value that could not be read."""
+        """Return rows for the classifier and, by column, which of them have an unreadable value."""
         return self.rows(x), {}
 
     @abstractmethod
     def save(self, folder: Path) -> InputRecord:
-        """Write what is needed to do the same again; the plain part is returned for ``run.json``."""
+        """Write what is needed to repeat it; return the plain part for ``run.json``."""
 
 
 class TableInput(RunInput):
-    """Columns as numbers.
+    """A table's columns as numbers.
 
     Args:
         encoder: fitted.
-        labels, groups: of the rows it was fitted to; None where it did not use them.
+        labels, groups: of the rows it was fitted on; None if it did not use them.
     """
 
     encoder: TableEncoder
@@ -102,7 +102,7 @@ class TableInput(RunInput):
 
 
 class ImagesInput(RunInput):
-    """Images as they are, for a backbone that is trained with the head and saved with the model."""
+    """Images unchanged, for a backbone that is trained with the head and saved with the model."""
 
     def __init__(self, backbone: ImageBackbone, described: BackboneRecord, progress: Progress | None) -> None:
         self.backbone, self.described, self.progress = backbone, described, progress
@@ -115,7 +115,7 @@ class ImagesInput(RunInput):
 
 
 class FeaturesInput(RunInput):
-    """Features of a frozen backbone, extracted once and kept on disk."""
+    """Features of a frozen backbone, extracted once and stored on disk."""
 
     extractor: ImageBackbone
 
@@ -150,10 +150,10 @@ def make_input(
     options: TrainOptions,
     progress: Progress | None = None,
 ) -> RunInput:
-    """Choose what suits the training rows x: a data frame or a matrix, or images.
+    """Choose the preprocessing for the training rows x: a data frame or a matrix, or images.
 
     Args:
-        y: their labels, by which free text is learnt; None learns it without.
+        y: their labels, used to learn free text; None learns it without.
         groups: of the rows, or None.
     """
     if x.ndim == 2:
@@ -173,11 +173,11 @@ def make_input(
 
 
 def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:
-    """Build what a run's record says of its input, checked against the model that takes it.
+    """Build the input that a run's record describes, checked against the model.
 
     Args:
-        columns: how many the model takes.
-        network: None for a model of another kind, which takes no images.
+        columns: number that the model takes.
+        network: None for another kind of model, which takes no images.
     """
     if known is not None and known.kind == "table":
         encoder = TableEncoder.from_json(known.encoder)

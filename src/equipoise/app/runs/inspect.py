@@ -1,4 +1,4 @@
-"""``equipoise inspect``: which classes want more data, and which samples want another look at their label."""
+"""``equipoise inspect``: classes that need more data, and samples whose label needs another look."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,9 +21,9 @@ ADVICE: "dict[Kind, str]" = {
     "distinct": "seldom missed, though rare",
     "learnt": "seldom missed",
 }
-"""What to do about each kind of class, what is most urgent first."""
+"""Advice for each kind of class, the most urgent first."""
 FALSE_ALARMS = "seldom missed, mostly false alarms"
-"""For a class that is found because it is named too often: fewer than half of the answers that name it are right."""
+"""Advice for a class that is predicted too often: fewer than half of its predictions are right."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class ClassAdvice:
     """Advice on a class or an attribute.
 
     Args:
-        samples: to train on.
-        missed: share of those held out that were not found; None without any.
-        precision: share of the answers that name it that are right; None without any held out.
-        taken_for: the class that most of the missed were taken for.
-        suspected: labels of this class, of training and held-out samples, that fit another better.
+        samples: number of training samples.
+        missed: share of the held-out ones that were not found; None without any.
+        precision: share of its predictions that are right; None without any held out.
+        taken_for: the class that most of the missed were mistaken for.
+        suspected: labels of this class, in training and held-out samples, that fit another better.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Inspection:
     """Findings of a run about its data.
 
     Args:
-        classes: what is most urgent first.
+        classes: the most urgent first.
         ranking: every label that could be judged, the most doubtful first: ``row`` or ``file``, ``part``, with several
             labels ``attribute``, ``label``, ``suggested`` and ``score``.
-        labels: how many were given; others than those in the ranking are of classes too small to judge.
+        labels: number of labels given; those missing in the ranking belong to classes too small to judge.
         several: whether a sample has several labels.
     """
 
@@ -83,7 +83,7 @@ class Inspection:
 
 
 def inspect_run(folder: str | Path) -> Inspection:
-    """Read a finished run; nothing but the files of its folder is opened."""
+    """Read a finished run, opening only the files of its folder."""
     folder = Path(folder)
     finished_record(folder)
     record = read_run(folder)

@@ -1,4 +1,4 @@
-"""Samples a person should look at: the most uncertain, the confidently wrong, those whose label is doubtful."""
+"""Samples to look at: the most uncertain, the confidently wrong, and those with doubtful labels."""
 
 import base64
 import io
@@ -29,10 +29,10 @@ def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint
 
     Args:
         x: the held-out samples as they were read.
-        pictures: of the same samples, (samples, channels, height, width), where x is a table that was pictures.
+        pictures: of the same samples, (samples, channels, height, width), if x is a table made from pictures.
     """
     found, wrong = held.probabilities.astype(np.float64), held.labels != held.predicted
-    if model.multilabel:  # all labels together, as if they were independent
+    if model.multilabel:  # all labels together, as if independent
         sure, wrong = np.where(held.predicted == 1, found, 1 - found).prod(1), wrong.any(1)
     else:
         sure = found[np.arange(len(found)), held.predicted]
@@ -95,9 +95,9 @@ def _named(place: Any, model: RunModel) -> str:
 
 
 def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
-    """Return the columns that count most for the model; the first ones where it does not say."""
+    """Return the columns that matter most to the model; the first ones if it does not say."""
     assert model.input.encoder is not None
-    each = model.predictor.column_weights()  # one an output of the encoder
+    each = model.predictor.column_weights()  # one per output of the encoder
     if each is None:
         each = np.zeros(len(model.input.encoder.column_names_))
     columns: list[tuple[float, str]] = []
@@ -110,7 +110,7 @@ def key_columns(model: RunModel, most: int = MOST_COLUMNS) -> list[str]:
 
 
 def thumbnail(pixels: NDArray[np.uint8] | None) -> str:
-    """Return base64 of a small JPEG, from (channels, height, width); empty of nothing."""
+    """Return a small JPEG as base64, from (channels, height, width); empty without pixels."""
     if pixels is None:
         return ""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
@@ -126,9 +126,9 @@ def judge_labels(
     """Judge the labels of all samples.
 
     Args:
-        targets: the labels of the division.
+        targets: labels of the split.
         rows, tested: training and test samples as the model takes them.
-        softmax: the weights at the end of a network's softmax stage; the file need not be there.
+        softmax: weights at the end of a network's softmax stage; the file is optional.
     """
     return JudgedLabels(
         rows=np.concatenate((division.split.train, division.test_rows)).astype(np.int64),

@@ -1,4 +1,4 @@
-"""Predictions for any amount of data, written as they come: CSV, Parquet or JSON lines."""
+"""Predictions for any amount of data, streamed to CSV, Parquet or JSON lines."""
 
 import math
 from collections import Counter
@@ -31,12 +31,12 @@ MEANING = {
 }
 UNDECIDED = "none: the network gave no finite probabilities"
 CLOSE = 1e-6
-"""Shares of a class prior that are equal but for rounding."""
+"""Tolerance for equal shares of a class prior."""
 BETWEEN = "|"
 
 
 class DecidingModel(Protocol):
-    """What answers are made by: a run's model, or a decision fitted to the predictions of another model."""
+    """Source of answers: a run's model, or a decision fitted to another model's predictions."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -44,11 +44,11 @@ class DecidingModel(Protocol):
 
     @property
     def multilabel(self) -> bool:
-        """Whether a row has several labels."""
+        """True if a row has several labels."""
 
     @property
     def calibrated(self) -> Calibrated:
-        """From logits to probabilities and to sets of classes."""
+        """Converts logits to probabilities and to sets of classes."""
 
     @property
     def chosen(self) -> Chosen | None:
@@ -57,10 +57,10 @@ class DecidingModel(Protocol):
 
 @dataclass
 class Abstained:
-    """The sets of possible classes, and counts of what they leave unanswered by the class that would be predicted.
+    """The sets of possible classes, and counts of what they leave unanswered, by predicted class.
 
     Args:
-        abstain: share of each class whose set may lack it.
+        abstain: allowed error rate per class.
     """
 
     model: DecidingModel
@@ -71,7 +71,7 @@ class Abstained:
     rows: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a share that is none, and a run without calibrated sets."""
+        """Raise an error for an invalid share, and for a run without calibrated sets."""
         if not 0 < self.abstain < 1:
             raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {self.abstain}.")
         if self.model.calibrated.thresholds is None:
@@ -80,14 +80,14 @@ class Abstained:
 
     @property
     def level(self) -> float:
-        """The share of each class's samples whose set is to hold their class."""
+        """The share of each class's samples whose set should contain their class."""
         return 1 - self.abstain
 
     def add(self, logits: Tensor, predicted: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Count samples, and return which classes remain possible, shaped as the logits; what is predicted always does.
+        """Count samples, and return the possible classes, shaped like the logits; the predicted one is always included.
 
         Args:
-            predicted: the class's place, (rows,), or 0 and 1, (rows, attributes).
+            predicted: class index, (rows,), or 0 and 1, (rows, attributes).
         """
         possible = self.model.calibrated.sets(logits, self.level, named=predicted)
         out = unanswered_rows(possible)
@@ -106,7 +106,7 @@ class Abstained:
         return [self.model.classes[place] for place in always]
 
     def sentences(self) -> Iterator[str]:
-        """Say which classes are left unanswered far more often than the rest, and which can never be ruled out."""
+        """Yield sentences on classes left unanswered far more often than others, and on those never ruled out."""
         if not self.total:
             return
         shares, classes = shares_of_counts(self.samples, self.sent, self.rows / self.total), self.model.classes
@@ -123,7 +123,7 @@ class Abstained:
             )
 
     def _remedy(self) -> str:
-        """Say from which share on every class could be ruled out: 1/(n + 1) for n calibration samples."""
+        """Return the share from which every class could be ruled out, as text: 1/(n + 1) for n calibration samples."""
         assert self.model.calibrated.thresholds is not None
         fewest = int(self.model.calibrated.thresholds.counts.min())
         share = math.ceil(100 / (fewest + 1)) / 100
@@ -132,12 +132,11 @@ class Abstained:
 
 @dataclass(frozen=True)
 class PredictedCounts:
-    """How many samples there were, how many of them could not be read, and how many a human should look at.
+    """Number of samples, of unreadable ones, and of those for human review.
 
     Args:
-        abstained: how many have more than one class that remains possible, or could not be read; None where that was
-            not asked for.
-        unread_values: by column of a table, how many values could not be read and count as missing.
+        abstained: number with more than one possible class, or unreadable; None if not requested.
+        unread_values: number of unreadable values by column, which count as missing.
     """
 
     samples: int
@@ -160,15 +159,15 @@ def predict_to(
     abstain: float | None = None,
     raw: bool = False,
 ) -> PredictedCounts:
-    """Predict for all of the source, a part at a time.
+    """Predict all samples of the source, a part at a time.
 
     Args:
         out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
-        threshold: samples that are more uncertain are for a human.
-        tell: told, in a sentence each, of samples that cannot be read, and of classes left unanswered too often.
-        prior: the class prior where the samples come from, as ``RunModel.read_prior`` gives it; None is that of the
-            training samples for the probabilities, and for the class the one which the method aims at.
-        abstain: the share of each class whose set of possible classes may lack it.
+        threshold: samples more uncertain than this are for human review.
+        tell: receives sentences on unreadable samples and on classes left unanswered too often.
+        prior: the class prior where the samples come from, as ``RunModel.read_prior`` gives it; None takes that of the
+            training samples for the probabilities, and the one that the method aims at for the class.
+        abstain: allowed error rate per class of the sets of possible classes.
     """
     samples = broken = human = 0
     unread: Counter[str] = Counter()
@@ -187,7 +186,7 @@ def predict_to(
 
 
 def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
-    """Pass the parts on; refuse a source of which not one sample can be read, before anything is written."""
+    """Pass the parts on; raise an error before anything is written if not one sample is readable."""
     waiting: list[Part] = []
     for part in parts:
         waiting.append(part)
@@ -215,16 +214,16 @@ def predictions(
 ) -> pd.DataFrame:
     """Return one row per sample: name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
-    A human should look at what is more uncertain than the threshold, and at every sample of which something could not
-    be read: a value of a table, which counts as missing, or an image, which has no class then. A row for which the
-    network gives no finite probabilities has no class either. ``unanswered`` and ``unread`` count what this part adds.
+    Samples more uncertain than the threshold are for human review, and so is every sample with something unreadable: a
+    value of a table, which counts as missing, or an image, which then has no class. A row for which the network gives
+    no finite probabilities has no class either. ``unanswered`` and ``unread`` count what this part adds.
     """
     known = np.ones(len(part.names), dtype=np.bool_)
     known[list(part.broken)] = False
     probabilities = np.full((len(known), len(model.classes)), np.nan, dtype=np.float32)
     uncertainty = np.full(len(known), np.nan, dtype=np.float32)
     found = np.zeros((len(known), len(model.classes)) if model.multilabel else len(known), dtype=np.int64)
-    possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # of what could not be read
+    possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # all, for unreadable samples
     decided, doubtful = known.copy(), ~known
     if known.any():
         inputs, lost = model.input.encoded(part.x)
@@ -239,7 +238,7 @@ def predictions(
         found[decided] = predicted.predicted[finite]
         if unanswered is not None and finite.any():
             possible[decided] = unanswered.add(predicted.logits[torch.from_numpy(finite)], found[decided])
-    if unanswered is not None:  # what could not be read is unanswered, and of no class
+    if unanswered is not None:  # unreadable samples are unanswered, and of no class
         lost_rows = int((~decided).sum())
         unanswered.total, unanswered.rows = unanswered.total + lost_rows, unanswered.rows + lost_rows
     by_file = len(part.names) > 0 and isinstance(part.names[0], str)
@@ -270,12 +269,12 @@ def answer_rows(
     human: NDArray[np.bool_],
     possible: NDArray[np.bool_] | None,
 ) -> pd.DataFrame:
-    """Return the columns that every table of answers has, behind those that name its rows.
+    """Return the columns common to all tables of answers, to follow those that name the rows.
 
     Args:
         decided: rows that have a class.
-        rules: as :func:`rule_column` gives them.
-        possible: classes that are not ruled out, (rows, classes) or (rows, attributes, 2); None without sets.
+        rules: from :func:`rule_column`.
+        possible: classes not ruled out, (rows, classes) or (rows, attributes, 2); None without sets.
     """
     columns = names | _class_columns(model, predicted, decided) | {"rule": rules}
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
@@ -284,7 +283,7 @@ def answer_rows(
 
 
 def _class_columns(model: DecidingModel, found: NDArray[np.int64], known: NDArray[np.bool_]) -> dict[str, Any]:
-    """The class of each sample, or 0 and 1 for each attribute; nothing where there is no prediction."""
+    """Return the class of each sample, or 0 and 1 for each attribute; empty without a prediction."""
     if not model.multilabel:
         names = [model.classes[place] for place in found.tolist()]
         columns = {"class": pd.array(names, dtype="string")}
@@ -296,7 +295,7 @@ def _class_columns(model: DecidingModel, found: NDArray[np.int64], known: NDArra
 
 
 def rule_of(model: DecidingModel, prior: Prior | None) -> str:
-    """Return the rule by which classes are decided at this prior, as :meth:`RunModel.predict` takes it."""
+    """Return the rule that decides classes at this prior, as :meth:`RunModel.predict` takes it."""
     chosen = model.chosen
     if chosen is not None and not chosen.form.as_aimed:
         at_prior = "natural" if chosen.mix is None else "prior"
@@ -310,11 +309,11 @@ def rule_of(model: DecidingModel, prior: Prior | None) -> str:
 
 
 def rule_column(rule: str, probabilities: NDArray[Any], found: NDArray[np.int64], decided: NDArray[np.bool_]) -> Any:
-    """Return one text per row: the rule, and why where the class is not the most probable one; none where undecided.
+    """Return one text per row: the rule, and why if the class is not the most probable one; none if undecided.
 
     Args:
         probabilities: (rows, classes), or of each attribute being 1, (rows, attributes).
-        found: the class's place, (rows,), or 0 and 1, (rows, attributes).
+        found: class index, (rows,), or 0 and 1, (rows, attributes).
     """
     if found.ndim == 2:
         plain = (((probabilities > 0.5) == (found == 1)) | (probabilities == 0.5)).all(1)
@@ -327,7 +326,7 @@ def rule_column(rule: str, probabilities: NDArray[Any], found: NDArray[np.int64]
 
 
 def _set_columns(model: DecidingModel, possible: NDArray[np.bool_]) -> dict[str, Any]:
-    """``set``, the possible classes with | between, or ``set_NAME`` of 0 and 1; and whether those are more than one."""
+    """Return ``set``, possible classes separated by |, or ``set_NAME`` of 0 and 1, and whether they are several."""
     if model.multilabel:
         each = enumerate(model.classes)
         columns = {f"set_{name}": _joined(possible[:, place], ("0", "1")) for place, name in each}
@@ -343,7 +342,7 @@ def _joined(possible: NDArray[np.bool_], names: tuple[str, ...]) -> Any:
 
 
 def human_threshold(folder: Path, share: float) -> float:
-    """Return the uncertainty that this share of the held-out samples exceeds; they stand for what is to come."""
+    """Return the uncertainty exceeded by this share of the held-out samples, which represent future ones."""
     if not 0 <= share <= 1:
         raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
     if share in (0, 1):

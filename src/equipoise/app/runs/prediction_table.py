@@ -1,4 +1,4 @@
-"""Tables of predictions: a probability for each class, checked to be such, and the true labels where there are some."""
+"""Tables of predictions: checked probabilities per class, and true labels if there are any."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,9 +20,9 @@ from equipoise.errors import InvalidInputError, listed
 
 IDS = ("id", "row", "file", "name", "key", "index", "sample")
 TOLERANCE = 0.01
-"""By which the probabilities of a row may miss 1, rounded as they may be."""
+"""Tolerance for a row's probabilities to sum to 1, as they may be rounded."""
 FEWEST_ROWS, FEWEST_OF_A_CLASS = 50, 2
-"""To fit to some rows of each class and to score on others."""
+"""Fewest rows of each class, to fit on some and score on others."""
 Floats = NDArray[np.float64]
 
 
@@ -32,9 +32,9 @@ class LabelledPredictions:
 
     Args:
         probabilities: (rows, classes).
-        target: places in the classes, (rows,).
-        classes: their names, sorted as the labels are.
-        columns: of each class; None for the one that gets the rest.
+        target: class indices, (rows,).
+        classes: their names, sorted like the labels.
+        columns: column of each class; None for the one that gets the rest.
         names: one column that names the rows, by its own name.
         notes: sentences on what was chosen or left out.
     """
@@ -48,12 +48,12 @@ class LabelledPredictions:
 
 
 def read_labelled(source: str | Path, *, target: str | None, columns: str | None = None) -> LabelledPredictions:
-    """Read predictions and labels of a CSV or Parquet file.
+    """Read predictions and labels from a CSV or Parquet file.
 
     Args:
-        target: the column of the labels; None takes the one column named target, label, class or y.
-        columns: those of the probabilities in the order of the sorted labels, or ``class=column``, with commas between;
-            None finds them by their names.
+        target: the label column; None takes the one column named target, label, class or y.
+        columns: columns of the probabilities in the order of the sorted labels, or ``class=column``, separated by
+            commas; None finds them by their names.
     """
     where = str(source)
     frame = pd.concat(iterate_predictions(source, rows=PART_ROWS))
@@ -90,7 +90,7 @@ def read_labelled(source: str | Path, *, target: str | None, columns: str | None
 
 
 def _taken_notes(taken: Sequence[str | None], classes: Sequence[str], *, asked: bool) -> list[str]:
-    """Say which column was taken for which class, where that was not plain."""
+    """Return a note on which column was taken for which class, if not obvious."""
     if None not in taken and not asked:
         return []
     pairs = [f"{name} is taken for the probability of {own}" for name, own in zip(taken, classes, strict=True) if name]
@@ -112,10 +112,10 @@ def _check_counts(labels: NDArray[Any], counts: NDArray[np.int64], where: str) -
 
 
 def read_probabilities(frame: Any, columns: Sequence[str | None], where: str) -> Floats:
-    """Return the probabilities, (rows, classes), NaN in rows that lack one; refuse what are none.
+    """Return the probabilities, (rows, classes), NaN in rows that lack one; raise an error if they are not.
 
     Args:
-        columns: of each class, in the frame; None for the one that gets the rest.
+        columns: column of each class in the frame; None for the one that gets the rest.
     """
     named = [name for name in columns if name is not None]
     given = np.column_stack([_number_column(frame[name], where) for name in named])
@@ -165,7 +165,7 @@ def _number_column(values: Any, where: str) -> Floats:
 
 
 def row_names(frame: Any, taken: Sequence[str | None], target: str | None = None) -> dict[str, Any]:
-    """Return the column that names the rows, an identifier if there is one, else the rows' numbers."""
+    """Return the column that names the rows: an identifier if there is one, otherwise row numbers."""
     for name in frame.columns:
         if _names_rows(name) and name not in taken and name != target:
             return {name: frame[name].astype("string").to_numpy(dtype=object, na_value="")}
@@ -173,13 +173,13 @@ def row_names(frame: Any, taken: Sequence[str | None], target: str | None = None
 
 
 def _names_rows(name: str) -> bool:
-    """Tell whether a column is an identifier by its name."""
+    """Return whether a column's name says that it is an identifier."""
     lower = name.lower()
     return lower in IDS or (lower.endswith(("_id", " id")) and not lower.startswith("p_"))
 
 
 def iterate_predictions(source: Any, *, rows: int) -> Iterator[Any]:
-    """Yield frames whose index counts the rows from 0, and whose identifiers are as they stand there."""
+    """Yield frames whose index numbers the rows from 0, with identifiers as text."""
     with closing(iterate_table(source, rows=1)) as first:  # type: ignore[type-var]
         header = [str(name) for name in next(first, pd.DataFrame()).columns]
     if not header:

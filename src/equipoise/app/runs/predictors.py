@@ -1,4 +1,4 @@
-"""The models that a run can hold, behind one face: logits and uncertainty of rows, and what only the model knows."""
+"""The models that a run can hold, behind one interface: logits, uncertainty, and model-specific information."""
 
 import copy
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ from equipoise.training import Network
 from equipoise.training.settings import rows_at_once
 
 FORWARD_NUMBERS = 64
-"""Numbers that a network holds of a row while it predicts, for each number that goes in, roughly."""
+"""Rough count of the numbers that a network holds for each input number of a row while predicting."""
 LARGEST = 1e38
-"""Beyond it trees, which compare single-precision numbers, refuse a value."""
+"""Largest value that trees accept, as they compare in single precision."""
 
 
 class Unbalanced(NamedTuple):
@@ -44,7 +44,7 @@ class Unbalanced(NamedTuple):
 
 
 class Predictor(Protocol):
-    """A trained model, of whatever kind."""
+    """A trained model of any kind."""
 
     @property
     def estimator(self) -> CalibratedClassifier:
@@ -53,12 +53,12 @@ class Predictor(Protocol):
 
     @property
     def multilabel(self) -> bool:
-        """Whether a sample has several labels."""
+        """True if a sample has several labels."""
         ...
 
     @property
     def network(self) -> Network:
-        """The network, where the model is one; else an error says what it is."""
+        """The network if the model is one; otherwise an error says what it is."""
         ...
 
     @property
@@ -69,14 +69,14 @@ class Predictor(Protocol):
     def logits_and_uncertainty(
         self, rows: Any, calibrated: Calibrated, prior: ArrayLike | None
     ) -> tuple[Tensor, Tensor]:
-        """Return logits, (rows, classes) or (rows, attributes, 2), and the uncertainty of what is decided, (rows,)."""
+        """Return logits, (rows, classes) or (rows, attributes, 2), and the uncertainty of the decision, (rows,)."""
         ...
 
     def before(self, softmax: Path, calibrated: Calibrated) -> "Unbalanced | None":
-        """Return the model before it was balanced; None where there is none.
+        """Return the model before balancing, or None.
 
         Args:
-            softmax: weights of a network at the end of its softmax stage; the file need not be there.
+            softmax: weights of a network at the end of its softmax stage; the file is optional.
             calibrated: of the final model.
         """
         ...
@@ -84,7 +84,7 @@ class Predictor(Protocol):
     def calibrate(
         self, logits: Tensor, labels: NDArray[np.int64], *, groups: NDArray[Any] | None, seed: int
     ) -> HeldOutCalibration:
-        """Predict held-out samples by a calibration that has not seen them, and return the model's own."""
+        """Predict held-out samples by a calibration that has not seen them, and return the model's own calibration."""
         ...
 
     def label_doubt(self, rows: Any, tested: Any, targets: Targets, softmax: Path) -> LabelDoubt:
@@ -92,7 +92,7 @@ class Predictor(Protocol):
         ...
 
     def column_weights(self) -> NDArray[np.float64] | None:
-        """Return how much each encoded column counts, (columns,); None where the model does not say."""
+        """Return the importance of each encoded column, (columns,); None if the model does not say."""
         ...
 
 
@@ -147,9 +147,9 @@ class NetworkPredictor:
         return calibrate_held_out(self.estimator.calibrated_, logits, labels, groups=groups, seed=seed)
 
     def label_doubt(self, rows: Any, tested: Any, targets: Targets, softmax: Path) -> LabelDoubt:
-        """Judge by features, which are taken twice, a part at a time, and never held together.
+        """Judge by features, which are computed twice, a part at a time, and never held together.
 
-        The softmax stage's network has memorised the fewest labels; without its file the trained one is asked.
+        The softmax stage's network has memorised the fewest labels; without its file, the final one is used.
         """
         early = self._softmax_stage(softmax) or self
         places, others = targets
@@ -163,7 +163,7 @@ class NetworkPredictor:
         return judge.doubt()
 
     def column_weights(self) -> NDArray[np.float64]:
-        """Return the largest weights of the first layer that the standardised columns meet."""
+        """Return the largest first-layer weights of the standardised columns."""
         weight = next(tensor for _, tensor in self.network.backbone.named_parameters() if tensor.ndim == 2)
         return np.asarray(weight.detach().square().sum(0).double().numpy())
 
@@ -171,7 +171,7 @@ class NetworkPredictor:
     def _features(self, rows: Any) -> Iterator[tuple[NDArray[np.float32], slice]]:
         """Yield the last layer's features, before its dropout."""
         backbone = self.network.eval().backbone
-        for part in _parts(rows, least=len(self.estimator.classes_)):  # the judge reckons with every class
+        for part in _parts(rows, least=len(self.estimator.classes_)):  # the judge needs memory for every class
             yield backbone(new_tensor(rows[part])).float().numpy(), part
 
 
@@ -220,12 +220,12 @@ class BlendPredictor:
         groups: NDArray[Any] | None,  # noqa: ARG002
         seed: int,  # noqa: ARG002
     ) -> HeldOutCalibration:
-        """Keep the calibration on out-of-fold predictions: of more samples than are held out, and as honest."""
+        """Keep the calibration on out-of-fold predictions: more samples than are held out, and just as honest."""
         judged = np.isfinite(self.estimator.out_of_fold_.reshape(len(self.estimator.out_of_fold_), -1)).all(1)
         return score_held_out(self.estimator.calibrated_, logits, labels, samples=int(judged.sum()))
 
     def label_doubt(self, rows: Any, tested: Any, targets: Targets, softmax: Path) -> LabelDoubt:  # noqa: ARG002
-        """Judge by members that have not seen the sample: out of fold, and all of them for held-out samples."""
+        """Judge by members that have not seen the sample: out of fold, and by all of them for held-out samples."""
         calibrated = self.estimator.calibrated_
         logits, _ = self.logits_and_uncertainty(tested, calibrated, None)
         p = np.concatenate((self.estimator.out_of_fold_, calibrated.probabilities(logits).numpy()))
@@ -233,7 +233,7 @@ class BlendPredictor:
         return doubt_of_probabilities(p, np.concatenate(targets), sizes)
 
     def column_weights(self) -> NDArray[np.float64] | None:
-        """Return the mean of the members' importances, as far as they have any."""
+        """Return the mean of the members' feature importances, as far as they have any."""
         single = [one for own in self.estimator.members_ for one in single_members(own)]
         known = [np.asarray(one.feature_importances_) for one in single if hasattr(one, "feature_importances_")]
         return np.mean([each / (each.sum() or 1) for each in known], axis=0) if known else None
@@ -245,18 +245,18 @@ def within_reach(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _family(members: list[Any]) -> str:
-    """Return what a report calls a classifier, by the first member that has more than one class to tell apart."""
+    """Return a classifier's name in reports, from the first member with more than one class."""
     models = [one.steps[-1][1] if hasattr(one, "named_steps") else one for one in single_members(members)]
     return family_label(next((model for model in models if len(model.classes_) > 1), models[0]))
 
 
 def single_members(members: list[Any]) -> list[Any]:
-    """Return fitted classifiers one by one, where each attribute has its own."""
+    """Return fitted classifiers one by one if each attribute has its own."""
     return [one for each in members for one in (each if isinstance(each, list) else [each])]
 
 
 def _parts(rows: Any, *, least: int = 0) -> Iterator[slice]:
-    """Cut rows so that a part takes little memory; a row takes at least so many numbers."""
+    """Split rows into parts that take little memory; a row takes at least this many numbers."""
     step = rows_at_once(max(FORWARD_NUMBERS * int(np.prod(rows.shape[1:], dtype=np.int64)), least))
     for start in range(0, len(rows), step):
         yield slice(start, min(start + step, len(rows)))

@@ -1,4 +1,4 @@
-"""The class prior where a model is used, as ``--prior`` names it."""
+"""The class prior where a model is used, as given by ``--prior``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +18,10 @@ def read_prior(text: str, classes: Sequence[str], calibrated: Calibrated) -> NDA
 
     Args:
         text: ``natural``, as in training; ``balanced``; ``a=0.2,b=0.8``; or a ``.json`` file with such an object.
-            Classes that are not named share the rest as in training. For several labels the share of each attribute's
+            Classes that are not named share the rest as in training. With several labels, the share of each attribute's
             ones.
         classes: names of the classes, or of the attributes.
-        calibrated: at whose class prior ``natural`` is.
+        calibrated: its class prior is ``natural``.
     """
     prior = calibrated.prior.numpy()
     if text == "natural":

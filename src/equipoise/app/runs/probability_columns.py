@@ -1,4 +1,4 @@
-"""Which column of a table of predictions holds the probability of which class."""
+"""Matching of columns in a table of predictions to the classes whose probabilities they hold."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidInputError, listed
 
 PREFIXES = ("p_", "prob_", "probability_", "")
-"""Before a class's name, in the name of its column."""
+"""Prefixes of a class's name in the name of its column."""
 ALONE = ("p", "prob", "probability", "score")
-"""Names of a column that holds the probability of one of two classes."""
+"""Names of a column with the probability of one of two classes."""
 
 
 def found_columns(frame: Any, labels: NDArray[Any], place: NDArray[np.intp], where: str) -> list[str | None]:
-    """Find the column of each label by its name; None for the one of two labels that gets the rest.
+    """Find the column of each label by name; None for the one of two labels that gets the rest.
 
     Args:
         frame: all columns but that of the labels.
         labels: sorted.
-        place: of each row's label among them, (rows,).
-        where: the file, for a sentence.
+        place: index of each row's label among them, (rows,).
+        where: the file, for error messages.
     """
     taken = _named(list(frame.columns), labels, where)
     return _alone(str(taken[1]), frame, labels, place) if None in taken and str(taken[1]).lower() in ALONE else taken
 
 
 def _named(header: list[str], labels: NDArray[Any], where: str) -> list[str | None]:
-    """Find a column for each label by its name; one for either of two labels is enough."""
+    """Find a column for each label by name; with two labels, one is enough."""
     by_name = {name.lower(): name for name in reversed(header)} | {name: name for name in header}
     several: dict[str, list[str | None]] = {}
     for prefix in PREFIXES:
         wanted = [f"{prefix}{label}" for label in labels]
         several[prefix] = [by_name.get(name, by_name.get(name.lower())) for name in wanted]
-        if len(set(filter(None, several[prefix]))) < sum(map(bool, several[prefix])):  # classes that differ by case
+        if len(set(filter(None, several[prefix]))) < sum(map(bool, several[prefix])):  # classes differ only in case
             several[prefix] = [name if name in header else None for name in wanted]
         if None in several[prefix]:
             continue
@@ -67,8 +67,8 @@ def _named(header: list[str], labels: NDArray[Any], where: str) -> list[str | No
 
 
 def _alone(column: str, frame: Any, labels: NDArray[Any], place: NDArray[np.intp]) -> list[str | None]:
-    """Take a column without a class in its name for the second of two numbers; of two words, for the class whose rows
-    it is higher for."""
+    """Assign a column without a class in its name: to the second of two numbers, or of two words to the class whose
+    rows have higher values."""
     if labels.dtype.kind in "biu":
         return [None, column]
     values = pd.to_numeric(frame[column], errors="coerce")
@@ -77,11 +77,11 @@ def _alone(column: str, frame: Any, labels: NDArray[Any], place: NDArray[np.intp
 
 
 def asked_columns(asked: str, header: Sequence[str], classes: Sequence[str], where: str) -> list[str | None]:
-    """Return the columns that ``--columns`` names, in the order of the classes; None for the one that gets the rest.
+    """Return the columns named by ``--columns``, in the order of the classes; None for the one that gets the rest.
 
     Args:
-        asked: columns in the order of the classes, or ``class=column``, with commas between. Of two classes the second
-            one's column is enough; by ``class=column`` one class may be left out.
+        asked: columns in the order of the classes, or ``class=column``, separated by commas. With two classes, the
+            second one's column is enough; with ``class=column``, one class may be left out.
     """
     entries = [_entry(part.strip(), header) for part in asked.split(",") if part.strip()]
     wanted = [column for _, column in entries]
@@ -104,6 +104,6 @@ def asked_columns(asked: str, header: Sequence[str], classes: Sequence[str], whe
 
 
 def _entry(part: str, header: Sequence[str]) -> tuple[str, str]:
-    """Return the class, if one is named, and the column."""
+    """Return the class, if named, and the column."""
     own, equals, column = part.partition("=")
     return ("", part) if part in header or not equals else (own.strip(), column.strip())

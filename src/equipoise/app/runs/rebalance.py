@@ -1,4 +1,4 @@
-"""``equipoise rebalance``: balanced decisions from the predictions of a model that lives elsewhere."""
+"""``equipoise rebalance``: balanced decisions from an external model's predictions."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +22,17 @@ from equipoise.evaluation import Scores, scores
 from equipoise.storage.run_files import ANSWERS, DECISION, REPORT
 
 FOLDS, FOLDS_OF_MANY, MANY = 10, 4, 20_000
-"""Parts of the labelled rows, each answered by a correction fitted to the others; fewer do as well for many rows."""
+"""Folds of the labelled rows, each answered by a correction fitted on the others; fewer suffice for many rows."""
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Rebalanced:
-    """What :func:`rebalance` found.
+    """Result of :func:`rebalance`.
 
     Args:
         folder: holds ``decision.json``, ``answers.csv`` and ``report.html``.
-        before: scores of the predictions as given, where the most probable class is the answer.
+        before: scores of the given predictions, answering with the most probable class.
         after: scores of the answers, each by a correction that has not seen its row.
         run: all of it as the report shows it.
     """
@@ -46,7 +46,7 @@ class Rebalanced:
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """Answers to the labelled rows, each by a correction fitted to the others."""
+    """Answers to the labelled rows, each by a correction fitted on the others."""
 
     probabilities: Floats
     predicted: NDArray[np.int64]
@@ -58,7 +58,7 @@ class CrossFitted:
     def of(
         cls, p: Floats, target: NDArray[np.int64], *, rule: DecisionRule | None = None, seed: int = 0
     ) -> "CrossFitted":
-        """Fit to all parts but one in turn; p (rows, classes), target (rows,)."""
+        """Fit on all folds but one in turn; p (rows, classes), target (rows,)."""
         folds = stratified_folds(target, FOLDS if len(target) < MANY else FOLDS_OF_MANY, seed=seed, allow_missing=True)
         found = cls(np.empty(p.shape), np.empty_like(target), np.empty(len(p)), np.empty(p.shape, bool), len(folds))
         for others, own in folds:
@@ -80,17 +80,17 @@ def rebalance(
     raw: bool = False,
     watcher: RunWatcher | None = None,
 ) -> Rebalanced:
-    """Fit a decision to predictions with their true labels, and keep it with the corrected answers and a report.
+    """Fit a decision on predictions with true labels, and store it with the corrected answers and a report.
 
     Args:
-        source: a CSV or Parquet file with a probability for each class and the true label of rows that the model has
-            not been trained on.
+        source: a CSV or Parquet file with a probability for each class and the true label, for rows that the model
+            was not trained on.
         folder: new or empty.
         target, columns: as for :func:`equipoise.app.runs.prediction_table.read_labelled`.
-        human: share of the answers, the most uncertain, to flag for a human.
-        rule: to answer by, which names classes as the labels do; None is the default.
-        raw: CSV has every name as it is.
-        watcher: told which columns were taken, and which rows were left out.
+        human: share of the answers, the most uncertain, to flag for human review.
+        rule: the rule that answers, which names classes as the labels do; None is the default.
+        raw: write names to CSV unchanged.
+        watcher: receives notes on the chosen columns and on rows left out.
     """
     folder, told = Path(folder), watcher or RunWatcher()
     check_unused(folder)

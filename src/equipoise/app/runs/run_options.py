@@ -1,4 +1,4 @@
-"""What a training command can be told, typed or read from a file: TOML, or the ``run.json`` of another run."""
+"""Options of a training command, from the command line or a file: TOML, or another run's ``run.json``."""
 
 import difflib
 import sys
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from equipoise.decisions import DecisionRule
 
 OUT = "out"
-"""The one key beside the options: the run's folder."""
+"""The one key besides the options: the run's folder."""
 MOST = 10**300
 LONGEST_TOML, MOST_DOTS = 2**16, 100
-"""Letters of a file of options, and dots in a line of it: a key's parts take memory by the square of their number."""
+"""Most characters of an options file, and most dots in a line: a key's parts take memory quadratic in their number."""
 NETWORK, AUTO = "network", "auto"
-"""Of ``--model``: the network of this library alone, and the blend of all families."""
+"""Values of ``--model``: this library's network alone, and the blend of all families."""
 NETWORK_OPTIONS = tuple(each.name for each in fields(TrainingOptions))
-"""Options that concern the network alone."""
+"""Options that concern only the network."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @documented
 @dataclass
 class TrainOptions(TrainingOptions):
-    """Everything ``equipoise train`` can be told; plain values, so that ``run.json`` holds them as they are.
+    """All options of ``equipoise train``, as plain values that ``run.json`` stores unchanged.
 
     Args:
 
@@ -132,7 +132,7 @@ class TrainOptions(TrainingOptions):
     seed: int = option(0, "The split and every other random choice.", least=0, most=2**32 - 1, whole=True)
 
     def __post_init__(self) -> None:
-        """Refuse what would only be found after the data are read, or never."""
+        """Raise an error for options that would otherwise fail only after the data are read, or never."""
         check_options(self, called=flag_of)
         foreign = self.backbone is None or self.backbone.startswith((TIMM, HUGGING_FACE))
         if not foreign and self.backbone not in backbone_names():
@@ -152,7 +152,7 @@ class TrainOptions(TrainingOptions):
 
     @property
     def of_network(self) -> list[str]:
-        """Options of the network that are not at their defaults, as flags.
+        """The network's options that differ from their defaults, as flags.
 
         >>> TrainOptions("patients.csv", epochs=5).of_network
         ['--epochs']
@@ -188,7 +188,7 @@ class TrainOptions(TrainingOptions):
 
     @property
     def columns(self) -> ChosenColumns:
-        """What is said of a table's columns.
+        """The user's choices for a table's columns.
 
         >>> TrainOptions("churn.csv", drop="closed_on").columns.left(["age", "closed_on"])
         ['age']
@@ -211,14 +211,14 @@ def flag_of(name: str) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read options by name, each of its right type; dashes in names count as underscores."""
+    """Read options by name, each checked for type; dashes in names count as underscores."""
     from equipoise.app.run_folder import EARLIER
 
     content, known = _content(path), {field.name for field in fields(TrainOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
         content = EARLIER | content["options"]
     else:
-        known |= {OUT}  # a run's record names no folder, and one of a stranger must not
+        known |= {OUT}  # a run's record names no folder, and a stranger's must not
     types_of = get_type_hints(TrainOptions) | {OUT: str}
     found: dict[str, Any] = {}
     for key, value in content.items():
@@ -232,7 +232,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    from equipoise.app.run_folder import LARGEST_RECORD  # these bring numpy, which --help need not wait for
+    from equipoise.app.run_folder import LARGEST_RECORD  # imports numpy, which --help need not wait for
     from equipoise.storage.files import read_plain
     from equipoise.storage.size_limits import parse_json
 
@@ -264,19 +264,19 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _checked(value: Any, kind: Any, where: str) -> Any:
-    """Return the value, if it is of its option's type; a whole number is a number too."""
+    """Return the value if it has its option's type; a whole number counts as a number."""
     several = get_origin(kind) in (Union, types.UnionType)
     allowed = get_args(kind) if several else (kind,)
     if value is None and types.NoneType in allowed:
         return None
     wanted = next(one for one in allowed if one is not types.NoneType)
     wanted = str if get_origin(wanted) is Literal else wanted
-    if isinstance(value, int) and abs(value) >= MOST:  # past what a float holds, and what Python prints
+    if isinstance(value, int) and abs(value) >= MOST:  # beyond what a float holds and Python prints
         raise InvalidInputError(f"{where} is a number of more than 300 digits; write a smaller one.")
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        nested = isinstance(value, dict | list)  # may hold what Python cannot print
+        nested = isinstance(value, dict | list)  # may contain what Python cannot print
         found = f"a {'table' if isinstance(value, dict) else 'list'}" if nested else repr(value)
         raise InvalidInputError(f"{where} must be {NAMES[wanted]}, got {found}.")
     return value

@@ -1,4 +1,4 @@
-"""``equipoise train``: data in, a folder with a scored model and all that a report shows out."""
+"""``equipoise train``: from data to a folder with a scored model and all that a report shows."""
 
 import math
 import time
@@ -50,16 +50,16 @@ class RunResult:
     """A finished run.
 
     Args:
-        folder: where it is kept.
-        classes: their names, or the attributes', in the order of what follows.
-        scores: on what was held out.
+        folder: where it is stored.
+        classes: names of the classes or attributes, in the order of what follows.
+        scores: on held-out samples.
         before: scores of the softmax stage's network, or of a blend that decides at the training samples' class prior;
             None for a method without stages.
         class_uncertainty, margins: one per class, of an attribute's ones; None for a method without them.
         model: the fitted estimator.
-        report: the page that shows it all.
-        seconds: from the reading of the data to the scores, over all attempts.
-        decision: the rule that answers, and what it is expected to give; None for the default.
+        report: the page that shows everything.
+        seconds: from reading the data to the scores, over all attempts.
+        decision: the rule that answers, and its expected results; None for the default.
     """
 
     folder: Path
@@ -84,16 +84,16 @@ def train_run(
     command: str = "",
     given: GivenSamples | None = None,
 ) -> RunResult:
-    """Read the data, split, train, score on what was held out; everything is kept in the folder.
+    """Read the data, split, train, and score on what was held out; everything is stored in the folder.
 
-    Of several processes that train together each gets the result, and the first one alone writes and tells the watcher.
+    If several processes train together, each gets the result, and only the first writes and notifies the watcher.
 
     Args:
         options: which data, and how to train.
-        folder: new, or of an unfinished run of the same options when ``resume`` is set.
-        resume: go on with an unfinished run there.
+        folder: new, or of an unfinished run of the same options if ``resume`` is set.
+        resume: continue an unfinished run there.
         verbose: 1 shows a progress bar on a terminal.
-        watcher: told of every step and note, a progress bar for example.
+        watcher: notified of every step and note, a progress bar for example.
         command: what the user typed, for the record.
         given: samples to use instead of reading ``options.data``.
     """
@@ -101,7 +101,7 @@ def train_run(
     folder = Path(folder)
     own = own_estimator(options)
     record = open_folder(folder, options.as_dict(), resume=resume)
-    wait_for_all()  # a later process would find what an earlier one has begun, and refuse the folder
+    wait_for_all()  # a later process would find what an earlier one began, and refuse the folder
     division = divide(options, told, given)
     train, test = division.train, division.test
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
@@ -114,7 +114,7 @@ def train_run(
     if is_main():
         write_json(folder / RECORD, structs.replace(record, command=record.command or command))
         save_split(division.split, folder / SPLIT, samples=division.total)
-    rows, tested = division.rows(prepared)  # both before training: what is wrong with either is said at once
+    rows, tested = division.rows(prepared)  # both before training: problems with either show at once
     begun = time.perf_counter()
     with _noted(told):
         groups = train.groups
@@ -177,8 +177,8 @@ def _write_run(
     samples: Any,
     estimator: CalibratedClassifier,
 ) -> None:
-    """Write what was learnt, the model last of all: a folder with a model is a finished run. Then report on it."""
-    known = read_run_record(folder)  # with what the training has written
+    """Write everything learnt, the model last: a folder with a model is a finished run. Then write the report."""
+    known = read_run_record(folder)  # including what the training has written
     write_json(folder / RECORD, structs.replace(known, **learnt))
     write_json(folder / SCORES, found.scores.as_dict())
     if found.before is not None:
@@ -188,13 +188,13 @@ def _write_run(
     if judged is not None:
         judged.save(folder)
     estimator.save(folder)
-    from equipoise.app.report import write_report  # it draws, and predicting should not wait for matplotlib
+    from equipoise.app.report import write_report  # imports matplotlib, which predicting need not wait for
 
     write_report(folder)
 
 
 def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division, prepared: RunInput) -> None:
-    """Show what the columns of a table hold, and say what is suspicious about it."""
+    """Show what the columns of a table hold, and note anything suspicious."""
     train, encoder = division.train, prepared.encoder
     if encoder is None:
         return
@@ -211,7 +211,7 @@ class HeldOutResult:
     """Result of :func:`predict_held_out`: predictions, their calibration, and scores.
 
     Args:
-        before: the scores of the model before it was balanced; None where there is none.
+        before: scores of the model before balancing; None if there is none.
         decision: the rule with its thresholds; None for the default.
     """
 
@@ -232,12 +232,12 @@ def predict_held_out(
     seed: int,
     rule: DecisionRule | None = None,
 ) -> HeldOutResult:
-    """Predict for the test samples by a calibration that has not seen them.
+    """Predict the test samples by a calibration that has not seen them.
 
     Args:
-        inputs: rows as ``model.input.rows`` gives them.
-        softmax: the weights at the end of a network's softmax stage; the file may not be there.
-        rule: to answer by; None is the default.
+        inputs: rows from ``model.input.rows``.
+        softmax: weights at the end of a network's softmax stage; the file is optional.
+        rule: the rule that answers; None is the default.
     """
     first = model.predict_rows(inputs)
     check_finite(first.finite)
@@ -277,32 +277,32 @@ def predict_held_out(
 
 
 class NoteTaker(RunWatcher):
-    """Passes everything on, and remembers the sentences."""
+    """Watcher that passes everything on and records the sentences."""
 
     def __init__(self, watcher: RunWatcher) -> None:
         self.watcher, self.notes = watcher, list[str]()
 
     def note(self, sentence: str) -> None:
-        """Pass on and remember."""
+        """Pass on and record a note."""
         self.notes.append(sentence)
         self.watcher.note(sentence)
 
     def summary(self, classes: ClassSummary, *, train: int, test: int) -> None:
-        """Pass on, and remember what it says beside the counts."""
+        """Pass on a summary, and record its notes."""
         self.notes += classes.notes
         self.watcher.summary(classes, train=train, test=test)
 
     def columns(self, profiles: Sequence[ColumnProfile]) -> None:
-        """Pass on."""
+        """Pass on the columns."""
         self.watcher.columns(profiles)
 
     def progress(self, done: int, total: int) -> None:
-        """Pass on."""
+        """Pass on the progress."""
         self.watcher.progress(done, total)
 
 
 def wait_for_all() -> None:
-    """Go on when every process has come so far; one that is alone does not wait."""
+    """Wait until every process has come this far; a single one does not wait."""
     if not are_several():
         return
     from equipoise.training import Settings
@@ -312,7 +312,7 @@ def wait_for_all() -> None:
 
 
 def _checked_rule(options: TrainOptions, train: Samples) -> DecisionRule | None:
-    """Return the rule to answer by; a wrong name of a class is refused before anything is trained."""
+    """Return the rule that answers; refuse an unknown class before training."""
     rule = options.decision()
     if rule is not None:
         several = train.y.ndim == 2
@@ -322,7 +322,7 @@ def _checked_rule(options: TrainOptions, train: Samples) -> DecisionRule | None:
 
 @contextmanager
 def _noted(told: RunWatcher) -> Iterator[None]:
-    """Pass on a warning about too short a training as a note, when it comes."""
+    """Pass on a warning about too short a training as a note as soon as it comes."""
     with warnings.catch_warnings():
         before = warnings.showwarning
 
@@ -340,7 +340,7 @@ def _noted(told: RunWatcher) -> Iterator[None]:
 def _judged(
     model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
-    """Judge the labels; None, and a note, where it fails: a trained model must not be lost for it."""
+    """Judge the labels; return None with a note if that fails, so that a trained model is not lost."""
     try:
         return judge_labels(model, division, targets, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
@@ -352,7 +352,7 @@ def _judged(
 
 
 def all_seconds(here: float, fitted: float, epochs: Any) -> float:
-    """Return the seconds of all attempts: the fit took as long as its epochs, whichever attempt ran them.
+    """Return the seconds of all attempts: a fit takes as long as its epochs, whichever attempt ran them.
 
     A model without epochs is fitted in one attempt.
 

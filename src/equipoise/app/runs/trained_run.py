@@ -1,4 +1,4 @@
-"""A finished run, ready to predict: input and model built again from a folder that anyone may have written."""
+"""A finished run, ready to predict: input and model rebuilt from an untrusted folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,13 +35,13 @@ class Predictions(NamedTuple):
     """Predictions for each row."""
 
     probabilities: NDArray[np.float32]  # (rows, classes), or of each attribute being 1, (rows, attributes)
-    predicted: NDArray[np.int64]  # the class's place, (rows,), or 0 and 1, (rows, attributes)
+    predicted: NDArray[np.int64]  # class index, (rows,), or 0 and 1, (rows, attributes)
     uncertainty: NDArray[np.float32]  # (rows,), of what is predicted
-    logits: Tensor  # (rows, classes) or (rows, attributes, 2): what ``calibrated`` takes
+    logits: Tensor  # (rows, classes) or (rows, attributes, 2): the input of ``calibrated``
 
     @property
     def finite(self) -> NDArray[np.bool_]:
-        """Whether the model gave a row finite numbers, (rows,); others have no prediction."""
+        """Mask of the rows with finite numbers from the model, (rows,); others have no prediction."""
         return np.asarray(np.isfinite(self.probabilities).all(1) & np.isfinite(self.uncertainty))
 
 
@@ -52,12 +52,12 @@ class RunModel:
     Args:
         input: from a data frame or images to what the model takes.
         predictor: the trained model.
-        classes: their names, in the order of the probabilities; of the attributes where there are several.
+        classes: their names, in the order of the probabilities; of the attributes if there are several.
         multilabel: whether a sample has several labels.
         record: ``run.json``; no path in it is opened.
         calibrated: from the model's logits to probabilities and to sets of classes.
-        chosen: the rule that answers, with its thresholds; None is the most probable class at the class prior given, or
-            at the one which the method aims at.
+        chosen: the rule that answers, with its thresholds; None is the most probable class at the given class prior, or
+            at the one that the method aims at.
     """
 
     input: RunInput
@@ -70,7 +70,7 @@ class RunModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> "RunModel":
-        """Read a finished run from its ``folder``; what does not fit together is refused before it takes memory."""
+        """Read a finished run from its ``folder``; refuse inconsistent files before they take memory."""
         folder = Path(folder)
         record = finished_record(folder)
         with foreign_files(folder, "train again"):
@@ -88,7 +88,7 @@ class RunModel:
         attributes: tuple[str, ...] = (),
         record: RunRecord | None = None,
     ) -> "RunModel":
-        """Put a trained model and its input together."""
+        """Combine a trained model with its input."""
         model, multilabel = predictor.estimator, predictor.multilabel
         names = tuple(str(label) for label in (attributes if multilabel and attributes else model.classes_))
         if len(names) != len(model.classes_):
@@ -100,10 +100,10 @@ class RunModel:
         return cls(prepared, predictor, names, multilabel, record, model.calibrated_, chosen)
 
     def deciding(self, rule: DecisionRule | None, prior: Prior | None = None) -> "RunModel":
-        """Return the same with another rule to answer by; None is the run's own.
+        """Return the same model with another rule; None is the run's own.
 
         Args:
-            prior: the class prior where the rule is used, in place of its own.
+            prior: the class prior where the rule is used, instead of its own.
         """
         own = self.chosen.rule if rule is None and self.chosen is not None else rule
         if own is None or (rule is None and prior is None):
@@ -111,28 +111,28 @@ class RunModel:
         return replace(self, chosen=own.choose(self.situation(), target_prior=prior))
 
     def situation(self) -> Situation:
-        """Return what rules are chosen for: the classes, their prior, and predictions for rows not trained on."""
+        """Return the situation that rules are chosen for: classes, their prior, and predictions for unseen rows."""
         calibrated = self.calibrated
         evidence = self.predictor.estimator.evidence_
         return Situation(self.classes, calibrated.prior.numpy(), calibrated.aimed.numpy(), evidence)
 
     @property
     def network(self) -> Network:
-        """The network, where the model is one; else an error says what it is."""
+        """The network if the model is one; otherwise an error says what it is."""
         return self.predictor.network
 
     @property
     def id_column(self) -> str | None:
-        """The column that names the rows, which predictions carry; None where the run was told none."""
+        """The column that names the rows in predictions; None if the run was given none."""
         found = self.record.options.get("id")
         return found if isinstance(found, str) else None
 
     def predict_before(self, rows: Any, softmax: Path) -> Predictions | None:
-        """Return what the model predicted before it was balanced; None where there is no such model.
+        """Return the predictions of the model before balancing; None without such a model.
 
         Args:
             rows: as for :meth:`predict_rows`.
-            softmax: weights of a network at the end of its softmax stage; the file need not be there.
+            softmax: weights of a network at the end of its softmax stage; the file is optional.
         """
         found = self.predictor.before(softmax, self.calibrated)
         if found is None:
@@ -141,7 +141,7 @@ class RunModel:
         return early.predict_rows(rows, found.prior)
 
     def learnt(self, field: Literal["train_counts", "class_uncertainty", "margins"]) -> list[Any] | None:
-        """Return a field of the record with a number for each class, or None where it has none."""
+        """Return a field of the record with a number for each class, or None."""
         values: list[Any] | None = getattr(self.record, field)
         return values if values is not None and len(values) == len(self.classes) else None
 
@@ -150,30 +150,30 @@ class RunModel:
 
         Args:
             x: a data frame (rows, columns), or images (rows, channels, height, width).
-            prior: the class prior where the model is used, (classes,) or (attributes, 2); None is that of the training
-                samples.
+            prior: the class prior where the model is used, (classes,) or (attributes, 2); None takes that of the
+                training samples.
         """
         return self._certain(x, prior).probabilities
 
     def uncertainty(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return the variance of the label predicted for each row of x, (rows,); of a network in closed form, see
+        """Return the variance of the label predicted for each row of x, (rows,); for a network in closed form, see
         :mod:`equipoise.decisions.prediction`. x and ``prior`` as in :meth:`predict`.
         """
         return self._certain(x, prior).uncertainty
 
     def predict(self, x: Any, prior: ArrayLike | None = None) -> list[str] | NDArray[np.int64]:
-        """Return the class of each row; for several labels 0 and 1, (rows, attributes).
+        """Return the class of each row; with several labels 0 and 1, (rows, attributes).
 
         Args:
             x: as in :meth:`predict_proba`.
-            prior: the class prior where the model is used: the most probable class there. None takes the one which the
-                run's method aims at: for the default method, all classes equally common.
+            prior: the class prior where the model is used: the most probable class there. None takes the one that the
+                run's method aims at: a balanced one for the default method.
         """
         found = self._certain(x, prior).predicted
         return found if self.multilabel else [self.classes[place] for place in found.tolist()]
 
     def predictions(self, x: Any, prior: ArrayLike | None = None) -> Predictions:
-        """Return everything predicted for x in one pass; ``prior`` as in :meth:`predict`."""
+        """Return all predictions for x in one pass; ``prior`` as in :meth:`predict`."""
         return self.predict_rows(self.input.rows(x), prior)
 
     def _certain(self, x: Any, prior: ArrayLike | None) -> Predictions:
@@ -203,11 +203,11 @@ class RunModel:
         *,
         intervals: bool = True,
     ) -> Scores:
-        """Score predictions; ``labels`` and ``predicted`` are places in the classes, or 0 and 1 of the attributes.
+        """Score predictions; ``labels`` and ``predicted`` are class indices, or 0 and 1 for attributes.
 
         Args:
             counts: training samples of each class.
-            intervals: whether to give bootstrap intervals as well.
+            intervals: whether to include bootstrap intervals.
         """
         total = probabilities.astype(np.float64)
         if not self.multilabel:
@@ -221,7 +221,7 @@ class RunModel:
 
         Args:
             text: ``natural``, as in training; ``balanced``; ``a=0.2,b=0.8``; or a ``.json`` file with such an object.
-                Classes that are not named share the rest as in training. For several labels the share of each
+                Classes that are not named share the rest as in training. With several labels, the share of each
                 attribute's ones.
         """
         return read_prior(text, self.classes, self.calibrated)
@@ -237,7 +237,7 @@ class RunModel:
         return estimate_prior(given, old=self.calibrated.prior.numpy(), smoothing=1)
 
     def named_shares(self, prior: Prior) -> dict[str, float]:
-        """Return a class prior by class; of the ones of each attribute."""
+        """Return a class prior by class, or by attribute for its ones."""
         own = prior[:, 1] if prior.ndim == 2 else prior
         return dict(zip(self.classes, own.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Data without labels, a part at a time: rows of a table of any length, or images wherever they lie."""
+"""Unlabelled data in parts: rows of a table of any length, or images."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ from equipoise.storage.size_limits import open_arrays
 from equipoise.storage.unnamed_file import HeldFile
 
 MOST_NUMBERS = 2**23
-"""Probabilities that a class prior is estimated from; of more samples, so many drawn at random."""
+"""Most probabilities that a class prior is estimated from; of more samples, a random selection."""
 STANDARD_INPUT = "-"
 ROWS_AT_ONCE, IMAGES_AT_ONCE = 20_000, 128
 ARRAYS = ("X", "x", "features", "images", "data")
@@ -37,18 +37,18 @@ SUFFIX_OF = {
     b"\xfd7zXZ": ".xz",
     b'{"': ".jsonl",
 }
-"""How a file that is no plain text begins, and how its name would end."""
+"""First bytes of files that are not plain text, and their usual suffix."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some samples in a row.
+    """Some consecutive samples.
 
     Args:
-        names: files' names, or numbers of rows from 0.
+        names: file names, or row numbers from 0.
         x: a data frame, or images (samples, channels, height, width), of all that could be read.
-        broken: why a sample could not be read, by its place in ``names``.
-        ids: the column that names the rows for their user, by its name; empty where there is none.
+        broken: why a sample is unreadable, by its index in ``names``.
+        ids: the column that names the rows for the user, by its name; empty if there is none.
     """
 
     names: Sequence[Any]
@@ -59,7 +59,7 @@ class Part:
 
 @contextmanager
 def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
-    """Open the samples that ``source`` names, as the run's model takes them.
+    """Open the samples of a ``source`` as the run's model takes them.
 
     Args:
         source: a table (CSV, Parquet, npz) or ``-``, a table from standard input; for images a file, a folder of any
@@ -90,7 +90,7 @@ def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
 
 @contextmanager
 def held_standard_input() -> Iterator[HeldFile]:
-    """Keep standard input in a file: its first rows are looked at before the others, a Parquet is read from its end."""
+    """Store standard input in a file: its first rows are inspected first, and Parquet is read from its end."""
     if sys.stdin is None:
         raise InvalidInputError("standard input is closed; give a file, or pipe a table in.")
     begin = sys.stdin.buffer.read(max(map(len, SUFFIX_OF)))
@@ -143,7 +143,7 @@ def _slices(model: RunModel, x: Any, where: str) -> Iterator[Part]:
 
 
 def check_images(model: RunModel, x: Any, where: str) -> None:
-    """Refuse images of another shape or type than the run was trained on."""
+    """Raise an error for images of another shape or type than the run was trained on."""
     channels, height, width = model.input.image_shape
     shape = tuple(getattr(x, "shape", ()))
     if shape[1:] != (channels, height, width) or x.dtype != np.uint8:
@@ -187,7 +187,7 @@ def _files(path: Path) -> tuple[Path, list[str]]:
 
 
 def estimated_prior(model: RunModel, source: str) -> Prior:
-    """Estimate the class prior of samples without labels; the source is read once for this alone."""
+    """Estimate the class prior of unlabelled samples; this reads the source once."""
     if source == STANDARD_INPUT:
         raise InvalidInputError(
             "--prior estimate reads the data twice, and standard input can be read only once; give a file."

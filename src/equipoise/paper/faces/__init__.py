@@ -1,4 +1,4 @@
-"""Faces: found, aligned, verified."""
+"""Faces: detection, alignment and verification."""
 
 from equipoise.paper.faces.aligned_folder import Alignment, align_folder
 from equipoise.paper.faces.alignment import aligned

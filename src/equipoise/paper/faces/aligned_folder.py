@@ -1,4 +1,4 @@
-"""A folder of images to a folder of aligned faces with the same names."""
+"""Alignment of a folder of images into a folder of faces with the same names."""
 
 import hashlib
 import multiprocessing
@@ -36,7 +36,7 @@ from equipoise.paper.faces.detection import MIN_FACE
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
 
 FILES_AT_ONCE = 32
-FEW_FILES = 256  # not worth the start of processes
+FEW_FILES = 256  # too few to be worth starting processes
 
 
 @dataclass
@@ -45,12 +45,12 @@ class Alignment:
 
     Args:
         folder: of the aligned faces.
-        images, aligned, several, without, unreadable: all images of the whole folder, with what earlier runs did; those
-            aligned, with several faces, without one, and unreadable.
-        done: images of this run alone.
+        images, aligned, several, without, unreadable: counts over the whole folder, including earlier runs: all images,
+            those aligned, with several faces, without one, and unreadable.
+        done: images of this run.
         seconds: of this run.
         to_check: the CSV of the images without a face, with several, or unreadable.
-        notes: what else there is to know, a sentence each.
+        notes: other sentences to know.
     """
 
     folder: Path
@@ -83,19 +83,19 @@ def align_folder(
     """Align the face of every image below a folder, and write it under the same name below another one.
 
     ``alignment.csv`` there has a row for each image: how many faces, which one was taken, its landmarks;
-    ``to_check.csv`` lists those without a face, with several, and unreadable. An interrupted run goes on where it
-    stopped; images that did not change are not done again. Formats that are not written (GIF, JPEG 2000, AVIF, PBM)
+    ``to_check.csv`` lists those without a face, with several, and unreadable. An interrupted run continues where it
+    stopped, and unchanged images are not processed again. Formats that cannot be written (GIF, JPEG 2000, AVIF, PBM)
     become PNG.
 
     Args:
-        source: a folder, or a tar or zip archive of one; what lies in its folders is found at any depth.
+        source: a folder, or a tar or zip archive of one; images are found at any depth.
         target: a new folder, or that of an earlier run with the same options.
         weights: folder of ``pnet.pt``, ``rnet.pt`` and ``onet.pt``; None looks for them as
             :func:`~equipoise.paper.faces.mtcnn.load_mtcnn` does.
-        min_face: the smallest face that is looked for, as a share of the image's shorter side.
-        choose: which of several faces is taken: ``"centre"``, the largest near it, or ``"largest"``.
+        min_face: smallest face to look for, as a share of the image's shorter side.
+        choose: which of several faces to take: ``"centre"``, the largest near it, or ``"largest"``.
         side: of the aligned faces, in pixels.
-        workers: processes; more than one are started afresh, so a script needs ``if __name__ == "__main__":``.
+        workers: processes; more than one are spawned, so a script needs ``if __name__ == "__main__":``.
         progress: called with the images done so far and all of them.
     """
     started = time.monotonic()
@@ -103,7 +103,7 @@ def align_folder(
     if workers < 1:
         raise InvalidInputError(f"workers must be 1 or more; got {workers}.")
     place = weights_folder(weights)
-    networks = load_mtcnn(place)  # here as well when workers use them: bad files are told of before anything is written
+    networks = load_mtcnn(place)  # also when workers use them: report bad files before anything is written
     found, out = scan_images(source), Path(target)
     root = found.root
     _check_folders(root, out, source)
@@ -126,7 +126,7 @@ def align_folder(
 
 
 def _check_folders(root: Path, out: Path, source: str | os.PathLike[str]) -> None:
-    """Neither folder may lie in the other: faces would be aligned again, or originals overwritten."""
+    """Raise an error if one folder lies in the other: faces would be aligned again, or originals overwritten."""
     one, other = root.resolve(), out.resolve()
     if one == other:
         raise InvalidInputError(f"{str(out)!r} holds the images themselves; give another folder for the aligned faces.")
@@ -140,7 +140,7 @@ def _check_folders(root: Path, out: Path, source: str | os.PathLike[str]) -> Non
 
 
 def _check_names(names: list[str], what: str) -> None:
-    """Each face needs a name of its own, also where a system does not tell capital letters from small ones."""
+    """Raise an error unless each face has a unique name, even where file names ignore case."""
     first: dict[str, str] = {}
     for name in names:
         earlier = first.setdefault((target_name(name) if what == "file" else name).casefold(), name)
@@ -156,14 +156,14 @@ def _checksum(weights: Path) -> str:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what workers that were killed have left; nobody else may be writing there."""
+    """Remove what killed workers left; nobody else may be writing there."""
     for part in folder.rglob(".*.part"):
         if re.fullmatch(r"\.\d+\.part", part.name):
             part.unlink(missing_ok=True)
 
 
 def _is_done(known: LoggedImage | None, source: Path, target: Path) -> bool:
-    """Tell whether an earlier run has aligned the image as it is now; an unreadable one may have been repaired."""
+    """Return whether an earlier run aligned the image as it is now; an unreadable one may have been repaired."""
     if known is None or known.status == UNREADABLE:
         return False
     try:
@@ -191,12 +191,12 @@ def _record(
 def _outcomes(
     images: list[str], work: Callable[..., list[AlignmentOutcome]], networks: MTCNN, weights: Path, workers: int
 ) -> Generator[list[AlignmentOutcome], None, None]:
-    """Outcomes in the order of the images."""
+    """Yield outcomes in the order of the images."""
     parts = (images[start : start + FILES_AT_ONCE] for start in range(0, len(images), FILES_AT_ONCE))
     if workers == 1:
         yield from (work(part, networks=networks) for part in parts)
         return
-    fresh = multiprocessing.get_context("spawn")  # a fork beside torch's threads may hang
+    fresh = multiprocessing.get_context("spawn")  # forking beside torch's threads may hang
     executor = ProcessPoolExecutor(workers, mp_context=fresh, initializer=_start_worker, initargs=(str(weights),))
     try:
         yield from in_parts(executor, partial(_in_worker, work), parts, ahead=4 * workers)
@@ -211,7 +211,7 @@ _networks: list[MTCNN] = []  # of this process
 
 
 def _start_worker(weights: str) -> None:
-    """Prepare a process of its own: one thread, networks loaded once, Ctrl-C left to the process that started it."""
+    """Prepare a worker process: one thread, networks loaded once, Ctrl-C left to its parent."""
     begin_worker()
     torch.set_num_threads(1)
     _networks.append(load_mtcnn(weights))
@@ -224,7 +224,7 @@ def _in_worker(work: Callable[..., list[AlignmentOutcome]], images: list[str]) -
 def _summary(
     images: list[str], log: AlignmentLog, notes: list[str], to_check: Path, done: int, seconds: float
 ) -> Alignment:
-    """Counts over the folder as it is now."""
+    """Return the counts over the folder as it is now."""
     statuses = [log.known[name].status for name in images]
     unreadable = [name for name in images if log.known[name].status == UNREADABLE]
     if unreadable:

@@ -1,4 +1,4 @@
-"""A face moved, turned and scaled so that its landmarks lie where recognition networks expect them."""
+"""Alignment: a face shifted, rotated and scaled so that its landmarks lie where recognition networks expect them."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ Pixels = NDArray[np.uint8]
 Choice = Literal["centre", "largest"]
 
 SIDE = 112
-# Eyes, nose and corners of the mouth in the 112×112 template of ArcFace, where whole numbers are centres of pixels.
+# Eyes, nose and corners of the mouth in ArcFace's 112×112 template, where whole numbers are pixel centres.
 TEMPLATE = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
 )
@@ -23,13 +23,13 @@ MOST_SAMPLES = 8  # along a side of a pixel of the result
 
 
 def template(side: int = SIDE) -> Floats:
-    """Return the landmarks' places (5, 2) in an aligned face of this side, the origin at the image's outer corner."""
+    """Return the landmarks' positions (5, 2) in an aligned face of this side, with the origin at the outer corner."""
     found: Floats = (TEMPLATE + 0.5) * (side / SIDE)
     return found
 
 
 def similarity(points: Floats, target: Floats) -> Floats:
-    """Return the turn, scale and shift (2, 3) that bring points (n, 2) nearest to their targets, never mirrored.
+    """Return the rotation, scale and shift (2, 3) that bring points (n, 2) nearest to their targets, never mirrored.
 
     By least squares: Umeyama, "Least-squares estimation of transformation parameters between two point patterns", 1991.
     """
@@ -52,7 +52,7 @@ def moved(points: Floats, transform: Floats) -> Floats:
 
 
 def residual(landmarks: Floats) -> float:
-    """Measure how far landmarks (5, 2) lie from the template after alignment: root mean square, in pixels of 112×112.
+    """Return how far landmarks (5, 2) lie from the template after alignment: root mean square, in pixels of 112×112.
 
     A frontal face has 1 to 3, a profile far more.
     """
@@ -61,14 +61,14 @@ def residual(landmarks: Floats) -> float:
 
 
 def aligned(pixels: Pixels, landmarks: Floats, *, side: int = SIDE) -> Pixels:
-    """Cut out the face of an image by its landmarks, (channels, side, side); what lies outside the image is black.
+    """Crop the face of an image by its landmarks, (channels, side, side); areas outside the image are black.
 
-    A face larger than the result is averaged over the pixels that fall into one of its own, not only sampled.
+    A face larger than the result is averaged over the pixels that fall into each output pixel, not just sampled.
 
     Args:
         pixels: uint8, (channels, height, width).
-        landmarks: x and y of the eyes, the nose and the corners of the mouth, (5, 2), in pixels; of a pair the one on
-            the image's left first.
+        landmarks: x and y of the eyes, the nose and the corners of the mouth, (5, 2), in pixels; of each pair, the one
+            on the image's left first.
         side: of the result, in pixels.
 
     >>> image = np.zeros((1, 300, 300), dtype=np.uint8)
@@ -98,7 +98,7 @@ def aligned(pixels: Pixels, landmarks: Floats, *, side: int = SIDE) -> Pixels:
 
 
 def _needed(pixels: Pixels, back: Floats, side: int) -> tuple[Pixels, Floats]:
-    """The part of the image that the result shows, with a pixel around it, and its corner: a photograph is large."""
+    """Return the part of the image that the result shows, with a pixel around it, and its corner: photos are large."""
     height, width = pixels.shape[1:]
     corners = moved(side * np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), back)
     left, top = np.maximum(np.floor(corners.min(axis=0)) - 1, 0).astype(int)
@@ -108,7 +108,7 @@ def _needed(pixels: Pixels, back: Floats, side: int) -> tuple[Pixels, Floats]:
 
 
 def chosen(faces: Faces, height: int, width: int, *, by: Choice = "centre") -> int:
-    """Choose the face that an image is about: the ``"largest"`` box; or by ``"centre"`` the largest area less twice the
+    """Choose the main face of an image: the ``"largest"`` box; or by ``"centre"`` the largest area minus twice the
     squared distance from the image's centre, so that a smaller face in the middle wins over a larger one at the side.
     """
     worth = (faces.boxes[:, 2:] - faces.boxes[:, :2]).prod(axis=1)

@@ -1,4 +1,4 @@
-"""What became of each image: a CSV that grows with the images done, survives being killed, and tells what is left."""
+"""A crash-safe CSV log of what became of each image, from which an interrupted alignment continues."""
 
 import csv
 import io
@@ -30,10 +30,10 @@ WHOLE = re.compile(r"-?\d{1,20}")
 
 @dataclass(frozen=True)
 class AlignmentOutcome:
-    """AlignmentOutcome for one image: its status, and where the chosen face is.
+    """The outcome for one image: its status, and where the chosen face is.
 
-    size, modified: of the image's file, by which a changed one is known.
-    written: size of the face's file, by which one is known that a failing machine did not save.
+    size, modified: of the image's file, to detect changes.
+    written: size of the face's file, to detect one that a crash left incomplete.
     place: box and landmarks, 14 numbers in pixels of the image; none without a face.
     """
 
@@ -61,7 +61,7 @@ class AlignmentOutcome:
 
 @dataclass(frozen=True, slots=True)
 class LoggedImage:
-    """The log's entry for an image, and its row; kept small, as a log may have millions."""
+    """The log's entry for an image, and its row; kept small, since a log may have millions."""
 
     status: str
     faces: str
@@ -73,7 +73,7 @@ class LoggedImage:
 
     @classmethod
     def of(cls, row: list[str], number: int) -> "LoggedImage":
-        """Read a sound row."""
+        """Read a valid row."""
         note, size, modified, written = row[-4:]
         return cls(sys.intern(row[1]), row[2], note, int(size), int(modified), int(written), number)
 
@@ -89,7 +89,7 @@ class AlignmentLog:
         self._read()
 
     def add(self, outcomes: Iterable[AlignmentOutcome]) -> None:
-        """Add rows, which are on disk when this returns."""
+        """Append rows; they are on disk when this returns."""
         rows = {outcome.image: outcome.row() for outcome in outcomes}
         content = _table(rows.values())
         try:
@@ -104,7 +104,7 @@ class AlignmentLog:
         self.known |= {image: LoggedImage.of(row, -1) for image, row in rows.items()}  # numbered when they are read
 
     def finish(self) -> Path:
-        """Write the list of images a person should look at: without a face, with several, or unreadable."""
+        """Write the list of images to check by eye: without a face, with several, or unreadable."""
         if self._replaced:
             self._read()
         rows = [
@@ -117,7 +117,7 @@ class AlignmentLog:
         return path
 
     def _read(self) -> None:
-        """Take over the sound rows; where one is torn or was replaced by a later one, the file is written anew."""
+        """Take over the valid rows; rewrite the file if a row is torn or was replaced by a later one."""
         self.known, self._replaced = {}, False
         rows = 0
         for number, row in _rows(self.path):
@@ -141,7 +141,7 @@ class AlignmentLog:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV with their numbers, as far as it is one; a name may be any bytes."""
+    """Yield the rows of a CSV with their numbers, as far as it is valid; a name may be any bytes."""
     with suppress(FileNotFoundError, csv.Error), path.open(encoding="utf-8", errors="surrogateescape", newline="") as f:
         yield from enumerate(csv.reader(line.replace("\0", "") for line in f))
 
@@ -153,7 +153,7 @@ def _table(rows: Iterable[list[str]]) -> bytes:
 
 
 def _written(image: str) -> str:
-    """An image's path for a spreadsheet: ``./`` makes the same path of what would be a formula."""
+    """Return an image's path for a spreadsheet: a ``./`` prefix keeps it from being a formula."""
     return f"./{image}" if is_formula(image) else image
 
 
@@ -167,7 +167,7 @@ def _ends_with_line(path: Path) -> bool:
 
 
 def check_empty_or_ours(folder: Path) -> None:
-    """Refuse a folder that holds anything but an earlier alignment; nothing is written."""
+    """Raise an error for a folder that holds anything but an earlier alignment; nothing is written."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{str(folder)!r} is a file; give a folder for the aligned faces.")
     if not folder.exists() or (folder / SETTINGS).exists():
@@ -180,7 +180,7 @@ def check_empty_or_ours(folder: Path) -> None:
 
 
 def claim(folder: Path, settings: msgspec.Struct) -> None:
-    """Note how the faces in the folder are aligned, or see that those already there are aligned in this way."""
+    """Record how the faces in the folder are aligned, or check that existing ones are aligned in this way."""
     path = folder / SETTINGS
     if not path.exists():
         write_atomically(path, msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
@@ -196,7 +196,7 @@ def claim(folder: Path, settings: msgspec.Struct) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other processes out of the folder; the system releases it however this one ends."""
+    """Lock the folder against other processes; the system releases it however this one ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a") as file:
         if lock(file) is False:

@@ -1,4 +1,4 @@
-"""Image files to aligned files: the work of one process."""
+"""The work of one process: from image files to aligned files."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Stamp = tuple[int, int]  # size and time of modification of an image's file
 
 PIXELS_AT_ONCE = 16_000_000
 JPEG = {"quality": 95, "subsampling": 0}
-# Formats in which a face is written as its image was; all others become PNG.
+# Formats in which a face is written like its image; all others become PNG.
 FORMATS: dict[str, tuple[str, dict[str, int | bool]]] = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), ("JPEG", JPEG)),
     **dict.fromkeys((".ppm", ".pgm", ".pnm"), ("PPM", {})),
@@ -43,7 +43,7 @@ class AlignmentOptions(Struct, frozen=True, kw_only=True):
     weights: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse options that make no sense."""
+        """Raise an error for invalid options."""
         if not 0 < self.min_face <= 1:
             raise InvalidInputError(
                 f"min_face is a share of the image's shorter side, from 0 to 1; got {self.min_face:g}."
@@ -55,7 +55,7 @@ class AlignmentOptions(Struct, frozen=True, kw_only=True):
 
 
 def target_name(image: str) -> str:
-    """Return the name of the aligned face: the image's, but for formats in which nothing is written."""
+    """Return the name of the aligned face: the image's, except for formats that cannot be written."""
     stem, suffix = os.path.splitext(image)
     return image if suffix.lower() in FORMATS else f"{stem}.png"
 
@@ -63,7 +63,7 @@ def target_name(image: str) -> str:
 def align_files(
     images: list[str], root: Path, out: Path, networks: MTCNN, options: AlignmentOptions
 ) -> list[AlignmentOutcome]:
-    """Find the face of each image below ``root``, align it and write it below ``out``; one outcome per image."""
+    """Find the face of each image below ``root``, align it and write it below ``out``; yield one outcome per image."""
     found: dict[str, AlignmentOutcome] = {}
     for group in _in_memory(images, root, found):
         searched = find_faces([pixels for _, pixels, _ in group], networks, min_face=options.min_face)
@@ -75,7 +75,7 @@ def align_files(
 def _in_memory(
     images: list[str], root: Path, found: dict[str, AlignmentOutcome]
 ) -> Iterator[list[tuple[str, Pixels, Stamp]]]:
-    """Images read, a few large or many small ones at a time; unreadable ones end here."""
+    """Yield images, a few large or many small ones at a time; unreadable ones end here."""
     group: list[tuple[str, Pixels, Stamp]] = []
     for image in images:
         stamp = 0, 0
@@ -107,7 +107,7 @@ def _outcome(
 ) -> AlignmentOutcome:
     height, width = pixels.shape[1:]
     if not len(faces):
-        target.unlink(missing_ok=True)  # of an earlier state of the image
+        target.unlink(missing_ok=True)  # from an earlier state of the image
         return AlignmentOutcome(image, NONE, *stamp, note=f"no face was found in {width} × {height} pixels")
     place = chosen(faces, height, width, by=options.choose)
     box, landmarks = faces.boxes[place], faces.landmarks[place]
@@ -131,17 +131,17 @@ def _outcome(
 
 
 def _write(path: Path, face: Pixels) -> int:
-    """Write the face and return the size of its file, which is whole or not there.
+    """Write the face atomically and return the size of its file.
 
-    It is not flushed to the disk, which would take a third of the time: the log has its size, and a run after a failure
-    of the machine does again what is not whole.
+    It is not flushed to disk, which would take a third of the time: the log has its size, and a run after a crash
+    repeats incomplete ones.
     """
     form, settings = FORMATS[path.suffix.lower()]
     image = Image.fromarray(face[0] if len(face) == 1 else np.ascontiguousarray(face.transpose(1, 2, 0)))
     content = BytesIO()
     image.save(content, form, **settings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{os.getpid()}.part")  # short, for a name may be as long as a name can be
+    part = path.with_name(f".{os.getpid()}.part")  # short, since a name may already have the maximal length
     try:
         part.write_bytes(content.getvalue())
         part.replace(path)

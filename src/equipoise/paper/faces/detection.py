@@ -1,4 +1,4 @@
-"""Faces in images: a pyramid of scales, three networks that each discard and correct boxes, five landmarks."""
+"""Face detection: an image pyramid, three networks that each discard and correct boxes, and five landmarks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from equipoise.paper.faces.mtcnn import MTCNN, ONet, RNet, prepared
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 
-THRESHOLDS = (0.6, 0.7, 0.7)  # the probability that a box needs to pass each of the networks
+THRESHOLDS = (0.6, 0.7, 0.7)  # probability that a box needs to pass each network
 CELL, STEP = 12, 2  # side and step of P-Net's windows
 FACTOR = 0.709  # from one scale to the next: half the area
-AT_ONCE = 512  # windows in a network
+AT_ONCE = 512  # windows per network call
 MIN_FACE = 0.1
 LEAST_PIXELS = 20
-# Border, as a share of height and width, and how much smaller the smallest face is taken: first as the image is, then
-# with its edge continued. A face that fills its image has no surroundings, without which the first network sees none.
+# Border, as a share of height and width, and factor on the smallest face: first the image as it is, then with its edge
+# continued. A face that fills its image has no surroundings, without which the first network does not find it.
 ATTEMPTS = ((0.0, 1.0), (0.5, 0.5))
 
 
 @dataclass(frozen=True)
 class Faces:
-    """Faces of one image, in its pixels, the origin at the outer corner of the first one.
+    """Faces of one image, in its pixels, with the origin at the first one's outer corner.
 
     boxes: (faces, 4), left, top, right and bottom.
     probabilities: (faces,), the surest first.
@@ -46,15 +46,15 @@ NO_FACES = Faces(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
 
 
 def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = MIN_FACE) -> list[tuple[Faces, int]]:
-    """Find the faces of each image, and the attempt, from 1, at which they were found; the last where none was.
+    """Find the faces of each image, and the attempt, from 1, at which they were found; the last if none was.
 
     Args:
         images: uint8, (channels, height, width) each, grey or colour.
         networks: of :func:`~equipoise.paper.faces.mtcnn.load_mtcnn`.
-        min_face: the smallest face that is looked for, as a share of the shorter side; never below 20 pixels.
+        min_face: smallest face to look for, as a share of the shorter side; never below 20 pixels.
 
     Returns:
-        a pair an image: ``boxes`` (faces, 4), ``probabilities`` (faces,) and ``landmarks`` (faces, 5, 2) in its pixels,
+        one pair each: ``boxes`` (faces, 4), ``probabilities`` (faces,) and ``landmarks`` (faces, 5, 2) in its pixels,
         and the attempt.
     """
     if not 0 < min_face <= 1:
@@ -74,7 +74,7 @@ def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = M
 
 @dataclass(frozen=True)
 class _View:
-    """An image as it is looked at: made smaller where faces stay large enough, with a border."""
+    """An image as it is searched: scaled down if faces stay large enough, with a border."""
 
     pixels: Pixels
     smallest: float
@@ -83,7 +83,7 @@ class _View:
     extent: tuple[int, int]  # width and height of the image
 
     def in_image(self, faces: Faces) -> Faces:
-        """Return faces in the image's own pixels, without those whose middle lies in the border."""
+        """Return faces in the image's own pixels, without those centred in the border."""
         shift = np.array(self.offset)
         boxes = (faces.boxes - np.tile(shift, 2)) * self.factor
         middle = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -95,7 +95,7 @@ class _View:
 def _view(image: Pixels, min_face: float, border: float) -> _View:
     height, width = image.shape[1:]
     smallest = max(min_face * min(height, width), LEAST_PIXELS)
-    factor = max(1, int(smallest // ONet.side))  # the last network looks at 48 pixels, so more would be lost on it
+    factor = max(1, int(smallest // ONet.side))  # the last network sees 48 pixels, so more would be wasted
     pixels = _shrunk(image, factor)
     down, across = (round(border * side) for side in pixels.shape[1:])
     if border:
@@ -104,7 +104,7 @@ def _view(image: Pixels, min_face: float, border: float) -> _View:
 
 
 def _shrunk(image: Pixels, factor: int) -> Pixels:
-    """The mean of each square of so many pixels; those left over at the far edges are dropped."""
+    """Return the mean of each square of this many pixels; leftovers at the far edges are dropped."""
     if factor == 1:
         return image
     channels, height, width = image.shape
@@ -115,13 +115,13 @@ def _shrunk(image: Pixels, factor: int) -> Pixels:
 
 
 def corrected(boxes: Floats, corrections: Floats) -> Floats:
-    """Move each side by a share of the box's width or height."""
+    """Shift each side by a share of the box's width or height."""
     extent = boxes[:, 2:] - boxes[:, :2]
     return boxes + corrections * np.tile(extent, 2)
 
 
 def squared(boxes: Floats) -> Floats:
-    """Lengthen the shorter side to the longer one, about the same centre."""
+    """Extend the shorter side to the longer one, about the same centre."""
     centre = (boxes[:, :2] + boxes[:, 2:]) / 2
     half = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, keepdims=True) / 2
     return np.concatenate([centre - half, centre + half], axis=1)
@@ -130,12 +130,12 @@ def squared(boxes: Floats) -> Floats:
 def overlaps_removed(
     boxes: Floats, scores: Floats, *, most: float, against: Literal["union", "smaller"] = "union"
 ) -> NDArray[np.intp]:
-    """Return the places of the boxes that stay, the highest score first (non-maximum suppression).
+    """Return the indices of the boxes that stay, the highest score first (non-maximum suppression).
 
-    Two may have the share ``most`` in common, of the area of both together or of that of the smaller one.
+    Two may share up to ``most`` of their area, relative to both together or to the smaller one.
     """
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    waiting = np.argsort(-scores, kind="stable")  # of equal scores the first, so that results repeat
+    waiting = np.argsort(-scores, kind="stable")  # among equal scores the first, for reproducibility
     kept = []
     while len(waiting):
         best, waiting = waiting[0], waiting[1:]
@@ -150,9 +150,9 @@ def overlaps_removed(
 
 
 class AreaTable:
-    """Sums over all rectangles from an image's corner: the mean over any window is then four look-ups.
+    """Sums over all rectangles from an image's corner, so that the mean over any window takes four look-ups.
 
-    What lies outside the image is black. Between pixels the sums are interpolated, which is exact for pixels that are
+    Areas outside the image are black. Between pixels the sums are interpolated, which is exact for pixels that are
     squares of one colour.
     """
 
@@ -193,7 +193,7 @@ class AreaTable:
 
 
 def _neighbours(places: Floats, end: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """The whole numbers before and after each place within the image, and the way from one to the other."""
+    """Return the whole numbers before and after each position in the image, and the fraction between them."""
     within = places.clip(0, end)
     before = np.minimum(within.astype(np.intp), end - 1)
     return before, before + 1, within - before
@@ -207,7 +207,7 @@ def _between(sums: Floats, places: Floats, axis: int) -> Floats:
 
 
 def scales(height: int, width: int, *, min_face: float) -> list[float]:
-    """Return the pyramid's scales, from that at which the smallest face is 12 pixels wide to that of the image."""
+    """Return the pyramid's scales, from that where the smallest face is 12 pixels wide to that of the image."""
     found = []
     scale = CELL / min_face
     while min(height, width) * scale >= CELL:
@@ -217,8 +217,8 @@ def scales(height: int, width: int, *, min_face: float) -> list[float]:
 
 
 def detect(images: Sequence[Pixels], networks: MTCNN, *, min_face: Sequence[float]) -> list[Faces]:
-    """Detect the faces of every image, of ``min_face`` pixels at least; those of equal size share each pass of a
-    network."""
+    """Detect the faces of every image, at least ``min_face`` pixels large; images of equal size share each network
+    call."""
     if not images:
         return []
     tables = [AreaTable(image) for image in images]
@@ -228,7 +228,7 @@ def detect(images: Sequence[Pixels], networks: MTCNN, *, min_face: Sequence[floa
 
 
 def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[float], threshold: float) -> list[Floats]:
-    """P-Net over the pyramids: square boxes of each image."""
+    """Run P-Net over the pyramids; return square boxes of each image."""
     groups: dict[tuple[tuple[int, ...], float], list[int]] = {}
     for place, (table, smallest) in enumerate(zip(tables, min_face, strict=True)):
         groups.setdefault((table.sums.shape, smallest), []).append(place)
@@ -249,7 +249,7 @@ def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[floa
 
 
 def _cells(probability: Floats, corrections: Floats, pixel: tuple[float, float], threshold: float) -> Floats:
-    """Windows (n, 9) that P-Net takes for faces: box in pixels of the image, probability, corrections; ``pixel`` is the
+    """Return windows (n, 9) that P-Net takes for faces: box in image pixels, probability, corrections; ``pixel`` is the
     height and width of a pixel of this scale."""
     rows, columns = np.nonzero(probability >= threshold)
     corner = np.stack([columns, rows], axis=1) * STEP
@@ -278,7 +278,7 @@ def _with_landmarks(tables: list[AreaTable], network: ONet, boxes: list[Floats],
 
 
 def _through(network: RNet | ONet, tables: list[AreaTable], boxes: list[Floats]) -> list[list[Floats]]:
-    """Run the network on the boxes of each image; windows of all images go through together."""
+    """Run the network on the boxes of each image; windows of all images are processed together."""
     windows = [
         np.broadcast_to(window := table.windows(own, network.side), (len(own), 3, *window.shape[2:]))
         for table, own in zip(tables, boxes, strict=True)

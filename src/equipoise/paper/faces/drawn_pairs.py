@@ -1,4 +1,4 @@
-"""Pairs drawn from a folder of people, and written as a list that can be read again."""
+"""Pairs drawn from a folder of people, and written as a reusable list."""
 
 import itertools
 import os
@@ -15,16 +15,16 @@ from equipoise.storage.files import write_atomically
 
 PAIRS = 6000
 TRIES = 20
-"""Draws for each pair of two people that is wanted; a small folder has fewer such pairs than that."""
+"""Draws per wanted pair of two people; a small folder has fewer such pairs than that."""
 
-People = dict[str, list[str]]  # a person's images
+People = dict[str, list[str]]  # images by person
 
 
 def pairs_of_people(images: str | os.PathLike[str], *, pairs: int = PAIRS, folds: int = FOLDS, seed: int = 0) -> Pairs:
-    """Draw as many pairs of one person as of two from ``PERSON/image.jpg``; no person is in two folds.
+    """Draw equally many pairs of one person and of two from ``PERSON/image.jpg``; no person is in two folds.
 
-    Everybody with two images or more gives pairs of one person in turn, so that people with many images do not
-    outweigh the others; a folder with too few images or people gives fewer pairs or folds.
+    Everybody with at least two images contributes pairs of one person in turn, so that people with many images do not
+    dominate; a folder with too few images or people gives fewer pairs or folds.
     """
     if pairs < 2 * folds or folds < 2:
         raise InvalidInputError(f"there must be 2 folds and 2 pairs for each at least, got {folds} and {pairs}.")
@@ -53,7 +53,7 @@ def pairs_of_people(images: str | os.PathLike[str], *, pairs: int = PAIRS, folds
 
 
 def check_new(path: str | os.PathLike[str]) -> Path:
-    """Return where a list of pairs may be written; an existing file is left alone."""
+    """Return where a list of pairs may be written; refuse an existing file."""
     file = Path(path).expanduser()
     if file.exists():
         raise InvalidInputError(f"{file} exists; name a new file for the pairs, or use its pairs by --protocol list.")
@@ -61,7 +61,7 @@ def check_new(path: str | os.PathLike[str]) -> Path:
 
 
 def write_pairs(pairs: Pairs, path: str | os.PathLike[str]) -> None:
-    """Write a plain list with folds, which ``--protocol list`` reads again."""
+    """Write a plain list with folds, which ``--protocol list`` can read."""
     file = check_new(path)
     names = pairs.files
     if pairs.root is None or len(names) != pairs.faces:
@@ -93,7 +93,7 @@ def _check_names(people: People) -> None:
 
 
 def _dealt(people: People, folds: int, rng: np.random.Generator) -> list[People]:
-    """Deal people to folds, those with several images first, so that every fold has some of them."""
+    """Deal people into folds, those with several images first, so that every fold has some."""
     several = sorted(person for person, files in people.items() if len(files) > 1)
     single = sorted(person for person, files in people.items() if len(files) == 1)
     possible = min(folds, len(several), len(people) // 2)
@@ -108,7 +108,7 @@ def _dealt(people: People, folds: int, rng: np.random.Generator) -> list[People]
 
 
 def _fold_pairs(people: People, wanted: int, fold: int, rng: np.random.Generator) -> list[NamedPair]:
-    """Draw as many pairs of one person as of two."""
+    """Draw equally many pairs of one person and of two."""
     same, different = _same_pairs(people, wanted, rng), _different_pairs(people, wanted, rng)
     count = min(len(same), len(different))
     kinds = [(names, True) for names in same[:count]] + [(names, False) for names in different[:count]]
@@ -126,7 +126,7 @@ def _same_pairs(people: People, wanted: int, rng: np.random.Generator) -> list[t
 
 
 def _numbered_pair(files: list[str], number: int) -> tuple[str, str]:
-    """Pair 0 is of images 0 and 1, pair 1 of 0 and 2, pair 2 of 1 and 2, pair 3 of 0 and 3, and so on."""
+    """Return the two images of a pair: pair 0 is (0, 1), pair 1 is (0, 2), pair 2 is (1, 2), pair 3 is (0, 3), ..."""
     later = int((1 + (1 + 8 * number) ** 0.5) / 2)
     while later * (later - 1) // 2 > number:  # the root may be rounded to the next whole number
         later -= 1

@@ -103,8 +103,8 @@ def load_mtcnn(folder: str | os.PathLike[str] | None = None) -> MTCNN:
     """Load the networks with the weights of ``pnet.pt``, ``rnet.pt`` and ``onet.pt``.
 
     Args:
-        folder: where the three files lie; None takes the folder which the environment variable EQUIPOISE_MTCNN names,
-            else those of an installed facenet-pytorch, which is not imported.
+        folder: where the three files are; None takes the folder in the environment variable EQUIPOISE_MTCNN,
+            otherwise that of an installed facenet-pytorch, which is not imported.
     """
     place = weights_folder(folder)
     networks = MTCNN(PNet(), RNet(), ONet())
@@ -115,7 +115,7 @@ def load_mtcnn(folder: str | os.PathLike[str] | None = None) -> MTCNN:
 
 
 def weights_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of the three files, looked for as :func:`load_mtcnn` says."""
+    """Return the folder of the three files, located as in :func:`load_mtcnn`."""
     named = folder if folder is not None else os.environ.get(VARIABLE) or None
     if named is None:
         installed = _installed()
@@ -136,7 +136,7 @@ def weights_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _installed() -> Path | None:
-    """The data folder of an installed facenet-pytorch; the package itself asks for an old torch, so it stays closed."""
+    """Return the data folder of an installed facenet-pytorch, without importing it: it requires an old torch."""
     try:
         place = Path(str(importlib.metadata.distribution(PACKAGE).locate_file(INSTALLED)))
     except importlib.metadata.PackageNotFoundError:
@@ -145,15 +145,15 @@ def _installed() -> Path | None:
 
 
 def _pooled(x: Tensor, side: int) -> Tensor:
-    """The largest of each square, at a step of 2; a last, incomplete square counts, as in Caffe."""
+    """Return the maximum of each square with stride 2; a last, incomplete square counts, as in Caffe."""
     return F.max_pool2d(x, side, 2, ceil_mode=True)
 
 
 def _flat(x: Tensor) -> Tensor:
-    """Columns first, then rows, then channels: the order in which the full layers were trained."""
+    """Flatten columns first, then rows, then channels: the order in which the dense layers were trained."""
     return x.permute(0, 3, 2, 1).flatten(1)
 
 
 def prepared(pixels: Tensor) -> Tensor:
-    """Scale pixels from 0 to 255, grey or colour (batch, 1 or 3, h, w), to those trained on: about -1 to 1."""
+    """Scale pixels from 0 to 255, grey or colour (batch, 1 or 3, h, w), to the networks' range: about -1 to 1."""
     return ((pixels - 127.5) / 128).expand(-1, 3, -1, -1).to(torch.float32)

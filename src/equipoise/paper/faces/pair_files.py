@@ -1,4 +1,4 @@
-"""Lists of pairs as LFW and YouTube Faces publish them, plain ones, and the ``.bin`` files of AgeDB-30 and CFP-FP."""
+"""Readers for lists of pairs: LFW, YouTube Faces, plain lists, and ``.bin`` files of AgeDB-30 and CFP-FP."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from equipoise.paper.sets.plain_pickle import (
 from equipoise.storage.files import read_plain
 
 LIST_BYTES, BIN_BYTES = 2**28, 2**31
-"""The largest list and the largest ``.bin`` file that are read."""
+"""Largest list and largest ``.bin`` file that are read."""
 MOST_FOLDS = 1000
 TRUTH_TYPES = ("b1", "?", "bool")
 BYTE_TYPES = ("u1", "i1", "uint8", "int8")
@@ -69,8 +69,8 @@ def read_ytf_pairs(
 ) -> Pairs:
     """Read ``splits.txt`` of YouTube Faces: lines of split, number, two videos (``Name/2``) and 1 for one person.
 
-    The frames of a video are the images in its folder, ``Name/2/*.jpg``, of which ``frames`` are taken at most, spread
-    evenly over it.
+    The frames of a video are the images in its folder, ``Name/2/*.jpg``; at most ``frames`` of them are used, spread
+    evenly.
     """
     source, lines = _list(path, comma=True)
     if not any(field.isdecimal() for field in lines[0][1]):
@@ -89,7 +89,7 @@ def read_ytf_pairs(
 def read_pair_list(
     path: str | os.PathLike[str], images: str | os.PathLike[str], *, skip_missing: bool = False
 ) -> Pairs:
-    """Read a plain list, ``path path 0/1`` and perhaps the fold, from 1, in each line; 1 is one person.
+    """Read a plain list: ``path path 0/1`` and optionally the fold, from 1, in each line; 1 means the same person.
 
     Fields are separated by tabs, else by commas, else by spaces. ``#`` begins a comment.
     """
@@ -104,7 +104,7 @@ def read_pair_list(
 
 
 def read_bin_pairs(path: str | os.PathLike[str]) -> Pairs:
-    """Read a ``.bin`` file, a pickle of encoded images and truth values; its folds are tenths in order."""
+    """Read a ``.bin`` file, a pickle of encoded images and booleans; its folds are consecutive tenths."""
     file = Path(path).expanduser()
     images, same = read_plain_pickle(file, _images_and_truth, what="a file of pairs", most_bytes=BIN_BYTES)
     if len(images) != 2 * len(same) or not same:
@@ -155,7 +155,7 @@ def _truth(value: Any) -> bool:
 
 
 def _list(path: str | os.PathLike[str], *, comma: bool = False) -> tuple[str, list[Numbered]]:
-    """The list's name, and its lines that are neither empty nor a comment."""
+    """Return the list's name, and its lines that are neither empty nor comments."""
     file = Path(path).expanduser()
     try:
         text = read_plain(file, most_bytes=LIST_BYTES).decode("utf-8-sig")
@@ -215,7 +215,7 @@ def _list_pair(fields: list[str], line: int, source: str) -> NamedPair:
 
 
 def _path_pair(fields: list[str], fold: int | None, line: int) -> NamedPair:
-    """A pair of paths as a scan of the folder has them."""
+    """Return a pair of paths as a scan of the folder has them."""
     first, second = (PurePosixPath(name.replace("\\", "/")).as_posix() for name in fields[:2])
     return NamedPair(first, second, SAME[fields[2].lower()], fold, line)
 
@@ -258,7 +258,7 @@ def _by_video(found: Scan, wanted: set[str], most: int | None) -> dict[str, tupl
 
 
 def _by_number(name: str) -> tuple[object, ...]:
-    """Frame 9 before frame 10."""
+    """Return a sort key that puts frame 9 before frame 10."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name))
 
 

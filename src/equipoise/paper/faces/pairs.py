@@ -1,4 +1,4 @@
-"""Pairs of faces, of one person or of two, and the folds they are scored in."""
+"""Pairs of faces, of one person or of two, and their folds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,9 +43,9 @@ class Pairs:
 
     Args:
         files: all images, each once: names below ``root``, or without it the bytes of the files.
-        face: which face each of them shows.
+        face: which face each image shows.
         first, second: the faces of each pair.
-        same: whether they are of one person.
+        same: whether they show one person.
         fold: from 1.
     """
 
@@ -70,13 +70,13 @@ class Pairs:
 
     @property
     def faces(self) -> int:
-        """How many different faces there are."""
+        """Number of distinct faces."""
         return int(self.face.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
 class NamedPair:
-    """A pair as a list names it: two images or videos, and in which line."""
+    """A pair as a list names it: two images or videos, and the line."""
 
     first: str
     second: str
@@ -94,9 +94,9 @@ def gather_pairs(
     people: Mapping[str, str],
     skip_missing: bool,
 ) -> Pairs:
-    """Gather the pairs of faces that a list, the ``source``, names.
+    """Gather the pairs of faces named in a list, the ``source``.
 
-    ``files`` are the image files of each face that is there, below ``root``, and ``people`` says who it is of.
+    ``files`` are the image files of each available face, below ``root``, and ``people`` says whom it shows.
     """
     kept, notes = _without_missing(named, files, root, source, skip_missing)
     for pair in kept:
@@ -120,7 +120,7 @@ def gather_pairs(
 
 
 def consecutive_folds(pairs: int, folds: int = FOLDS) -> NDArray[np.int64]:
-    """Divide pairs into folds in their order, the first ones larger by one where they do not divide evenly.
+    """Divide pairs into consecutive folds, the first ones larger by one if they do not divide evenly.
 
     >>> consecutive_folds(7, 3).tolist()
     [1, 1, 1, 2, 2, 3, 3]
@@ -130,7 +130,7 @@ def consecutive_folds(pairs: int, folds: int = FOLDS) -> NDArray[np.int64]:
 
 
 def dealt_folds(same: NDArray[np.bool_], source: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Deal ten folds to pairs that come without: tenths of the list, as is usual; of each kind where it is sorted."""
+    """Assign ten folds to pairs without: tenths of the list, as usual; of each kind if it is sorted."""
     fewest = min(int(same.sum()), int((~same).sum()))
     if fewest < 2:
         raise InvalidInputError(

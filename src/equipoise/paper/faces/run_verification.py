@@ -1,4 +1,4 @@
-"""How well the features of a finished run tell whether two faces are of one person."""
+"""Face verification with the features of a finished run."""
 
 import copy
 import io
@@ -29,10 +29,10 @@ Layer = Literal["pooled", "last"]
 Source = str | os.PathLike[str]
 
 HELD_NUMBERS = 64
-"""Numbers that a network holds of an image, for each of its pixels, roughly."""
+"""Rough count of the numbers that a network holds per pixel of an image."""
 MOST_AT_ONCE = 256
 DRAWN_POINTS = 2000
-"""Of a ROC on a picture; more are not seen."""
+"""Most points of a ROC curve in a figure; more would not be visible."""
 
 
 def read_pairs(
@@ -50,10 +50,10 @@ def read_pairs(
     Args:
         pairs: the list, or for ``"folder"`` the file to write it into.
         images: the folder or archive of the images; a ``.bin`` file has its own.
-        protocol: None tells it from the list.
-        skip_missing: leave out pairs whose images are not there.
-        frames: of a video at most; None takes all.
-        count, seed: of the pairs that are drawn from a folder of people.
+        protocol: None infers it from the list.
+        skip_missing: skip pairs whose images are missing.
+        frames: most frames per video; None takes all.
+        count, seed: for pairs drawn from a folder of people.
     """
     protocol = protocol or guessed_protocol(pairs)
     if protocol not in get_args(Protocol):
@@ -78,7 +78,7 @@ def read_pairs(
 
 
 def guessed_protocol(pairs: Source) -> Protocol:
-    """Guess the protocol from the file's ending and its first line."""
+    """Guess the protocol from the file's suffix and first line."""
     path = Path(pairs).expanduser()
     if path.suffix.lower() == ".bin":
         return "bin"
@@ -98,7 +98,7 @@ def guessed_protocol(pairs: Source) -> Protocol:
 
 
 def roc_file(path: Source, *, force: bool = False) -> Path:
-    """Return the path, if a ROC can be written there; to be asked before anything costs time."""
+    """Return the path if a ROC curve can be written there; check this before any expensive work."""
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".csv", ".png", ".svg"):
         raise InvalidInputError(f"{file.name} must end in .csv, .png or .svg.")
@@ -139,7 +139,7 @@ def _picture(curve: Roc, kind: str) -> bytes:
 
 
 def known_people(model: RunModel, pairs: Pairs) -> list[str]:
-    """Return a sentence where a run was trained on people of the pairs: the figures then flatter it."""
+    """Return a sentence if a run was trained on people of the pairs, which makes the figures optimistic."""
     known = sorted(set(pairs.people) & set(model.classes))
     if not known:
         return []
@@ -150,7 +150,7 @@ def known_people(model: RunModel, pairs: Pairs) -> list[str]:
 
 
 class Embedding(nn.Module):
-    """Images -> features, in evaluation mode; the mean of an image's and its mirror image's where ``flip``."""
+    """Images -> features, in evaluation mode; averaged over each image and its mirror image if ``flip``."""
 
     def __init__(self, layers: nn.Module, *, flip: bool = True) -> None:
         super().__init__()
@@ -165,8 +165,8 @@ class Embedding(nn.Module):
 def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) -> Embedding:
     """Return the layers of a run's network up to its features.
 
-    ``"pooled"``, the paper's, is what comes out of the backbone's global pooling; ``"last"`` what meets the class
-    vectors, behind the full layers that follow the pooling.
+    ``"pooled"``, the paper's, is the output of the backbone's global pooling; ``"last"`` is the input of the class
+    vectors, after the dense layers that follow the pooling.
     """
     if layer not in get_args(Layer):
         raise InvalidInputError(f"layer must be 'pooled' or 'last', got {layer!r}.")
@@ -185,9 +185,9 @@ def embedding(model: RunModel, *, layer: Layer = "pooled", flip: bool = True) ->
 def face_features(
     model: RunModel, pairs: Pairs, *, layer: Layer = "pooled", flip: bool = True, progress: Progress | None = None
 ) -> NDArray[np.float64]:
-    """Return one feature for each face of the pairs, (faces, D): a video's is the mean over its frames.
+    """Return one feature per face of the pairs, (faces, D): for a video, the mean over its frames.
 
-    Images are read and passed on a few at a time, so that memory does not grow with the number of frames.
+    Images are processed a few at a time, so that memory does not grow with the number of frames.
     """
     layers = embedding(model, layer=layer, flip=flip)
     channels, height, width = model.input.image_shape

@@ -1,4 +1,4 @@
-"""Whether two faces are of one person: from similarities of pairs to accuracy by folds, ROC and TAR at a FAR."""
+"""Face verification scores: from similarities of pairs to accuracy by folds, ROC and TAR at a FAR."""
 
 import math
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from equipoise.errors import InvalidInputError
 
 FARS = (1e-2, 1e-3, 1e-4)
 FALSE_ACCEPTS = 10
-"""Different pairs that a rate of false accepts must let through before the rate says anything: 10 / FAR are needed."""
+"""Different pairs that must pass for a false-accept rate to mean anything: 10 / FAR pairs are needed."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Roc:
-    """One point for each distinct similarity, the strictest threshold first; a pair passes at its threshold or above.
+    """One point per distinct similarity, the strictest threshold first; a pair passes at its threshold or above.
 
     Args:
         far: share of the different pairs that pass.
@@ -34,19 +34,19 @@ class Roc:
 
     @property
     def area(self) -> float:
-        """How often a pair of one person is more alike than a pair of two, ties counted by half."""
+        """Probability that a pair of one person is more similar than a pair of two, ties counting half."""
         return float(auc(self.far, self.tar))
 
 
 @dataclass(frozen=True)
 class VerifiedFold:
-    """A fold's accuracy at the threshold that was best on all others.
+    """A fold's accuracy at the threshold that is best on all others.
 
     Args:
         name: its number.
-        pairs: how many it has.
+        pairs: number of pairs.
         threshold: a similarity.
-        accuracy: share of right decisions.
+        accuracy: share of correct decisions.
     """
 
     name: int
@@ -60,13 +60,13 @@ class Verification:
     """How well similarities separate pairs of one person from pairs of two.
 
     Args:
-        pairs: how many there are.
-        same: how many of them are of one person.
-        accuracy: the mean over the folds.
-        deviation: the folds' standard deviation (n − 1); 0 would be folds that are all alike.
-        folds: each by itself.
+        pairs: number of pairs.
+        same: number of pairs of one person.
+        accuracy: mean over the folds.
+        deviation: standard deviation over the folds (n − 1).
+        folds: the folds.
         roc: over all pairs.
-        tar: the share of accepted pairs of one person at each FAR; None where the different pairs are too few.
+        tar: share of accepted pairs of one person at each FAR; None if there are too few different pairs.
     """
 
     pairs: int
@@ -79,7 +79,7 @@ class Verification:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the mean over the folds, as LFW's own tables have it."""
+        """Standard error of the mean over the folds, as in LFW's own tables."""
         return self.deviation / math.sqrt(len(self.folds))
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,13 +99,13 @@ class Verification:
 def verification(
     similarity: ArrayLike, same: ArrayLike, fold: ArrayLike, *, fars: Iterable[float] = FARS
 ) -> Verification:
-    """Score pairs by the protocol of LFW: each fold at the threshold that suits all other folds best.
+    """Score pairs by LFW's protocol: each fold at the threshold that is best on all other folds.
 
     Args:
-        similarity: of each pair, (pairs,), the larger the more alike.
-        same: whether a pair is of one person, (pairs,).
-        fold: which fold a pair belongs to, a whole number, (pairs,); two folds at least.
-        fars: rates of false accepts to tell the rate of true accepts at.
+        similarity: of each pair, (pairs,), larger is more alike.
+        same: whether a pair shows one person, (pairs,).
+        fold: fold of each pair, a whole number, (pairs,); at least two folds.
+        fars: false-accept rates at which to give the true-accept rate.
     """
     values, truth, folds = _checked(similarity, same, fold)
     scored = tuple(_scored_fold(values, truth, folds == name, int(name)) for name in np.unique(folds))
@@ -123,11 +123,10 @@ def verification(
 
 
 def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
-    """Return the threshold with the most right decisions, where a pair at it or above is taken for one person.
+    """Return the threshold with the most correct decisions, where pairs at or above it count as one person.
 
-    Equal similarities are never told apart: thresholds lie halfway between two different ones. Of several that are
-    equally good it is the one in the widest gap, and of equal gaps the lowest; to accept all pairs, or none, is the
-    last resort.
+    Equal similarities are never separated: thresholds lie halfway between two different ones. Among equally good ones
+    it is the one in the widest gap, and among equal gaps the lowest; accepting all pairs, or none, is the last resort.
 
     Args:
         similarity, same: of each pair, (pairs,), as in :func:`verification`.
@@ -154,7 +153,7 @@ def best_threshold(similarity: ArrayLike, same: ArrayLike) -> float:
 
 
 def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
-    """Return the curve over all thresholds, no point left out.
+    """Return the curve over all thresholds, without leaving out points.
 
     Args:
         similarity, same: of each pair, (pairs,), as in :func:`verification`.
@@ -169,7 +168,7 @@ def roc(similarity: ArrayLike, same: ArrayLike) -> Roc:
 
 
 def tar_at_far(curve: Roc, far: float) -> float:
-    """Return the largest share of true accepts among the thresholds whose false accepts do not exceed ``far``.
+    """Return the largest true-accept rate among thresholds with a false-accept rate of at most ``far``.
 
     Args:
         curve: of :func:`roc`.
@@ -181,10 +180,10 @@ def tar_at_far(curve: Roc, far: float) -> float:
 
 
 def resolves(different: int, far: float) -> bool:
-    """Tell whether so many different pairs are enough for that rate of false accepts.
+    """Return whether this many different pairs are enough for that false-accept rate.
 
     Args:
-        different: how many pairs of two people there are.
+        different: number of pairs of two people.
         far: the rate, a share.
 
     >>> resolves(3_000, 1e-2), resolves(3_000, 1e-3)
@@ -194,7 +193,7 @@ def resolves(different: int, far: float) -> bool:
 
 
 def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
-    """Return the cosine of the angle between two features, (pairs,); 0 for a feature that is all zeros.
+    """Return the cosine of the angle between two features, (pairs,); 0 for an all-zero feature.
 
     Args:
         first, second: features row by row, (pairs, D).
@@ -207,12 +206,12 @@ def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def averaged(features: ArrayLike, group: ArrayLike, groups: int) -> Floats:
-    """Return the mean feature of each group, (groups, D): of a face and its mirror image, or of the frames of a video.
+    """Return the mean feature of each group, (groups, D): of a face and its mirror image, or of a video's frames.
 
     Args:
         features: (rows, D).
-        group: which group each row belongs to, (rows,), from 0.
-        groups: how many there are.
+        group: group of each row, (rows,), from 0.
+        groups: number of groups.
     """
     rows, places = np.asarray(features, dtype=np.float64), np.asarray(group, dtype=np.intp)
     counts = np.bincount(places, minlength=groups)
@@ -225,7 +224,7 @@ def averaged(features: ArrayLike, group: ArrayLike, groups: int) -> Floats:
 
 def _unit(rows: Floats) -> Floats:
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    scaled = rows / np.where(largest > 0, largest, 1)  # squares of tiny and of huge features must not leave the range
+    scaled = rows / np.where(largest > 0, largest, 1)  # keeps squares of tiny and huge features in range
     length = np.linalg.norm(scaled, axis=1, keepdims=True)
     unit: Floats = scaled / np.where(length > 0, length, 1)
     return unit

@@ -36,7 +36,7 @@ DATASETS: dict[str, DataSet] = {
     "lfw_expressions": LFW_EXPRESSIONS,
     "orl": ORL,
 }
-"""A new set is one file in this folder and one line here."""
+"""Data sets by name. To add one, write a file in this folder and a line here."""
 
 
 def find_set(
@@ -47,7 +47,7 @@ def find_set(
     check: bool = False,
     progress: Progress | None = None,
 ) -> Samples:
-    """Load a data set by its name from wherever :func:`locate_set` finds it.
+    """Load a data set by name from wherever :func:`locate_set` finds it.
 
     Args:
         name, data: as in :func:`locate_set`.
@@ -59,14 +59,14 @@ def find_set(
 def load_set(
     name: str, folder: Path, *, size: Size | None = None, check: bool = False, progress: Progress | None = None
 ) -> Samples:
-    """Load a data set from the folder of its official files; a note tells each number that is not the official one.
+    """Load a data set from the folder of its official files; a note reports each number that differs from the official.
 
     Args:
         name: one of :data:`DATASETS`.
         folder: its official files, or the archive of them.
-        size: height and width that image files are brought to; None takes the set's own.
-        check: decode every image file once and leave out what is broken, instead of only the empty ones.
-        progress: called with the files checked so far and all of them.
+        size: height and width of the images; None takes the set's own.
+        check: decode every image file once and leave out broken ones, instead of only the empty ones.
+        progress: called with the number of files checked and their total.
     """
     known = DATASETS[_key(name)]
     samples = known.read(Path(folder), Reading(size, check, progress))
@@ -111,7 +111,7 @@ def _key(name: str) -> str:
 
 
 def _is_own(root: Path, known: DataSet) -> bool:
-    """Tell a set's own folder by its content and its name: MNIST's files look like Fashion-MNIST's."""
+    """Return whether a folder is a set's own, by content and name: MNIST's files look like Fashion-MNIST's."""
     others = {folder for other in DATASETS.values() for folder in other.folders} - set(known.folders)
     return root.name not in others and any(next(root.glob(mark), None) for mark in known.marks)
 

@@ -49,8 +49,8 @@ def read_celeba(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
 def read_attributes(path: Path) -> tuple[tuple[str, ...], list[str], NDArray[np.uint8]]:
     """Return the names of the attributes, those of the images, and 0 or 1 for each, (images, attributes).
 
-    The first line says how many images follow, the second names the attributes, then a line per image: its name, and
-    1 or -1 for each attribute.
+    The first line gives the number of images, the second the attribute names; then follows a line per image: its name,
+    and 1 or -1 for each attribute.
     """
     lines = _lines(path)
     count = next(lines, "").strip()
@@ -76,7 +76,7 @@ def read_attributes(path: Path) -> tuple[tuple[str, ...], list[str], NDArray[np.
 
 
 def read_partition(path: Path) -> dict[str, str]:
-    """Return the part of each image by its name: a line per image, 0 for train, 1 for val and 2 for test."""
+    """Return the part of each image by name, from a line per image: 0 for train, 1 for val and 2 for test."""
     parts = {}
     for number, line in enumerate(_lines(path), start=1):
         fields = line.split()
@@ -102,7 +102,7 @@ def _text_file(folder: Path, name: str, official: str) -> Path:
 
 
 def _find(roots: list[Path]) -> Path | None:
-    # the archive of some mirrors has the folder twice
+    # some mirrors' archives have the folder twice
     name = "img_align_celeba"
     inner = (name, f"{name}/{name}", f"Img/{name}", f"Img/{name}/{name}", ".")
     return next((root / place for root in roots for place in inner if image_names(root / place)), None)

@@ -14,13 +14,13 @@ from equipoise.paper.sets.image_files import image_samples, images_below, in_fol
 from equipoise.paper.sets.plain_pickle import RecordedCall, array_content, plain_bytes, read_bounded, read_plain_pickle
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-"""The names of the labels 0 to 9, as its authors give them; in alphabetical order."""
+"""Names of the labels 0 to 9, from its authors; in alphabetical order."""
 
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 LOSSY = "these images are JPEG, not the original pixels of CIFAR-10: say so beside every figure."
 PIXELS = 3 * 32 * 32
 BATCH_BYTES = 2**28
-"""The largest batch read; the published ones hold 31 MB."""
+"""Largest batch that is read; the published ones have 31 MB."""
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.intp]]
 

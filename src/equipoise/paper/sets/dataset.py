@@ -1,4 +1,4 @@
-"""What a data set declares about itself: how it is read, found, counted and published."""
+"""Declaration of a data set: how it is read, found, counted and published."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Publication:
-    """The addresses at which a set's files are published, tried in turn, and the files."""
+    """A set's published files, and their addresses, tried in turn."""
 
     places: tuple[str, ...]
     files: tuple[PublishedFile, ...]
@@ -45,13 +45,13 @@ class DataSet:
 
     Args:
         title: its name for a reader.
-        read: gives its samples from the folder of its official files.
+        read: returns its samples from the folder of its official files.
         folders: names of that folder below the data folder.
-        images: number of images of each official part; of ``"all"`` where there are no parts.
-        classes: number of classes, or of attributes where there are several labels.
-        marks: glob patterns; a folder in which one matches may be the set's own whatever it is called.
-        elsewhere: folders in which a system's package puts it.
-        published: its lasting public files; None where they need a registration or a form.
+        images: number of images of each official part, or of ``"all"`` without parts.
+        classes: number of classes, or of attributes with several labels.
+        marks: glob patterns; a folder in which one matches may be the set's own whatever its name.
+        elsewhere: folders in which a system package puts it.
+        published: its permanent public files; None if they require registration.
 
     >>> from equipoise.paper.sets import DATASETS
     >>> DATASETS["cifar10"].title, DATASETS["cifar10"].images, DATASETS["cifar10"].classes

@@ -1,4 +1,4 @@
-"""The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, a folder per class."""
+"""The Edinburgh Dermofit Image Library: 1,300 skin lesions of ten classes, one folder per class."""
 
 import os
 import re
@@ -27,10 +27,10 @@ CLASSES = {
     "DF": ("Dermatofibroma", 65),
     "MEL": ("Malignant Melanoma", 76),
 }
-"""The classes by their abbreviation, each with the number of its images: 1,300 in all."""
+"""Classes by abbreviation, each with its number of images: 1,300 in all."""
 
 FIVE = ("AK", "BCC", "ML", "SCC", "SK")
-"""The classes of Experiment 1, as Ballerini et al. (2013) chose them: 960 images."""
+"""Classes of Experiment 1, as chosen by Ballerini et al. (2013): 960 images."""
 
 OTHER_NAMES = {
     "melanocyticnevusmole": "ML",
@@ -45,11 +45,11 @@ OTHER_NAMES = {
     "insitucarcinoma": "IEC",
 }
 SIZE = (224, 224)
-"""The images have sizes of their own, from 177×189 to 2,176×2,549."""
+"""Default size; the images' own sizes range from 177×189 to 2,176×2,549."""
 
 
 def class_of(folder: str) -> str | None:
-    """Return the abbreviation of the class which a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
+    """Return the abbreviation of the class that a folder's name means: ``AK``, ``Actinic Keratosis`` or both."""
     inner = re.search(r"\(([^()]*)\)\s*$", folder)
     candidates = [folder, inner[1] if inner else "", re.sub(r"\([^()]*\)\s*$", "", folder)]
     known = {_plain(name): short for short, (name, _) in CLASSES.items()} | OTHER_NAMES
@@ -62,7 +62,7 @@ def _plain(name: str) -> str:
 
 
 def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE, *, classes: Sequence[str] = tuple(CLASSES)) -> Samples:
-    """Read all ten classes (Experiment 2), or ``FIVE`` (Experiment 1), the lesion as group."""
+    """Read all ten classes (Experiment 2), or ``FIVE`` (Experiment 1), with the lesion as group."""
     places = in_folder_or_archives(folder, _find, "a folder per class, such as AK or Actinic Keratosis")
     missing = [short for short in classes if short not in places]
     if missing:
@@ -83,14 +83,14 @@ def read_dermofit(folder: Path, reading: Reading = AS_THEY_ARE, *, classes: Sequ
 
 
 def _images(place: Path) -> list[tuple[str, str]]:
-    """Each image of a class with its lesion: in a folder a lesion, or beside one another; without the masks."""
+    """Return each image of a class with its lesion: in a folder per lesion, or side by side; without the masks."""
     found = [(name, Path(name).stem) for name in image_names(place)]
     found += [(f"{lesion}/{name}", lesion) for lesion in subfolders(place) for name in image_names(place / lesion)]
     return [(name, lesion) for name, lesion in found if not Path(name).stem.lower().endswith("mask")]
 
 
 def _find(roots: list[Path]) -> dict[str, Path]:
-    """The folder of each class."""
+    """Return the folder of each class."""
     places: dict[str, Path] = {}
     for root in roots:
         for parent in (root, *(root / name for name in subfolders(root) if class_of(name) is None)):

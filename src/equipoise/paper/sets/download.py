@@ -1,7 +1,7 @@
-"""Fetch the public data sets over HTTP: resumed after a dropped connection, kept only if the checksum is right."""
+"""Download of the public data sets over HTTP: resumable, and kept only if the checksum is right."""
 
-# Not by pooch: it loads into a temporary file that it deletes when a connection fails, so nothing can be resumed, and
-# has neither a lowest rate nor a limit for the whole; a downloader for it that has them would be all that follows.
+# Not with pooch: it downloads into a temporary file that it deletes when a connection fails, so nothing can be resumed,
+# and it has neither a lowest rate nor an overall limit; a pooch downloader with these would be all of what follows.
 
 import hashlib
 import http.client
@@ -22,10 +22,10 @@ from equipoise.paper.sets.dataset import PublishedFile
 
 BLOCK = 2**16
 STEPS = 20
-"""A connection that gets a file this fraction further than any before it may fail as often as the first one."""
+"""Steps that a file is divided into; a connection that gets one step further resets the count of failures."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes that have arrived, and the bytes in all."""
+"""Called with a file's name, the bytes received, and the total bytes."""
 
 
 class FetchError(EquipoiseError, OSError):
@@ -51,7 +51,7 @@ class Limits:
     total_seconds: float = 4 * 3600.0
 
     def __post_init__(self) -> None:
-        """Refuse limits that make no sense."""
+        """Raise an error for invalid limits."""
         least = {"attempts": 1, "pause": 0, "answer_seconds": 0.001, "lowest_rate": 0, "total_seconds": 0}
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
@@ -67,11 +67,11 @@ def fetch(
     limits: Limits | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Path]:
-    """Fetch a public data set's files into a folder; a file that is there already, and right, is left as it is.
+    """Fetch a public data set's files into a folder; correct files that are already there are kept.
 
     Args:
         name: one of :data:`~equipoise.paper.sets.DATASETS` that is published.
-        mirror: the address of a folder with the same files, instead of the published places.
+        mirror: address of a folder with the same files, instead of the published addresses.
     """
     limits = limits or Limits()
     published = {key: known.published for key, known in DATASETS.items() if known.published}
@@ -96,7 +96,7 @@ def fetch(
 
 
 class _UnreachableError(Exception):
-    """A place does not give the file; the message has no full stop yet."""
+    """A server does not provide the file; the message has no full stop yet."""
 
 
 class _DroppedError(Exception):
@@ -105,7 +105,7 @@ class _DroppedError(Exception):
 
 @dataclass(frozen=True)
 class _Download:
-    """A file on its way into a folder."""
+    """A file being downloaded into a folder."""
 
     file: PublishedFile
     folder: Path
@@ -119,7 +119,7 @@ class _Download:
         return self.folder / f"{self.file.name}.part"
 
     def from_any(self, places: Sequence[str]) -> Path:
-        """Fetch the file from the first place that gives it."""
+        """Fetch the file from the first address that provides it."""
         target = self.folder / self.file.name
         if target.exists():
             if not self._right(target):
@@ -135,10 +135,10 @@ class _Download:
         raise _UnreachableError("; ".join(failures))
 
     def _from(self, url: str) -> None:
-        """Fetch the part file whole and right from one address."""
+        """Fetch the complete, verified part file from one address."""
         resumed = self._present() > 0
         self._receive(url)
-        if not self._right(self.part) and resumed:  # what was there may come from elsewhere
+        if not self._right(self.part) and resumed:  # the beginning may come from elsewhere
             self.part.unlink()
             self._receive(url)
         if not self._right(self.part):
@@ -175,7 +175,7 @@ class _Download:
             )
 
     def _connect(self, url: str, offset: int) -> None:
-        """Open one connection: append what it sends, or start again where the server cannot continue."""
+        """Open one connection: append what it sends, or start again if the server cannot continue."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "equipoise"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -194,7 +194,7 @@ class _Download:
             raise _DroppedError(reason(inner if isinstance(inner, Exception) else error)) from error
 
     def _start(self, url: str, reply: http.client.HTTPResponse, offset: int) -> int:
-        """The place in the file where an answer begins; a file of another size, or another place, is refused."""
+        """Return the position in the file where a response begins; refuse another size of the file, or position."""
         start, total = 0, reply.headers.get("Content-Length", "*")
         if reply.status == 206:
             given = reply.headers.get("Content-Range", "")
@@ -210,7 +210,7 @@ class _Download:
         return start
 
     def _store(self, reply: http.client.HTTPResponse, offset: int) -> None:
-        """Write bytes as they come; a connection that is slower than the lowest rate is dropped."""
+        """Write bytes as they come; drop a connection that is slower than the lowest rate."""
         with self.part.open("r+b" if offset else "wb", buffering=0) as file:
             file.seek(offset)
             present = since = offset
@@ -233,7 +233,7 @@ class _Download:
 
 
 def _answer(request: urllib.request.Request, seconds: float) -> http.client.HTTPResponse:
-    """The answer's head, within so many seconds in all: a timeout of the socket starts anew with every byte."""
+    """Return the response's head within a total time: a socket's timeout restarts with every byte."""
     found: queue.SimpleQueue[http.client.HTTPResponse | Exception] = queue.SimpleQueue()
 
     def ask() -> None:

@@ -19,7 +19,7 @@ SUBFOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_imag
 def read_ham10000(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
     """Read images with their diagnosis (``dx``) as labels and their ``lesion_id`` as groups, in the metadata's order.
 
-    Images which the metadata lists and the folder does not have are left out and counted in a note.
+    Images that are in the metadata but not in the folder are left out and counted in a note.
     """
     table = next((folder / name for name in METADATA if (folder / name).is_file()), None)
     if table is None:
@@ -50,7 +50,7 @@ def read_ham10000(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
 
 
 def _find(roots: list[Path]) -> dict[str, str]:
-    """Find the file of each image, by its name without the ending."""
+    """Return the file of each image, by its name without suffix."""
     files = {}
     for root in roots:
         for place in (root / name for name in SUBFOLDERS):

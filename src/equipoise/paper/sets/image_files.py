@@ -1,4 +1,4 @@
-"""What the readers of image files share: finding files, unpacking archives, and making samples of a list of names."""
+"""Shared code of the image readers: finding files, unpacking archives, and building samples from names."""
 
 import csv
 import os
@@ -25,17 +25,17 @@ Found = TypeVar("Found")
 
 
 def image_names(folder: Path) -> list[str]:
-    """Return the image files right in a folder, sorted; none when it is no folder."""
+    """Return the image files directly in a folder, sorted; none if it is not a folder."""
     return sorted(name for name in _entries(folder) if name.lower().endswith(SUFFIXES))
 
 
 def subfolders(folder: Path) -> list[str]:
-    """Return the folders right in a folder, sorted; none when it is no folder."""
+    """Return the folders directly in a folder, sorted; none if it is not a folder."""
     return sorted(name for name in _entries(folder) if (folder / name).is_dir())
 
 
 def images_below(root: Path, folders: Iterable[str]) -> tuple[list[str], list[int]]:
-    """Return the image files of each folder, named from the root, and how many each folder has."""
+    """Return the image files of each folder, relative to the root, and the number in each folder."""
     each = [[f"{folder}/{name}" for name in image_names(root / folder)] for folder in folders]
     return [name for names in each for name in names], [len(names) for names in each]
 
@@ -48,7 +48,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | None], expected: str) -> Found:
-    """Return what ``find`` finds in the folder, or else in the archives that lie in it, unpacked into the cache."""
+    """Return what ``find`` finds in the folder, or otherwise in the archives in it, unpacked into the cache."""
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is not a folder; give the one with {expected}.")
     found = find([folder]) or find([unpack(folder / name) for name in sorted(_entries(folder)) if is_archive(name)])
@@ -74,15 +74,15 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def left_out(count: int, listing: str) -> list[str]:
-    """Return a note on images that a list names and that are not there, if any."""
+    """Return a note on listed images that are missing, if any."""
     return [f"{count:,} images of {listing} are not there and were left out."] if count else []
 
 
 def image_samples(
     root: Path, rows: Labelled, reading: Reading, *, size: Size | None = None, channels: int | None = None
 ) -> Samples:
-    """Make samples of image files, named from ``root``; ``size`` and ``channels`` are those of the first file where
-    neither they nor the reading say otherwise."""
+    """Build samples from image files, named relative to ``root``; ``size`` and ``channels`` default to those of the
+    first file."""
     if not rows.names:
         raise InvalidInputError(f"{root} has the folders of the set, but no image is in them.")
     table = FileTable.of(root, rows.names)

@@ -1,4 +1,4 @@
-"""Labeled Faces in the Wild: who is on an image, and which expression they wear."""
+"""Labeled Faces in the Wild: who is in an image, and with which expression."""
 
 import re
 from pathlib import Path
@@ -61,7 +61,7 @@ def read_lfw_expressions(folder: Path, reading: Reading = AS_THEY_ARE) -> Sample
 
 
 def _find(roots: list[Path]) -> tuple[Path, list[str]] | None:
-    """The folder, and the faces in it: in a folder per person, or all in one."""
+    """Return the folder, and the faces in it: in a folder per person, or all in one."""
     for root in roots:
         for place in (root / name for name in FLAT):
             names = image_names(place)
@@ -75,7 +75,7 @@ def _find(roots: list[Path]) -> tuple[Path, list[str]] | None:
 
 
 def _person(image: str) -> str:
-    """The name before the number; the whole name where there is none."""
+    """Return the name before the number, or the whole name without one."""
     stem = image.rsplit(".", 1)[0]
     match = OTHER.fullmatch(stem)
     return match["person"] if match else stem

@@ -17,17 +17,17 @@ FASHION_NAMES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
-"""The names of Fashion-MNIST's labels 0 to 9, as its authors give them."""
+"""Names of Fashion-MNIST's labels 0 to 9, from its authors."""
 
 DEBIAN_FASHION = Path("/usr/share/datasets/fashion-mnist")
-"""Where the Debian package dataset-fashion-mnist puts its files."""
+"""Folder of the Debian package dataset-fashion-mnist."""
 
 SIDE = 28
 UNSIGNED_BYTE = 0x08
-"""The only element type which the published idx files use."""
+"""The only element type in the published idx files."""
 
 LIMIT_BYTES = 2**30
-"""The most that one file may hold when unpacked; MNIST's largest holds 47 MB."""
+"""Largest unpacked size of a file; MNIST's largest has 47 MB."""
 
 
 def read_mnist(folder: Path, _: Reading = AS_THEY_ARE) -> Samples:
@@ -36,7 +36,7 @@ def read_mnist(folder: Path, _: Reading = AS_THEY_ARE) -> Samples:
 
 
 def read_fashion_mnist(folder: Path, _: Reading = AS_THEY_ARE) -> Samples:
-    """Read the set as :func:`read_mnist` does, with the names of the garments as labels."""
+    """Read the set like :func:`read_mnist`, with the names of the garments as labels."""
     samples = _read(folder, "FashionMNIST/raw")
     return Samples(samples.x, np.array(FASHION_NAMES)[samples.y], partition=samples.partition)
 

@@ -25,7 +25,7 @@ def read_orl(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
 
 
 def _find(roots: list[Path]) -> tuple[Path, dict[str, str]] | None:
-    """The folder, and where in it each person's images lie."""
+    """Return the folder, and where each person's images are in it."""
     for place in (root / name for root in roots for name in PLACES):
         people = {
             name: (Path(inner) / name).as_posix()

@@ -1,8 +1,8 @@
 """Pickles of plain data, read without running them.
 
-Lists, dictionaries, bytes, text, numbers and truth values are built; a call of anything is only recorded, and of these
-calls a few are understood, those by which numpy and Python write bytes. Nothing that a file names is imported or
-called, so a hostile file can do no more than be refused.
+Lists, dictionaries, bytes, text, numbers and booleans are built. Calls are only recorded, and a few of them are
+understood: those by which numpy and Python write bytes. Nothing that a file names is imported or called, so a
+malicious file can only be refused.
 """
 
 import io
@@ -20,7 +20,7 @@ from equipoise.storage.files import read_plain
 
 Decoded = TypeVar("Decoded")
 MOST_OPCODES = 2**24
-"""Of the published files none has more than 2**18."""
+"""Most opcodes of a file; the published ones have at most 2**18."""
 OPCODES = {
     *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
     *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"),
@@ -31,7 +31,7 @@ OPCODES = {
     *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
     *("GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
 }
-"""Any other is refused."""
+"""Names that a pickle may refer to; any other is refused."""
 ARRAY = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")
 BUFFER = ("numpy.core.numeric _frombuffer", "numpy._core.numeric _frombuffer")
 SCALAR = ("numpy.core.multiarray scalar", "numpy._core.multiarray scalar")
@@ -40,12 +40,12 @@ KNOWN = {*ARRAY, *BUFFER, *SCALAR, *NO_BYTES, "numpy dtype", "_codecs encode", "
 
 
 class RefusedPickleError(Exception):
-    """Something that no pickle of plain data asks for."""
+    """The file asks for something that no pickle of plain data needs."""
 
 
-@dataclass(eq=False)  # so that it can be a key, as bytes are that Python 3 writes for Python 2
+@dataclass(eq=False)  # hashable, since bytes that Python 3 writes for Python 2 may be keys
 class RecordedCall:
-    """A call that a pickle asks for, and the state it would give the result; neither happens."""
+    """A call that a pickle asks for, and the state it would set; neither is carried out."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -58,7 +58,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class _Global:
-    """Stands for what a pickle names; records a call of it."""
+    """Placeholder for a name in a pickle; records calls of it."""
 
     name: str
 
@@ -70,7 +70,7 @@ class _Global:
 
 
 class _Steps(dict[int, Callable[[Any], None]]):
-    """The action of each opcode; counts them, and refuses those that plain data do not need."""
+    """Opcode table that counts opcodes and refuses those that plain data do not need."""
 
     count = 0
 
@@ -86,7 +86,7 @@ class _Steps(dict[int, Callable[[Any], None]]):
 
 
 class _PlainUnpickler(pickle._Unpickler):
-    """In Python, not in C: the C one sets aside as much memory as the file asks for (its memo's index)."""
+    """The pure-Python unpickler: the C one allocates as much memory as the file asks for (its memo's index)."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
@@ -95,7 +95,7 @@ class _PlainUnpickler(pickle._Unpickler):
         self.dispatch = _Steps(own | {pickle.BYTEARRAY8[0]: _load_bytearray8})  # type: ignore[misc]
 
     def find_class(self, module: str, name: str) -> Any:
-        """Stand in for the few names that are known."""
+        """Return placeholders for the few known names."""
         if f"{module} {name}" not in KNOWN:
             said = " ".join(f"{module}.{name}".split())  # in one line
             raise RefusedPickleError(f"names {said!r}, which plain data do not need")
@@ -103,15 +103,15 @@ class _PlainUnpickler(pickle._Unpickler):
 
 
 def _load_bytearray8(unpickler: Any) -> None:
-    """Push the bytes that are there; the original makes room for as many as the file claims."""
+    """Push the bytes that are there; the original allocates as many as the file claims."""
     (length,) = struct.unpack("<Q", unpickler.read(8))
     unpickler.append(unpickler.read(length))
 
 
 def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str, most_bytes: int) -> Decoded:
-    """Read a pickle and decode what it would build, with calls recorded in place of their results.
+    """Read a pickle and decode what it would build, with recorded calls in place of their results.
 
-    Whatever ``decode`` raises means that the file is something else than ``what``.
+    Anything that ``decode`` raises means that the file is not ``what``.
     """
     content = read_bounded(path, most_bytes=most_bytes)
     try:
@@ -120,13 +120,13 @@ def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str
         raise
     except RefusedPickleError as error:
         raise InvalidInputError(f"{path} is refused: it {error}; nothing in it was run.") from None
-    except Exception as error:  # a damaged pickle fails in whatever way it likes
+    except Exception as error:  # a damaged pickle can fail in any way
         said = type(error).__name__
         raise InvalidInputError(f"{path} is not {what} or is damaged ({said}); fetch it again.") from error
 
 
 def read_bounded(path: Path, *, most_bytes: int) -> bytes:
-    """Read a regular file of at most so many bytes."""
+    """Read a regular file of limited size."""
     try:
         return read_plain(path, most_bytes=most_bytes)
     except OSError as error:
@@ -134,7 +134,7 @@ def read_bounded(path: Path, *, most_bytes: int) -> bytes:
 
 
 def array_content(value: Any, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], bytes]:
-    """Return the shape and the bytes of a recorded numpy array in C order, of a type with elements of one byte."""
+    """Return the shape and the bytes of a recorded numpy array in C order with one-byte elements."""
     match value:
         case RecordedCall(name=name, state=(_, tuple(shape), kind, 0, content)) if name in ARRAY:
             pass
@@ -149,7 +149,7 @@ def array_content(value: Any, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], 
 
 
 def scalar_content(value: Any, kinds: tuple[str, ...]) -> bytes | None:
-    """Return the bytes of a recorded numpy scalar of one of the types, or None if it is something else."""
+    """Return the bytes of a recorded numpy scalar of one of the types, or None."""
     match value:
         case RecordedCall(name=name, arguments=(kind, content)) if name in SCALAR and _is_type(kind, kinds):
             return plain_bytes(content)
@@ -157,7 +157,7 @@ def scalar_content(value: Any, kinds: tuple[str, ...]) -> bytes | None:
 
 
 def plain_bytes(value: Any) -> bytes:
-    """Return bytes that are there as they are, or as Python 3 writes them for Python 2."""
+    """Return bytes stored directly, or as Python 3 writes them for Python 2."""
     match value:
         case bytes() | bytearray():
             return bytes(value)

@@ -1,4 +1,4 @@
-"""VGGFace2: 3.3 million faces of 9,131 people, a folder an identity."""
+"""VGGFace2: 3.3 million faces of 9,131 people, one folder per identity."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
 from equipoise.paper.sets.image_files import image_samples, images_below, in_folder_or_archives, read_rows, subfolders
 
 SIZE = (112, 112)
-"""The images have sizes of their own; this is the paper's for faces."""
+"""The paper's size for faces; the images have different ones."""
 
 PARTS = ("train", "test")
 
@@ -40,7 +40,7 @@ def _find(roots: list[Path]) -> Path | None:
 
 
 def _notes(folder: Path, identities: set[str]) -> list[str]:
-    """Note how many identities of the official list are missing, where the list is at hand."""
+    """Return a note on missing identities of the official list, if the list is available."""
     places = [place for place in (folder / "identity_meta.csv", folder / "meta/identity_meta.csv") if place.is_file()]
     if not places:
         return []

@@ -1,4 +1,4 @@
-"""The paper's tables, beside its own figures, every rival in the same run."""
+"""The paper's tables beside its own figures, with every rival in the same run."""
 
 from equipoise.paper.tables.experiments import TABLES
 from equipoise.paper.tables.markdown import table_page

@@ -1,4 +1,4 @@
-"""The paper's experiments, a function a table: which data, made imbalanced how, for which network and methods."""
+"""The paper's experiments, one function per table: data, imbalance, network and methods."""
 
 import hashlib
 import os
@@ -24,9 +24,9 @@ from equipoise.paper.tables.printed_results import Figures
 
 Rows = NDArray[np.intp]
 FOLDS = 3
-"""As the paper does for skin lesions."""
+"""Number of folds, as in the paper for skin lesions."""
 TEST_SHARE = 0.3
-"""Held out where a set has no official test part."""
+"""Share held out if a set has no official test part."""
 LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
 OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
@@ -37,22 +37,22 @@ RESAMPLED = (
     *("random_over", "random_under"),
 )
 SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}
-"""Height and width at which a set's images are read for VGG16: small enough for a CPU."""
+"""Height and width of a set's images for VGG16: small enough for a CPU."""
 ON_DIGITS = FitOptions(epochs=6)
-"""For every method on MNIST's digits."""
+"""Options of every method on MNIST's digits."""
 FEW = 12
-"""Samples of a class and part in a smoke test."""
+"""Samples per class and part in a smoke test."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """Samples, a checksum of what they were made from, and what the columns are, for a reader."""
+    """Samples, a checksum of their source, and a description of the columns."""
 
     samples: Samples
     checksum: str
     what: str
     features: bool = False
-    """Whether a backbone made the columns, before any fit."""
+    """True if a backbone computed the columns before any fit."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Case:
     """One column of a table: some data under one protocol, and the paper's figures for the methods.
 
     The protocol ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
-    it as it is; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
-    figure for each attribute, where there are several labels.
+    it unchanged; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
+    figure for each attribute, if there are several labels.
     """
 
     title: str
@@ -74,19 +74,19 @@ class Case:
 
     @property
     def folds(self) -> int:
-        """Fits a seed."""
+        """Fits per seed."""
         return FOLDS if self.protocol == "grouped" else 1
 
     @property
     def test_to_train(self) -> float:
-        """Test over training rows where each run draws both from the same samples, for ``paired_interval``; 0 where
-        the test rows are apart and each seed draws its own training rows."""
+        """Ratio of test to training rows if each run draws both from the same samples, for ``paired_interval``; 0 if
+        the test rows are fixed and each seed draws its own training rows."""
         if self.protocol == "grouped":
             return 1 / (FOLDS - 1)
         return TEST_SHARE / (1 - TEST_SHARE) if self.protocol == "held_out" else 0.0
 
     def split(self, seed: int, fold: int) -> tuple[Rows, Rows]:
-        """Return rows to train on and rows to test on; the same for every method."""
+        """Return training rows and test rows, the same for every method."""
         samples = self.material.samples
         if self.protocol == "grouped":
             groups = np.arange(len(samples)) if samples.groups is None else samples.groups
@@ -100,7 +100,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table's samples come from: ``data``, or ``$EQUIPOISE_DATA``; a few of them where ``smoke``."""
+    """Source of a table's samples: ``data``, or ``$EQUIPOISE_DATA``; a few of them if ``smoke``."""
 
     data: Path | None = None
     smoke: bool = False
@@ -111,7 +111,7 @@ class Source:
         return FitOptions(epochs=3, batch_size=16, width=32) if self.smoke else usual or FitOptions()
 
     def has(self, name: str) -> bool:
-        """Tell whether a set is there."""
+        """Return whether a set is available."""
         try:
             return locate_set(name, self.data).is_dir()
         except InvalidInputError:
@@ -132,7 +132,7 @@ class Source:
         return samples.take(np.sort(np.concatenate(rows)))
 
     def features(self, name: str, *, paper_has: str = "") -> Material:
-        """Return VGG16's features of a set, extracted once and kept; known by the images and the weights."""
+        """Return VGG16's features of a set, extracted once and cached by images and weights."""
         images, weights = self.samples(name), self.vgg16()
         network = image_backbone("vgg16", weights=weights, frozen=True)
         known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
@@ -180,7 +180,7 @@ def cifar10(source: Source) -> dict[str, Case]:
 
 
 def _varied(case: Case, title: str, method: str, figure: float, **changed: Any) -> Case:
-    """The case for a single method with some options changed, and the paper's accuracy."""
+    """Return the case for a single method with some options changed, and the paper's accuracy."""
     options = replace(case.options, **changed)
     return replace(case, title=title, methods=(method,), options=options, paper={method: {"accuracy": figure}})
 
@@ -209,12 +209,12 @@ def mnist(source: Source) -> dict[str, Case]:
 
 
 def digit_network() -> nn.Module:
-    """Return the network of the MNIST experiment; the only dropout is the head's."""
+    """Return the network of the MNIST experiment; its only dropout is the head's."""
     return ImageBackbone(ImageInput(1, mean=(0.1307,), std=(0.3081,)), LeNet())  # of MNIST's training pixels
 
 
 def skin(source: Source) -> dict[str, Case]:
-    """Return table "Skin Lesion Classification": Dermofit where it is given, and HAM10000 as its stand-in."""
+    """Return table "Skin Lesion Classification": Dermofit if available, and HAM10000 as its stand-in."""
     titles = {name: f"{name}, 3-fold" for name in paper.SKIN if source.has(name)}
     titles["ham10000"] = "HAM10000, 3-fold by lesion (stand-in for Dermofit)"
     return {
@@ -231,7 +231,7 @@ def skin(source: Source) -> dict[str, Case]:
 
 
 def attributes(source: Source) -> dict[str, Case]:
-    """Return table "Multi-label attribute prediction": CelebA where it is given, else attributes of digits."""
+    """Return table "Multi-label attribute prediction": CelebA if available, otherwise attributes of digits."""
     methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
     if source.has("celeba"):
         material = source.features("celeba", paper_has="a ResNet-50 that it trains")
@@ -286,4 +286,4 @@ TABLES: dict[str, Experiment] = {
     "cifar10_lite0": Experiment("CIFAR-10 made imbalanced, by EfficientNet-Lite0", cifar10_lite0),
     "skin_lite0": Experiment("Skin lesions, by EfficientNet-Lite0", skin_lite0),
 }
-"""A new table is a function above and a line here."""
+"""Tables by name. To add one, write a function above and a line here."""

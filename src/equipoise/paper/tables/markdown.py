@@ -1,4 +1,4 @@
-"""A finished table as Markdown: the paper's figure, the one measured, who is tied for first, and what is claimed."""
+"""A finished table as Markdown: the paper's figures, ours, who is tied for first, and the claims."""
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ BETTER_THAN = (
     (OURS, "uncertainty_uncorrected"),
     *((f"{head}_uncertainty", head) for head in ("am_softmax", "arcface", "l_softmax", "sphereface")),
 )
-"""What is claimed: Equipoise over softmax, each of its levels over the one before, each margin head with uncertainty
+"""The claims: Equipoise over softmax, each of its levels over the one before, each margin head with uncertainty
 over its fixed margin."""
 SCORES = {
     **{"accuracy": "accuracy", "precision": "precision", "recall": "recall"},
@@ -33,7 +33,7 @@ EQUAL_CLASSES = {
     "g_mean": "G-mean",
     "recall_product": "geometric mean of recalls",
 }
-"""Scores that count every class alike; the third is 0 as soon as one class is never found."""
+"""Scores that weigh every class equally; the third is 0 as soon as one class is never found."""
 EQUAL_ATTRIBUTES = {"bca": "BCA"}
 ABOVE = {name: SCORES[name] for name in ("accuracy", "f1", "g_mean", "iba")}
 BELOW = {
@@ -46,7 +46,7 @@ EXCEPTIONS = {
     "svm": "support vector machines are no networks",
     "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
 }
-"""By a family of methods: what is not alike."""
+"""Differences of a family of methods from the others."""
 FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
 SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
 HELD_BACK = (
@@ -149,7 +149,7 @@ def _network(case: Case) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, short rows filled up; none without rows."""
+    """Return the lines of a table, padding short rows; none without rows."""
     lines = [f"| {' | '.join(row)} |" + " |" * (len(head) - len(row)) for row in rows]
     return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
 
@@ -168,7 +168,7 @@ def _scores_table(case: Case, records: Records) -> list[str]:
 
 
 def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
-    """Cases of a single method, a row each."""
+    """Return cases of a single method, a row each."""
     rows = []
     for key, case in cases.items():
         (method,), own = case.methods, _of(result, key)
@@ -197,7 +197,7 @@ def _score(records: Records, method: str, name: str) -> str:
 
 
 def _beside_the_paper(case: Case, records: Records) -> list[str]:
-    """Every score of the rows of which the paper prints more than the first, each with its deviation in brackets."""
+    """Return every score of rows for which the paper prints more than the first, with its deviation in brackets."""
     rows, there = [], completed(records)
     for method in case.methods:
         printed = case.paper.get(method, {})
@@ -216,7 +216,7 @@ def _beside_the_paper(case: Case, records: Records) -> list[str]:
 
 
 def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str]:
-    """Say who is first, or not significantly different from the first, by scores that count every class alike."""
+    """Return who is first, or not significantly different from the first, by scores that weigh every class equally."""
     lines = []
     there = completed(records)
     whole = [record for record in records if record["method"] in there]
@@ -238,7 +238,7 @@ def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str
 
 
 def _each_attribute(case: Case, records: Records) -> list[str]:
-    """The mean BCA of every attribute; the paper's, where it has one, in the last column."""
+    """Return the mean BCA of every attribute, with the paper's in the last column if it has one."""
     there = completed(records)
     each = {
         method: np.array([r["scores"]["bca"]["each"] for r in records if r["method"] == method], dtype=np.float64)
@@ -258,7 +258,7 @@ def _each_attribute(case: Case, records: Records) -> list[str]:
 
 
 def completed(records: Records) -> set[str]:
-    """Return methods with a score for every seed and fold: a mean over those that worked would be another test."""
+    """Return methods with a score for every seed and fold: a mean over fewer would be another test."""
     runs = {(record["seed"], record["fold"]) for record in records}
     scored: dict[str, set[tuple[int, int]]] = {}
     for record in records:
@@ -273,7 +273,7 @@ def percent(records: Records, method: str, metric: str) -> float:
 
 
 def orders(records: Records, metrics: Mapping[str, str] = EQUAL_CLASSES, *, test_to_train: float = 0.0) -> list[str]:
-    """Return a table of the claims that the records can judge: paired differences with 95 % intervals, in points."""
+    """Return a table of the claims that the records can test: paired differences with 95 % intervals, in points."""
     there, rows = completed(records), []
     for better, worse in BETTER_THAN:
         if {better, worse} <= there:

@@ -1,11 +1,11 @@
-"""The figures which the paper prints, in percent, to stand beside ours."""
+"""The figures that the paper prints, in percent, for comparison with ours."""
 
 from collections.abc import Mapping
 
 Figures = Mapping[str, Mapping[str, float]]
 """Method of ``METHODS`` -> score of a table, as ``score_of`` names it -> figure."""
 Spread = tuple[float, float]
-"""A score's mean over the classes, and its deviation over them."""
+"""A score's mean over the classes, and its standard deviation over them."""
 SCORES = ("precision", "recall", "f1", "g_mean", "iba")
 
 
@@ -16,11 +16,11 @@ def _row(accuracy: float, *scores: Spread) -> dict[str, float]:
 
 
 def _ours(figures: Mapping[str, float]) -> Figures:
-    """The paper's own row stands beside its default here, its angular form and the paper as printed."""
+    """Put the paper's own row beside our default, its angular form, and the paper as printed."""
     return dict.fromkeys(("uncertainty_margin", "uncertainty_angular", "paper_as_printed"), figures)
 
 
-CIFAR10: Figures = {  # no kernel is printed for the support vector machine
+CIFAR10: Figures = {  # the paper names no kernel for the support vector machine
     "svm_linear": _row(34.2, (60.9, 33.6), (34.3, 32.4), (30.5, 23.0), (69.7, 29.4), (55.5, 30.6)),
     "near_miss": _row(63.5, (66.1, 14.9), (63.5, 19.7), (62.8, 14.2), (79.2, 9.5), (61.8, 14.8)),
     "smote": _row(76.3, (80.5, 12.6), (76.3, 22.1), (75.0, 12.3), (88.3, 6.4), (77.1, 11.9)),
@@ -53,13 +53,13 @@ MNIST: Mapping[float, Figures] = {
     },
     0.7: {"uncertainty_class_level": {"accuracy": 98.2}, "uncertainty_margin": {"accuracy": 98.7}},
 }
-"""By dropout rate; the softmax baseline is printed once, without one."""
+"""Figures by dropout rate; the softmax baseline is printed once, without one."""
 SKIN: Mapping[str, Figures] = {
     "dermofit_5": {"cross_entropy": {"accuracy": 75.2}, **_ours({"accuracy": 95.7})},
     "dermofit": {"cross_entropy": {"accuracy": 69.5}, **_ours({"accuracy": 86.9})},
 }
 CELEBA: Figures = _ours({"bca": 87.0})
-"""The mean over the 40 attributes."""
+"""Mean over the 40 attributes."""
 EACH_ATTRIBUTE = """
 Attractive 77, Mouth_Slightly_Open 93, Smiling 90, Wearing_Lipstick 94, High_Cheekbones 83, Male 98,
 Heavy_Makeup 91, Wavy_Hair 84, Oval_Face 67, Pointy_Nose 72, Arched_Eyebrows 83, Black_Hair 90, Big_Lips 69,
@@ -69,4 +69,4 @@ Receding_Hairline 86, Wearing_Necktie 92, Eyeglasses 99, Rosy_Cheeks 89, Goatee 
 Blurry 87, Wearing_Hat 97, Double_Chin 85, Pale_Skin 89, Gray_Hair 94, Mustache 91, Bald 95
 """
 CELEBA_BCA = {name: int(figure) for name, figure in map(str.split, EACH_ATTRIBUTE.split(","))}
-"""Of each attribute, by its name in CelebA's file."""
+"""Figures by attribute, as named in CelebA's file."""

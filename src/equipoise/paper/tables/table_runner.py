@@ -1,4 +1,4 @@
-"""Running a table: every fit once, kept in a file, in as many processes as wanted."""
+"""Running a table: every fit once, stored in a file, in any number of processes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from equipoise.paper.tables.experiments import TABLES, Case, Source
 
 @dataclass(frozen=True)
 class TableRun:
-    """Runs the fits of a table; it holds the data, and may be sent to another process."""
+    """Runs the fits of a table; it holds the data, and can be sent to another process."""
 
     cases: Mapping[str, Case]
     tune: bool
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
-        """Return the record of one fit: last epoch, test part untouched by any choice."""
+        """Return the record of one fit: last epoch, with a test part that no choice has seen."""
         case = self.cases[fit.case]
         train, test = case.split(fit.seed, fit.fold)
         x, y, groups = case.material.samples.x, case.material.samples.y, case.material.samples.groups
@@ -47,7 +47,7 @@ def _rows(x: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table as far as it is finished: of rows that were not asked for, what earlier runs stored."""
+    """A table as far as it is finished: rows that were not requested come from earlier runs."""
 
     name: str
     cases: Mapping[str, Case]
@@ -72,14 +72,14 @@ def run_table(
     reading: Progress | None = None,
     progress: FitProgress | None = None,
 ) -> TableResult:
-    """Run what is not finished yet of a table; ``folder/NAME.jsonl`` keeps every fit, and the result has all of them.
+    """Run the unfinished fits of a table; ``folder/NAME.jsonl`` stores every fit, and the result has all of them.
 
     Args:
         data, smoke: see :class:`~equipoise.paper.tables.experiments.Source`.
-        seeds: each draws its own imbalance, split and first weights.
+        seeds: each draws its own imbalance, split and initial weights.
         tune: choose hyperparameters on a fifth of the training rows, at most 4 settings each.
-        methods: run only these rows; None is all of them.
-        reading: told how many images of how many have been through the backbone.
+        methods: run only these rows; None runs all.
+        reading: called with the number of images that passed the backbone and their total.
     """
     if name not in TABLES:
         raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
@@ -87,7 +87,7 @@ def run_table(
     if unknown:
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
     cases = TABLES[name].cases(Source(data, smoke, reading))
-    if smoke:  # a few samples and epochs: nothing to hold against the paper's
+    if smoke:  # a few samples and epochs: not comparable with the paper's
         cases = {key: replace(case, paper={}, paper_bca={}) for key, case in cases.items()}
     known = {  # the backbone is made by its table's code
         key: f"{case.material.checksum} {json.dumps(case.options.recorded(), sort_keys=True)}"
@@ -99,7 +99,7 @@ def run_table(
     path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
     with ResultStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
         run_fits(_fits(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
-        while all(fit in store for fit in _fits(cases, wanted, [seeds])):  # what more is stored is shown as well
+        while all(fit in store for fit in _fits(cases, wanted, [seeds])):  # show further stored seeds as well
             seeds += 1
         every = {key: case.methods for key, case in cases.items()}
         records = [store[fit] for fit in _fits(cases, every, range(seeds)) if fit in store]

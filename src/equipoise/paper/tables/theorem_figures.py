@@ -1,11 +1,11 @@
-r"""The paper's figures, in numbers, pictures and a page: Theorem 1 on two Gaussians, an interval that widens, rarity.
+r"""The paper's figures as numbers, pictures and a page: Theorem 1 on two Gaussians, a widening interval, rarity.
 
-A, the common class, is N(−1, 1) along the first axis and B, the rare one, N(1, 1), so the boundary that is best for the
-true distributions (eq. 1) is x = 0. With shares τ_A and τ_B the expected empirical loss (eq. 3) of the boundary x = t,
+A, the common class, is N(−1, 1) along the first axis and B, the rare one, N(1, 1), so the best boundary for the true
+distributions (eq. 1) is x = 0. With shares τ_A and τ_B the expected empirical loss (eq. 3) of the boundary x = t,
 
 .. math:: E[L_D(t)] = \tau_A\,(1 - \Phi(t + 1)) + \tau_B\,\Phi(t - 1),
 
-is least at t = ½ log(τ_A/τ_B): the rarer B, the smaller its region x > t, which is Theorem 1.
+is smallest at t = ½ log(τ_A/τ_B): the rarer B, the smaller its region x > t, which is Theorem 1.
 """
 
 import math
@@ -35,21 +35,21 @@ COMMON, RARE, OURS, INK = "#4477aa", "#cc6677", "#117733", "#333333"
 
 
 def expected_loss(boundary: float, ratio: float) -> float:
-    """Return eq. 3 for the boundary x = t, with so many samples of A for one of B."""
+    """Return eq. 3 for the boundary x = t, with this many samples of A per sample of B."""
     rare = 1 / (1 + ratio)
     return float((1 - rare) * ndtr(-(boundary + 1)) + rare * ndtr(boundary - 1))
 
 
 def expected_boundary(ratio: float) -> float:
-    """Return the boundary at which eq. 3 is least."""
+    """Return the boundary that minimises eq. 3."""
     return math.log(ratio) / 2
 
 
 def empirical_boundary(x: Array, rare: NDArray[np.bool_]) -> float:
-    """Return where eq. 2, the mistakes on the samples, is least: the middle of the first such interval."""
+    """Return the boundary that minimises eq. 2, the mistakes on the samples: the middle of the first such interval."""
     order = np.argsort(x, kind="stable")
     ordered, is_rare = x[order], rare[order]
-    # a boundary behind the first k samples: their rare ones are wrong, and the common ones beyond
+    # a boundary behind the first k samples: rare ones before it are wrong, and common ones beyond
     mistakes = np.concatenate([[0], np.cumsum(is_rare)]) + (~is_rare).sum() - np.concatenate([[0], np.cumsum(~is_rare)])
     k = int(np.argmin(mistakes))
     edges = np.concatenate([[ordered[0] - 2.0], ordered, [ordered[-1] + 2.0]])
@@ -57,7 +57,7 @@ def empirical_boundary(x: Array, rare: NDArray[np.bool_]) -> float:
 
 
 def draw(ratio: float, samples: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
-    """Draw samples of both classes in two dimensions, at least two of the rare one."""
+    """Draw samples of both classes in two dimensions, with at least two of the rare one."""
     few = max(2, round(samples / (1 + ratio)))
     rare = np.arange(samples) < few
     x = rng.normal(size=(samples, 2))
@@ -66,11 +66,11 @@ def draw(ratio: float, samples: int, rng: np.random.Generator) -> tuple[Array, N
 
 
 def theorem(*, draws: int, samples: int, seed: int) -> list[dict[str, float]]:
-    """Measure the rare class's region under the empirical minimiser, a row a ratio.
+    """Measure the rare class's region under the empirical minimiser, a row per ratio.
 
-    ``expected`` minimises eq. 3, where 0 is best for the true distributions; ``median`` is that of the boundaries which
-    minimise eq. 2 over the draws; ``smaller`` is the share of the draws whose rare region is smaller than the best
-    one; ``recall`` is that of the rare class at the median boundary, 84 % at the best one.
+    ``expected`` minimises eq. 3, where 0 is best for the true distributions; ``median`` is the median over the draws of
+    the boundaries that minimise eq. 2; ``smaller`` is the share of draws whose rare region is smaller than the best
+    one; ``recall`` is the rare class's at the median boundary, 84 % at the best one.
     """
     rng, found = np.random.default_rng(seed), []
     for ratio in RATIOS:
@@ -96,8 +96,8 @@ def draw_theorem(axes: Any, rows: list[dict[str, float]]) -> None:
 
 
 def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
-    """Train cross-entropy and the default on the same samples, draw the boundary of each and the closed-form best one,
-    and return where each crosses the first axis."""
+    """Train cross-entropy and the default on the same samples, draw each boundary and the closed-form best one, and
+    return where each crosses the first axis."""
     x, rare = draw(50, samples, np.random.default_rng(seed))
     axes.scatter(*x[~rare].T, s=4, color=COMMON, alpha=0.35, linewidths=0, label="common class")
     axes.scatter(*x[rare].T, s=16, color=RARE, linewidths=0, label="rare class, 1:50")
@@ -110,7 +110,7 @@ def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
         ("balanced", "uncertainty_margin", OURS, "-", EQUIPOISE),
     ):
         model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x, rare)
-        logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # whose sign is the decision
+        logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # their sign is the decision
         above = logits.softmax(-1)[:, 1].numpy().astype(np.float64).reshape(61, 81) - 0.5  # 0 at the boundary
         axes.contour(*grid, above, levels=[0.0], colors=colour, linestyles=style, linewidths=2)
         axes.plot([], [], color=colour, linestyle=style, linewidth=2, label=label)
@@ -121,8 +121,8 @@ def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
 
 
 def draw_regression(axes: Any, *, seed: int) -> dict[str, float]:
-    """Fit a sine, seen 40 times below 4 and 4 times above, by a Gaussian process whose kernel is chosen by maximum
-    likelihood; draw its 95 % interval, and return its mean deviation where observations are many and where few."""
+    """Fit a Gaussian process, its kernel chosen by maximum likelihood, to a sine seen 40 times below 4 and 4 times
+    above; draw its 95 % interval, and return its mean deviation where observations are many and where they are few."""
     rng = np.random.default_rng(seed)
     x = np.concatenate([rng.uniform(0, 4, 40), rng.uniform(4, 10, 4)])
     y = np.sin(x) + 0.15 * rng.normal(size=len(x))
@@ -140,8 +140,8 @@ def draw_regression(axes: Any, *, seed: int) -> dict[str, float]:
 
 
 def draw_rarity(axes: Any, *, seed: int, epochs: int | None = None) -> dict[str, Any]:
-    """Train on digits made rare by a factor of 20 from class to class, in an order drawn from the seed; draw class
-    uncertainty at the end of the softmax stage over the number of samples, and return both with their correlation."""
+    """Train on digits made rarer from class to class, up to a factor of 20, in an order drawn from the seed; draw class
+    uncertainty after the softmax stage over the number of samples, and return both with their correlation."""
     x, y = load_digits(return_X_y=True)
     kept = exponential(y, 20, rng=seed)
     model = UncertaintyBalancedClassifier(random_state=seed, epochs=epochs).fit(x[kept], y[kept])
@@ -157,7 +157,7 @@ def draw_rarity(axes: Any, *, seed: int, epochs: int | None = None) -> dict[str,
 
 
 def picture(paint: Callable[[Any], Drawn]) -> tuple[Drawn, bytes]:
-    """Return what ``paint`` gives for new axes, and what it has drawn on them as PNG."""
+    """Return what ``paint`` returns for new axes, and its drawing as PNG."""
     figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
     try:
         found = paint(axes)
@@ -171,7 +171,7 @@ def picture(paint: Callable[[Any], Drawn]) -> tuple[Drawn, bytes]:
 
 
 def illustrate(*, seed: int = 0, smoke: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the numbers of the page, as plain values, and its pictures; ``smoke`` with fewer draws and epochs."""
+    """Return the page's numbers as plain values, and its pictures; ``smoke`` uses fewer draws and epochs."""
     draws, samples = (40, 600) if smoke else (1000, 2000)
     rows = theorem(draws=draws, samples=samples, seed=seed)
     figures: dict[str, Any] = {"seed": seed, "draws": draws, "samples": samples, "theorem": rows}
@@ -236,7 +236,7 @@ Seed {seed}. Versions: {versions}.
 
 
 def illustration_page(figures: dict[str, Any], *, pictures: str) -> str:
-    """Return the page, from the numbers; ``pictures`` is where the PNG files lie, as seen from the page."""
+    """Return the page from the numbers; ``pictures`` is the folder of the PNG files, relative to the page."""
     row = "| 1:{ratio} | {expected:.2f} | {median:.2f} | {smaller} | {recall} |"
     shares = [{name: f"{100 * each[name]:.0f} %" for name in ("smaller", "recall")} for each in figures["theorem"]]
     theorem = [each | share for each, share in zip(figures["theorem"], shares, strict=True)]

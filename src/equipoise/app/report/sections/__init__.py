@@ -1,6 +1,6 @@
-"""The sections of a run's page: a new one is a module with a function from run to ``Section``, and a line here.
+"""The sections of a run's page; to add one, write a module with a function from run to ``Section``, and a line here.
 
-The function returns None where a run has nothing to show there.
+The function returns None if a run has nothing to show there.
 """
 
 from collections.abc import Callable

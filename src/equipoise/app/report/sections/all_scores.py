@@ -1,4 +1,4 @@
-"""Scores: all of them with their bootstrap intervals, then how well each class is ranked."""
+"""Scores: all of them with bootstrap intervals, then how well each class is ranked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ OVERALL: dict[str, tuple[tuple[str, ...], str]] = {
     "log loss": (("log_loss",), "loss"),
     "expected cost": (("expected_cost",), "loss"),
 }
-"""Name -> where ``scores.json`` has it, among the intervals as well, and how it is written."""
+"""Name -> its key in ``scores.json`` and in the intervals, and its format."""
 FORMS: dict[str, Callable[[float], str]] = {
     "share": percent,
     "number": lambda value: number(value, 3),
@@ -65,7 +65,7 @@ TEMPLATE = """\
 
 
 def section(run: StoredRun) -> Section | None:
-    """Return the tables; None for a run of a version that did not keep these scores."""
+    """Return the tables; None for a run of a version without these scores."""
     if "matthews" not in run.scores:
         return None
     spans = has_intervals(run)
@@ -76,17 +76,17 @@ def section(run: StoredRun) -> Section | None:
 
 
 def has_intervals(run: StoredRun) -> bool:
-    """Tell whether the run has kept intervals of its scores that rest on enough samples to be shown."""
+    """Return whether the run has intervals of its scores from enough samples to be shown."""
     return bool(run.scores.get("intervals")) and fewest(run) >= FEW
 
 
 def fewest(run: StoredRun) -> int:
-    """Return the held-out samples of the rarest class that has any."""
+    """Return the number of held-out samples of the rarest class that has any."""
     return int(min(run.support[run.support > 0], default=0))
 
 
 def about(run: StoredRun) -> str:
-    """Say what k is, and what intervals rest on, or why there are none."""
+    """Return what k is, and what the intervals rest on, or why there are none."""
     top = run.scores.get("top")
     said = ""
     if top is not None:

@@ -1,4 +1,4 @@
-"""Before and after: what changed between the model before balancing and the final one, class by class and in groups."""
+"""Before and after: the model before balancing compared with the final one, by class and by group."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from equipoise.evaluation.intervals import Z, combined, known_mean
 
 CHANCE = 0.05
 MOST_LINES = 40
-"""Classes with a line of their own; more are a scatter."""
+"""Most classes with a line each; more are shown as a scatter plot."""
 TEMPLATE = """\
 {% if figure %}
 {% call beside(figure) %}Recall of each {{ run.noun }} with {{ earlier }} and with the final \
@@ -29,7 +29,7 @@ above the dashed line it is found more often than before{% endif %}.{% endcall %
 
 
 class Gap(NamedTuple):
-    """Recall − false alarms, the mean over the classes, 0 for one answer to all; and the change's 95 % interval."""
+    """Recall − false alarms, averaged over the classes (0 for constant answers), and the change's 95 % interval."""
 
     before: float
     after: float
@@ -39,11 +39,11 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a group of classes between the model before balancing and the final one, and what it cost.
+    """The change of a group of classes from the model before balancing to the final one, and its cost.
 
-    ``before`` and ``after`` are mean recalls of the classes that were tested, ``gained`` and ``lost`` held-out samples
-    that are newly right and newly wrong, ``alarms`` wrong answers that name one of the classes, before and after;
-    ``gap`` is what is left of the change when false alarms count against it. What is not known is NaN or None.
+    ``before`` and ``after`` are mean recalls of the tested classes; ``gained`` and ``lost`` are held-out samples that
+    became right and wrong; ``alarms`` are wrong answers that name one of the classes, before and after; ``gap`` is the
+    change after counting false alarms against it. Unknown values are NaN or None.
     """
 
     name: str
@@ -64,27 +64,27 @@ class Change:
 
     @property
     def chance(self) -> float | None:
-        """How often chance alone would split gained and lost as unevenly; None where unknown.
+        """How often chance alone would split gained and lost as unevenly; None if unknown.
 
-        It tells whether recall has changed, not whether the model got better: answering with the class always would
-        have changed it too.
+        It says whether recall has changed, not whether the model is better: always answering with the class would
+        change it too.
         """
         return None if self.gained is None or self.lost is None else sign_test(self.gained, self.lost)
 
     @property
     def clear(self) -> bool:
-        """Whether chance is an unlikely explanation of the change in recall, as far as it is known."""
+        """True if chance is an unlikely explanation of the change in recall, as far as known."""
         return self.chance is None or self.chance < CHANCE
 
 
 def section(run: StoredRun) -> Section:
-    """Return the picture and how to read it."""
+    """Return the figure and how to read it."""
     body = fill(TEMPLATE, run=run, figure=recall_figure(run), earlier=earlier_model(run))
     return Section("Before and after", "Before and after", body)
 
 
 def earlier_model(run: StoredRun) -> str:
-    """Name the model that the final one is compared with, in a sentence."""
+    """Return the name of the earlier model, for a sentence."""
     return f"the {run.earlier}" if run.is_blend else f"the {run.earlier}'s model"
 
 
@@ -137,13 +137,13 @@ def _scatter(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> 
 
 
 def group_changes(run: StoredRun) -> list[Change]:
-    """Compare recall before and after in each group that has classes, and in all classes together last."""
+    """Compare recall before and after in each group that has classes, and last in all classes together."""
     groups = [group for group in GROUPS if group in run.groups]
     return [*(_change(run, group, group) for group in groups), _change(run, "all", *groups)]
 
 
 def sign_test(gained: int, lost: int) -> float:
-    """Return P of a split at least as uneven when a changed sample is as likely to turn right as wrong.
+    """Return the probability of a split at least as uneven if changed samples are as likely to turn right as wrong.
 
     >>> sign_test(10, 0), sign_test(3, 3)
     (0.001953125, 1.0)
@@ -164,10 +164,10 @@ def _change(run: StoredRun, name: str, *groups: Group) -> Change:
 
 
 def _turned(held: HeldOut, before: NDArray[np.int64], tested: NDArray[np.bool_]) -> dict[str, Any]:
-    """Count, class by class, samples newly found or missed, and others that are newly given it or no longer."""
+    """Count, by class, samples newly found or missed, and others that newly get the class or lose it."""
 
     def given(by: NDArray[np.int64], *but: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count samples that have each class by the one, and by none of the others."""
+        """Count samples that only the first gives each class."""
         only = np.logical_and.reduce([by != other for other in but]) if but else np.ones(by.shape, dtype=bool)
         counts = (only & (by == 1)).sum(0) if by.ndim == 2 else np.bincount(by[only], minlength=len(tested))
         return np.asarray(counts[tested])
@@ -178,7 +178,7 @@ def _turned(held: HeldOut, before: NDArray[np.int64], tested: NDArray[np.bool_])
     hits, gained, lost = given(before) - alarms, given(now, before) - more, given(before, now) - fewer
     rest, after = len(labels) - own, alarms + more - fewer
     counts = {"gained": int(gained.sum()), "lost": int(lost.sum()), "alarms": (int(alarms.sum()), int(after.sum()))}
-    if not len(own) or not own.all() or not rest.all():  # a class that all samples have: no false alarm is possible
+    if not len(own) or not own.all() or not rest.all():  # if all samples have a class, false alarms are impossible
         return counts
     change, below, above = np.hstack([_paired(gained, lost, own), _paired(more, fewer, rest)])
     low, high = combined(change, below, above, np.repeat([1 / len(own), -1 / len(own)], len(own)))
@@ -187,7 +187,7 @@ def _turned(held: HeldOut, before: NDArray[np.int64], tested: NDArray[np.bool_])
 
 
 def _paired(gained: Any, lost: Any, samples: Any) -> tuple[Any, Any, Any]:
-    """Change of a share with its interval, half a sample added to each of the four cells (Agresti and Min 2005)."""
+    """Return the change of a share with its interval, adding half a sample to each cell (Agresti and Min 2005)."""
     more, less, total = gained + 0.5, lost + 0.5, samples + 2
     middle = (more - less) / total
     half = Z * np.sqrt((more + less) / total - middle**2) / np.sqrt(total)

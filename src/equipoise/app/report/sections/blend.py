@@ -1,4 +1,4 @@
-"""What is in a blend: its classifiers, how much each counts, and how they were fitted."""
+"""The blend: its classifiers, their weights, and how they were fitted."""
 
 from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill

@@ -1,4 +1,4 @@
-"""Class by class: each one's scores, uncertainty and margin in a table."""
+"""Class by class: a table of scores, uncertainty and margins."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def section(run: StoredRun) -> Section:
 
 
 def class_rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Return one row per class, the largest first; of too many the largest and the smallest."""
+    """Return one row per class, the largest first; with too many, the largest and the smallest."""
     metrics = {name: run.each(name) for name in ("recall", "precision", "f1")}
     nothing = np.full(len(run.classes), np.nan)
     metrics["uncertainty"] = nothing if run.uncertainty is None else run.uncertainty
@@ -63,12 +63,12 @@ def class_rows(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def by_count(run: StoredRun) -> NDArray[np.intp]:
-    """Return the classes' places from the largest to the smallest."""
+    """Return the class indices from the largest to the smallest."""
     return np.argsort(-run.counts, kind="stable")
 
 
 def group_note(run: StoredRun) -> str:
-    """Say which classes are called rare."""
+    """Return a note on which classes are called rare."""
     rare = run.in_group("rare")
     if not rare.any():
         return f"No {run.noun} is rare: the largest has less than 1.5 times the samples of the smallest."

@@ -1,4 +1,4 @@
-"""Confusion: which classes are taken for which, in blocks where there are many, and the worst pairs."""
+"""Confusion: which classes are mistaken for which, in blocks if there are many, and the worst pairs."""
 
 from dataclasses import dataclass
 
@@ -56,10 +56,10 @@ id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sor
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows the true, columns the predicted class, the largest training class first.
+    """Confusion matrix: true classes in rows, predicted ones in columns, the largest training class first.
 
-    ``levels`` are from 0, an empty cell, to 10, the share of the row in tenths rounded up. With ``blocks`` a row stands
-    for several classes, and its head is the first and the last of them.
+    ``levels`` range from 0, an empty cell, to 10: the share of the row in tenths, rounded up. With ``blocks``, a row
+    stands for several classes and is headed by the first and the last of them.
     """
 
     heads: list[str]
@@ -69,13 +69,13 @@ class Matrix:
 
     @property
     def numbers(self) -> bool:
-        """Whether there is room for the numbers."""
+        """True if there is room for the numbers."""
         return len(self.heads) <= MOST_NUMBERS
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Samples of one class that were taken for another."""
+    """Samples of one class that were mistaken for another."""
 
     true: str
     predicted: str
@@ -93,7 +93,7 @@ def section(run: StoredRun) -> Section:
 
 
 def matrix(run: StoredRun) -> Matrix | None:
-    """Return the confusion matrix of classes; None for attributes, and where nothing of it was kept."""
+    """Return the confusion matrix of classes; None for attributes, and if none was stored."""
     pairs = _pairs(run)
     if pairs is None:
         return None
@@ -112,7 +112,7 @@ def matrix(run: StoredRun) -> Matrix | None:
 
 
 def worst_pairs(run: StoredRun, most: int = MOST_PAIRS) -> list[Pair]:
-    """Return the most frequent confusions, the largest first; of equal ones that which takes more of its class."""
+    """Return the most frequent confusions, the largest first; among equals, the larger share of its class first."""
     pairs = _pairs(run)
     if pairs is None:
         return []
@@ -127,13 +127,13 @@ def worst_pairs(run: StoredRun, most: int = MOST_PAIRS) -> list[Pair]:
 
 
 def rivals(run: StoredRun) -> dict[int, int]:
-    """Map a class to the other class that its samples are most often taken for."""
+    """Map a class to the one that its samples are most often mistaken for."""
     pairs = _pairs(run)
     if pairs is None:
         return {}
     wrong = (pairs[0] != pairs[1]) & (pairs[2] > 0)
     true, predicted, count = (part[wrong] for part in pairs)
-    order = np.argsort(-count, kind="stable")[::-1]  # the most frequent last, of equal ones the first: it stays
+    order = np.argsort(-count, kind="stable")[::-1]  # the most frequent last, so that it overwrites the others
     return dict(zip(true[order].tolist(), predicted[order].tolist(), strict=True))
 
 
@@ -145,7 +145,7 @@ def _heads(run: StoredRun, order: Integers, place: Integers, side: int) -> list[
 
 
 def _pairs(run: StoredRun) -> tuple[Integers, Integers, Integers] | None:
-    """True class, predicted class, samples: every pair that occurs."""
+    """Return true class, predicted class and count of every pair that occurs."""
     if run.multilabel:
         return None
     size, table = len(run.classes), run.scores.get("confusion")

@@ -38,7 +38,7 @@ MOST_CLASSES, LISTED_SHARES = 30, 20
 """Classes that are offered, and up to how many of which the command line lists a class prior."""
 LEAST = 1e-6
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 330, 56, 400, 12, 280
-"""Of a plot, and the ends of its axes; the script has the same."""
+"""Size of a plot, and the ends of its axes; the script has the same."""
 TEMPLATE = """\
 {% macro plot(id, label, x, y, guide, curve, spread, point) %}
 <svg class="figure plot" id="decide-{{ id }}" viewBox="0 0 {{ width }} {{ height }}" role="img" \
@@ -112,7 +112,7 @@ settings.budget) }}
 
 
 def section(run: StoredRun) -> Section | None:
-    """Return sliders, curves and the table; None where no class has held-out samples of it and of others."""
+    """Return sliders, curves and the table; None if no class has held-out samples of it and of others."""
     held = run.held_out
     found = [] if held is None else candidates(run, held)
     if not found:

@@ -1,4 +1,4 @@
-"""Samples to look at: the most uncertain, and those the model was confidently wrong about."""
+"""Samples to look at: the most uncertain, and the confidently wrong."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ from equipoise.app.stored_run import StoredRun
 MOST_ITEMS, MOST_COLUMNS, MOST_BYTES = 12, 8, 80_000
 LONGEST_TEXT = 300
 KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
-"""How the two formats that a thumbnail may have begin."""
+"""First bytes of the two formats that a thumbnail may have."""
 TITLES = {
     "uncertain": ("Most uncertain", "Where the model itself does not know: a human should look at these first."),
     "wrong": (
@@ -71,7 +71,7 @@ def _item(entry: GalleryItem) -> dict[str, Any]:
 
 
 def _image(encoded: str) -> str:
-    """A data address of what is truly a JPEG or PNG; anything else is not shown."""
+    """Return a data URL of a genuine JPEG or PNG; anything else is not shown."""
     if len(encoded) > MOST_BYTES:
         return ""
     try:

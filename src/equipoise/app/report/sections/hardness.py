@@ -1,4 +1,4 @@
-"""Hard, or merely rare? Classes that need more data, apart from classes that overlap with others."""
+"""Hard, or merely rare? Classes that need more data, and classes that overlap with others."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,13 +42,13 @@ missed{% if entry.rival %}, most often taken for {{ entry.rival }}{% endif %}</s
 
 @dataclass(frozen=True)
 class Hardness:
-    """Where each class stands.
+    """Rarity and difficulty of each class.
 
     Args:
         missed: share of its held-out samples that were not found; NaN without any.
-        few_below: classes with fewer training samples are rare, half-way on a logarithmic axis; None where none is.
+        few_below: classes with fewer training samples are rare, half-way on a logarithmic axis; None if none are.
         often_above: classes missed more often are hard: more than the mean class, and than a tenth.
-        rivals: place of the class that takes most of the missed samples, None where none does.
+        rivals: index of the class that most of the missed samples are mistaken for, or None.
     """
 
     missed: Floats
@@ -111,7 +111,7 @@ def _named(run: StoredRun, found: Hardness) -> list[dict[str, Any]]:
 
 @drawing.house_style()
 def hardness_figure(run: StoredRun, found: Hardness) -> Markup | None:
-    """Draw the share missed over training samples, quarters named; a mark's area is the class's uncertainty."""
+    """Draw the share missed over training samples, with named quadrants; a mark's area is the class's uncertainty."""
     if np.isnan(found.missed).all():
         return None
     axes = drawing.new_axes(380)
@@ -139,7 +139,7 @@ def hardness_figure(run: StoredRun, found: Hardness) -> Markup | None:
 
 
 def _areas(run: StoredRun) -> Floats:
-    """Return a mark's area by the class's uncertainty, the largest 180; alike where it is not known."""
+    """Return each mark's area from the class's uncertainty, at most 180; equal if it is unknown."""
     if run.uncertainty is None or np.isnan(run.uncertainty).all():
         return np.full(len(run.classes), 52.0)
     share = np.nan_to_num(run.uncertainty, nan=0.0)

@@ -1,4 +1,4 @@
-"""Sending the uncertain to a human: what it is worth, which classes are sent most, and which remain possible."""
+"""Human review of the most uncertain samples: its value, which classes it takes most, and which remain possible."""
 
 from typing import Any, NamedTuple
 
@@ -23,10 +23,10 @@ from equipoise.errors import listed
 
 STEPS = 100
 SHOWN_STEP = 10
-"""The share, in hundredths, at which classes are listed; the slider's own start."""
+"""Initial share on the slider, in hundredths, at which classes are listed."""
 MOST_CLASSES = 100
 MOST_LINES = 20
-"""Classes with a line of their own; of more, groups have one."""
+"""Most classes with a line each; beyond, groups have one."""
 TEMPLATE = """\
 {% if found %}
 <div class="split wide">
@@ -109,10 +109,10 @@ to rule it out at this level, so it stays possible everywhere.</p>
 
 
 class Abstention(NamedTuple):
-    """One share of the samples sent to a human, the most uncertain first, and the answers to the rest.
+    """The effect of sending a share of the samples, the most uncertain first, to human review.
 
-    ``balanced_accuracy`` is over those ``left`` of the ``tested`` classes that still have a sample in the rest; with
-    attributes the mean of ½ (recall + specificity) where both are defined. ``rare_sent`` of the ``rare`` samples of
+    ``balanced_accuracy`` is over those ``left`` of the ``tested`` classes that still have a sample among the rest; with
+    attributes, the mean of ½ (recall + specificity) where both are defined. ``rare_sent`` of the ``rare`` samples of
     rare classes and ``wrong_sent`` of the ``wrong`` answers are sent.
     """
 
@@ -130,7 +130,7 @@ class Abstention(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """The answers at every hundredth from 0 to 99 % sent, errors over the share answered, and what is sent of each
+    """The answers at every hundredth from 0 to 99 % sent, errors over the share answered, and the share sent of each
     class at ``SHOWN_STEP``.
     """
 
@@ -162,14 +162,14 @@ def section(run: StoredRun) -> Section:
         sets_sentence=set_sentence(run, sets),
         level=LEVEL if told is None or told.level is None else told.level,
     )
-    steps = [  # JSON knows no NaN
+    steps = [  # JSON has no NaN
         {name: None if np.isnan(value) else value for name, value in step._asdict().items()} for step in found.steps
     ]
     return Section(menu, title, body, {"steps": steps, "places": places})
 
 
 def sending(run: StoredRun) -> Sending | None:
-    """Send the most uncertain held-out samples to a human; None without the held-out answers."""
+    """Send the most uncertain held-out samples to human review; None without held-out answers."""
     held = run.held_out
     if held is None:
         return None
@@ -201,7 +201,7 @@ def _steps(
 
 
 def sent_rows(run: StoredRun, found: Sending) -> list[dict[str, Any]]:
-    """Return one row per class that has held-out samples, those sent most first."""
+    """Return one row per class with held-out samples, those sent most first."""
     error = _own_class(found.curve.class_error)
     return _class_rows(run, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
 
@@ -223,7 +223,7 @@ def _class_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list
 
 
 def sent_sentence(run: StoredRun, found: Sending) -> str:
-    """Say which classes are abstained away."""
+    """Return a sentence on classes that are abstained away."""
     away = found.shares.abstained_away
     if not away:
         return f"With {SHOWN_STEP}% sent, no {run.noun} is sent far more often than the rest."
@@ -236,7 +236,7 @@ def sent_sentence(run: StoredRun, found: Sending) -> str:
 
 
 def set_rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Return one row per class that has held-out samples, those left unanswered most first; none without sets."""
+    """Return one row per class with held-out samples, those left unanswered most first; none without sets."""
     held = run.held_out
     if held is None or held.trust is None:
         return []
@@ -247,13 +247,13 @@ def set_rows(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def never_ruled_out(run: StoredRun) -> list[str]:
-    """Return the classes that the saved model was calibrated on too few samples of to rule them out."""
+    """Return the classes with too few calibration samples in the saved model to be ruled out."""
     told = run.record.calibration
     return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
 
 
 def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
-    """Say how many samples are left unanswered, and which classes most."""
+    """Return how many samples are left unanswered, and which classes most."""
     held = run.held_out
     if held is None or held.trust is None:
         return ""
@@ -272,7 +272,7 @@ def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
 
 @drawing.house_style()
 def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]]]:
-    """Draw the accuracies of the rest over the share sent; and say where each share's two marks lie."""
+    """Draw the accuracies of the rest over the share sent, and return where each share's two marks lie."""
     axes = drawing.new_axes(300)
     columns = [(step.share, step.accuracy, step.balanced_accuracy, step.left == step.tested) for step in found]
     share, plain, balanced, known = np.array(columns).T
@@ -295,7 +295,7 @@ def abstention_figure(found: list[Abstention]) -> tuple[Markup, list[list[float]
 
 
 def _places(axes: Any, share: Floats, *lines: Floats) -> list[list[float]]:
-    """Return x, and y of each line, in the picture's own units; the last two are the ends of the vertical axis."""
+    """Return x, and y of each line, in the figure's own units; the last two are the ends of the vertical axis."""
     height = axes.figure.get_size_inches()[1] * 72
     spots = [axes.transData.transform(np.column_stack([share, line])) for line in lines]
     ends = np.broadcast_to(axes.get_window_extent().get_points()[:, 1], (len(share), 2))
@@ -320,7 +320,7 @@ def class_coverage_figure(run: StoredRun, found: Sending) -> Markup:
 
 
 def _class_lines(axes: Any, run: StoredRun, found: Sending, values: Floats) -> None:
-    """Draw a line per class in its group's colour; of many classes, the mean of each group."""
+    """Draw a line per class in its group's colour; with many classes, the mean of each group."""
     tested = np.array(found.shares.samples) > 0
     for group in GROUPS:
         lines = values[:, tested & run.in_group(group)]
@@ -332,12 +332,12 @@ def _class_lines(axes: Any, run: StoredRun, found: Sending, values: Floats) -> N
 
 
 def _own_class(values: Floats) -> Floats:
-    """(points, classes) of a curve; with attributes, of the samples that have each."""
+    """Return a curve by class, (points, classes); with attributes, over the samples that have each."""
     return values[..., 1] if values.ndim == 3 else values
 
 
 def _row_means(values: Floats) -> Floats:
-    """Mean of each row's known values; NaN where none is."""
+    """Return the mean of each row's defined values; NaN if there are none."""
     known = ~np.isnan(values)
     count = known.sum(1)
     return np.where(count > 0, np.where(known, values, 0).sum(1) / np.maximum(count, 1), np.nan)

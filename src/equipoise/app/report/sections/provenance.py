@@ -1,4 +1,4 @@
-"""How it was made: a run's command, options, versions and notes."""
+"""Provenance: a run's command, options, versions and notes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OPTIONS = (
     *("model", "method", "backbone", "weights", "freeze", "epochs", "seed"),
 )
 OF_NETWORK = ("method", "epochs")
-"""Those of them that say nothing of a blend."""
+"""Options that do not concern a blend."""
 TEMPLATE = """\
 {% if origin.command %}<pre><code>{{ origin.command }}</code></pre>{% endif %}
 <div class="three">
@@ -31,7 +31,7 @@ def section(run: StoredRun) -> Section:
 
 
 def origin(run: StoredRun) -> dict[str, Any]:
-    """Return command, versions, options that were set, and what the run noted on the way; all as text."""
+    """Return command, versions, options that were set, and the run's notes, all as text."""
     about = run.record
     options, settings = about.options, about.settings
     left_out = OF_NETWORK if run.is_blend else ()

@@ -1,4 +1,4 @@
-"""Reliability: how often the model is right when it says how sure it is, before and after calibration."""
+"""Reliability: how often the model is right at each stated confidence, before and after calibration."""
 
 from dataclasses import asdict, dataclass
 
@@ -21,9 +21,9 @@ FIGURES = {
     "brier": ("Brier score", "{:.3f}"),
     "log_loss": ("log loss", "{:.3f}"),
 }
-"""Figure -> its name and its format."""
+"""Figure -> its name and format."""
 FEW = 30
-"""Held-out samples of a class below which figures at a balanced prior are said to rest on few."""
+"""Held-out samples of a class below which figures at a balanced prior are marked as resting on few."""
 TEMPLATE = """\
 {% if diagrams %}
 <p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
@@ -53,7 +53,7 @@ probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
 
 @dataclass(frozen=True)
 class Reliability:
-    """Answers of a kind, binned by their probability, with the 95 % Wilson interval of the share right in each bin."""
+    """Answers of a kind, binned by probability, with the 95 % Wilson interval of the share right in each bin."""
 
     title: str
     diagram: ReliabilityDiagram
@@ -70,10 +70,10 @@ def section(run: StoredRun) -> Section:
 
 
 def reliability(run: StoredRun) -> list[Reliability]:
-    """Sort all answers, and apart those that name a rare or a common class.
+    """Group answers: all, and separately those that name a rare or a common class.
 
-    The class that is *named* decides, not the true one: only that is known when an answer is used. Among the samples of
-    a rare class even a perfectly calibrated model would look overconfident. With attributes every yes-or-no is an
+    The *named* class decides, not the true one: only the former is known when an answer is used. Among the samples of a
+    rare class, even a perfectly calibrated model would look overconfident. With attributes, every yes-or-no is an
     answer, and the attribute decides.
     """
     held = run.held_out
@@ -98,7 +98,7 @@ def reliability(run: StoredRun) -> list[Reliability]:
 
 
 def diagram_of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reliability:
-    """Bin answers by the probability that was stated, (answers,) each, with intervals of the share right."""
+    """Bin answers by their stated probability, (answers,) each, with intervals of the share right."""
     found = reliability_diagram(confidence, right)
     low, high = wilson(np.round(found.right * found.count), found.count.astype(np.float64))
     return Reliability(title, found, low, high)
@@ -106,7 +106,7 @@ def diagram_of(title: str, confidence: Floats, right: NDArray[np.bool_]) -> Reli
 
 @drawing.house_style()
 def reliability_figure(found: Reliability, number: int) -> Markup:
-    """Draw the share right over the probability stated; the dot's area is the number of answers."""
+    """Draw the share right over the stated probability; a dot's area is the number of answers."""
     bins = found.diagram
     axes = drawing.new_axes(330, width=340)
     axes.plot([0, 1], [0, 1], **drawing.DASHED)
@@ -127,7 +127,7 @@ def reliability_figure(found: Reliability, number: int) -> Markup:
 
 
 def calibrations(run: StoredRun) -> dict[str, tuple[Calibration, Calibration]]:
-    """Measure calibration without and with the scaling, at the training samples' class prior and a balanced one."""
+    """Measure calibration without and with the scaling, at the training samples' class prior and at a balanced one."""
     held = run.held_out
     if held is None or held.trust is None:
         return {}
@@ -143,13 +143,13 @@ def calibrations(run: StoredRun) -> dict[str, tuple[Calibration, Calibration]]:
 
 
 def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[tuple[str, list[str]]]:
-    """Return one row a figure: its name, and its values before and after at each prior."""
+    """Return one row per figure: its name, and its values before and after at each prior."""
     parts = [asdict(part) for pair in found.values() for part in pair]
     return [(text, [form.format(part[name]) for part in parts]) for name, (text, form) in FIGURES.items() if parts]
 
 
 def calibrated_how(run: StoredRun) -> str:
-    """Say which samples the probabilities are calibrated on, as its record says."""
+    """Return which samples the probabilities are calibrated on, according to the record."""
     told = run.record.calibration
     if told is not None and told.source == "held_out":
         return (
@@ -171,7 +171,7 @@ def calibrated_how(run: StoredRun) -> str:
 
 
 def few_sentence(run: StoredRun) -> str:
-    """Say which class has fewest held-out samples, where a balanced class prior rests on few."""
+    """Return which class has the fewest held-out samples, if the balanced class prior rests on few."""
     tested = run.support[run.support > 0]
     least = int(tested.min()) if len(tested) else 0
     if not 0 < least < FEW:

@@ -16,13 +16,13 @@ STAGES = {
     "class": ("class margins", "shade2"),
     "sample": ("sample level", "shade3"),
 }
-"""Stage -> its name and its shade."""
+"""Stage -> its name and shade."""
 VALIDATION = {
     "balanced_accuracy": ("balanced accuracy", "ink"),
     "recall_rare": ("rarer classes", "rare"),
     "recall_common": ("other classes", "many"),
 }
-"""Score -> its name and its colour."""
+"""Score -> its name and colour."""
 TEMPLATE = """\
 {% if figure %}
 {% call beside(figure) %}The loss is not comparable across stages: margins make the task harder on purpose. \
@@ -70,7 +70,7 @@ def training_figure(epochs: list[dict[str, Any]]) -> Markup | None:
 
 def _curve(axes: Any, epochs: list[dict[str, Any]], name: str, colour: str, label: str = "") -> None:
     known = [(epoch["epoch"] + 1, value) for epoch in epochs if (value := _number(epoch.get(name))) is not None]
-    if known:  # else a loss that was never a number
+    if known:  # otherwise the loss was never a number
         mark = "o" if len(known) < 3 else None
         axes.plot(*zip(*known, strict=True), color=COLOURS[colour], label=label, marker=mark, ms=5)
 

@@ -1,4 +1,4 @@
-"""Uncertainty against frequency: how unsure the model was of each class."""
+"""Uncertainty against frequency: how uncertain the model was about each class."""
 
 import numpy as np
 from markupsafe import Markup
@@ -21,14 +21,14 @@ epochs.</p>{% endif %}
 
 
 def section(run: StoredRun) -> Section:
-    """Return the picture and how to read it."""
+    """Return the figure and how to read it."""
     body = fill(TEMPLATE, run=run, figure=uncertainty_figure(run))
     return Section("Uncertainty", "Uncertainty against frequency", body)
 
 
 @drawing.house_style()
 def uncertainty_figure(run: StoredRun) -> Markup | None:
-    """Draw class uncertainty over training samples, the latter on a logarithmic axis."""
+    """Draw class uncertainty over training samples, on a logarithmic axis."""
     if run.uncertainty is None or np.isnan(run.uncertainty).all():
         return None
     axes = drawing.new_axes(320)

@@ -1,4 +1,4 @@
-"""Verdict: whether the model is any good, what changed against plain training and what it cost, what to do next."""
+"""Verdict: whether the model is any good, what balancing changed and cost, and what to do next."""
 
 import math
 from collections.abc import Callable
@@ -51,9 +51,9 @@ TEMPLATE = """\
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the model is any good in a headline and the figures behind it, what was asked for and can be promised,
-    what changed against the model before balancing and what that cost, what to do next, which samples all of this rests
-    on, and the figures of each group.
+    """The verdict: a headline with the figures behind it, what was asked for and can be promised, what changed against
+    the model before balancing and at what cost, what to do next, which samples all of this rests on, and the figures of
+    each group.
     """
 
     headline: str
@@ -80,7 +80,7 @@ def section(run: StoredRun) -> Section:
 
 
 def verdict(run: StoredRun) -> Verdict:
-    """Judge the final model, then compare it with the one before balancing where there is one."""
+    """Judge the final model, then compare it with the one before balancing, if there is one."""
     changes = group_changes(run)
     rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
     found = run_skill(run)
@@ -105,12 +105,12 @@ def verdict(run: StoredRun) -> Verdict:
         _changed(run, changes[-1], rare, common),
         steps,
         _rests_on(run, rare),
-        changes if len(changes) > 2 else changes[:1],  # of one group all is the same
+        changes if len(changes) > 2 else changes[:1],  # with one group, all are the same
     )
 
 
 def run_skill(run: StoredRun) -> Skill | None:
-    """Compare the held-out answers with guessing; None where a run has kept neither them nor their table."""
+    """Compare the held-out answers with guessing; None if a run stored neither them nor their table."""
     held = run.held_out
     if held is not None:
         found = skill(held.labels, held.predicted, len(run.classes), probabilities=held.probabilities)
@@ -151,7 +151,7 @@ def _alone(run: StoredRun) -> list[str]:
 
 
 def _moved(change: Change, *, one: bool) -> str:
-    """Say how often classes are found; the rest of a sentence."""
+    """Return how often classes are found, as the rest of a sentence."""
     both = f"recall {percent(change.before)} before, {percent(change.after)} after"
     if abs(change.difference) < SAME:
         return f"{'is' if one else 'are'} found as often as before ({percent(change.after)}){NOTHING}"
@@ -175,7 +175,7 @@ def _of_common(common: Change | None) -> str:
 
 
 def _cost(run: StoredRun, rare: Change) -> list[str]:
-    """Say how many false alarms recall was bought with, and what is left when they count against it."""
+    """Return how many false alarms the recall cost, and what is left when they count against it."""
     named = "it" if len(rare.classes) == 1 else "one of them"
     sentences = []
     if rare.alarms is not None:
@@ -208,7 +208,7 @@ def _behind(run: StoredRun, total: Change) -> list[str]:
 
 
 def _order(run: StoredRun, rare: Change | None) -> list[str]:
-    """Say whether samples are ranked better than before, or the rare classes are only named more often."""
+    """Return sentences on whether samples are ranked better than before, or rare classes only named more often."""
     before, after = (_average_precision(run, source, rare) for source in (run.before, run.scores))
     if math.isnan(before) or math.isnan(after) or f"{before:.3f}" == f"{after:.3f}":
         return []
@@ -217,7 +217,7 @@ def _order(run: StoredRun, rare: Change | None) -> list[str]:
 
 
 def _average_precision(run: StoredRun, scores: dict[str, Any] | None, rare: Change | None) -> float:
-    """Mean over the rare classes, or over all; NaN where it is not known, as in a run of an earlier version."""
+    """Return the mean over the rare classes, or over all; NaN if unknown, as in a run of an earlier version."""
     each = np.array(((scores or {}).get("average_precision") or {}).get("each", ()), dtype=np.float64)
     if len(each) != len(run.classes):
         return float("nan")
