@@ -219,7 +219,7 @@ def test_none_is_a_class(tmp_path):
         ('a,label\n1,"x\n2,y\n', "has a quotation mark that is never closed"),
         ("a,label\n1,caf\u00e9 \u00fc\n".encode() + b"\xe9,x\n", r"is not UTF-8 text \(byte 0xe9\); save it as UTF-8"),
         (b"PK\x03\x04rest", "is a zip archive or a spreadsheet; give a spreadsheet a name that ends in .xlsx"),
-        (b"\x89XYZ\0\0\0", "is no text file; give CSV, TSV, Parquet or .npz"),
+        (b"\x89XYZ\0\0\0", "is not a text file; give CSV, TSV, Parquet or .npz"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path, text, sentence):

@@ -51,7 +51,7 @@ def test_times_are_dates_or_numbers():
     assert row_times(FRAME, "step").tolist() == list(range(0, 112, 2))
     with pytest.raises(InvalidInputError, match="a column of dates or numbers, and 'town' is taken for category"):
         row_times(FRAME, "town")
-    with pytest.raises(InvalidInputError, match="'when', which is no column of the table; there are seen, mixed"):
+    with pytest.raises(InvalidInputError, match="'when', which is not a column of the table; there are seen, mixed"):
         row_times(FRAME, "when")
 
 

@@ -128,8 +128,8 @@ FILES = {
     "parts/repeated.parquet": (repeated_cells, UNPACKS),
     "parts/rows.parquet": (many_rows, "read"),
     "table/zeros.npz": (zeros, UNPACKS + r"write it by numpy\.savez instead of savez_compressed"),
-    "weights/empty.safetensors": (empty_tensors, "is no file of weights, or a damaged one; fetch it again"),
-    "weights/header.safetensors": (tensors(b" " * 2**25), "is no file of weights, or a damaged one"),
+    "weights/empty.safetensors": (empty_tensors, "is not a file of weights, or is damaged; fetch it again"),
+    "weights/header.safetensors": (tensors(b" " * 2**25), "is not a file of weights, or is damaged"),
     "weights/zeros.pth": (pickled, UNPACKS + r"save it by torch\.save"),
 }
 

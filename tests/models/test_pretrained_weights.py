@@ -161,7 +161,7 @@ def test_a_truncated_file_is_refused(tmp_path_factory, suffix, share):
     state = nn.Linear(9, 9).state_dict()
     (safetensors.torch.save_file if suffix == ".safetensors" else torch.save)(state, path)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(InvalidInputError, match="is no file of weights, or a damaged one; fetch it again"):
+    with pytest.raises(InvalidInputError, match="is not a file of weights, or is damaged; fetch it again"):
         load_weights(nn.Linear(9, 9), path)
 
 
@@ -170,7 +170,9 @@ def test_a_truncated_file_is_refused(tmp_path_factory, suffix, share):
 def test_any_bytes_are_refused(tmp_path_factory, suffix, content):
     path = tmp_path_factory.mktemp("any") / f"w{suffix}"
     path.write_bytes(content)
-    with pytest.raises(InvalidInputError, match=r"is no file of weights|holds more than tensors|must hold tensors by"):
+    with pytest.raises(
+        InvalidInputError, match=r"is not a file of weights|holds more than tensors|must hold tensors by"
+    ):
         load_weights(nn.Linear(2, 2), path)
 
 

@@ -343,7 +343,7 @@ def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels
         raise InvalidInputError(f"{path} lacks {', '.join(sorted(missing))}; {REMEDY}.")
     names = stored.get("names", np.zeros(0, np.uint8))
     if names.dtype != np.uint8 or names.ndim != 1:
-        raise InvalidInputError(f"the names in {path} are no text; {REMEDY}.")
+        raise InvalidInputError(f"the names in {path} are not text; {REMEDY}.")
     found = JudgedLabels(
         rows=stored["rows"],
         test=stored["test"],

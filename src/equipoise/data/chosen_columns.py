@@ -95,5 +95,5 @@ def _named(flag: str, text: str, names: Sequence[str], *, single: bool = False) 
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(names, most=30, quoted=False)}."
-            raise InvalidInputError(f"{flag} names {name!r}, which is no column to learn from; {hint}")
+            raise InvalidInputError(f"{flag} names {name!r}, which is not a column to learn from; {hint}")
     return wanted

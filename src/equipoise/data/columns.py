@@ -137,7 +137,7 @@ def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None
     if number:
         words = as_words(values[parsed.unread]).drop_duplicates().tolist()
         listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
-        are = f"value that is no {parsed.kind}" if number == 1 else f"values that are no {parsed.kind}s"
+        are = f"value that is not a {parsed.kind}" if number == 1 else f"values that are not {parsed.kind}s"
         notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
 
 

@@ -260,7 +260,7 @@ def _ragged(path: Path, message: str) -> str:
         return f"{path} has {saw} fields instead of {expected} in line {line}; correct that row or put it in quotes."
     if "EOF inside string" in message or "unexpected end of data" in message:
         return f"{path} has a quotation mark that is never closed; close or remove it."
-    return f"{path} is no readable table ({message.strip()}); check the delimiter and the quotation marks."
+    return f"{path} is not a readable table ({message.strip()}); check the delimiter and the quotation marks."
 
 
 def _encoding(path: Path) -> str:
@@ -272,7 +272,7 @@ def _encoding(path: Path) -> str:
         if re.match(begins, start):
             raise InvalidInputError(f"{path} is {sentence}.")
     if b"\0" in start:
-        raise InvalidInputError(f"{path} is no text file; give CSV, TSV, Parquet or .npz.")
+        raise InvalidInputError(f"{path} is not a text file; give CSV, TSV, Parquet or .npz.")
     return "utf-8-sig" if _is_utf8(path) else _old_encoding(path)
 
 

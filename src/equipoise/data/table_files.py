@@ -229,7 +229,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
 def _sound(values: Any) -> NDArray[Any]:
     """Return an array of numbers or text; anything else comes as bytes, and text may contain invalid characters."""
     if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
-        raise TypeError("it is no array of numbers or text")
+        raise TypeError("it is not an array of numbers or text")
     if values.dtype.kind == "U" and values.dtype.itemsize:
         letters = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
         if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):

@@ -19,7 +19,7 @@ def row_times(x: Any, name: str) -> NDArray[np.float64]:
     names = [str(each) for each in getattr(x, "columns", ())]
     if name not in names:
         raise InvalidInputError(
-            f"--time names {name!r}, which is no column of the table; there are {', '.join(names)}."
+            f"--time names {name!r}, which is not a column of the table; there are {', '.join(names)}."
         )
     guess = guess_kind(x.iloc[:, names.index(name)], name)
     if guess.parsed is None:

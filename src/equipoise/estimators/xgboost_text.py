@@ -71,7 +71,7 @@ def _xgboost_start(said: str, groups: int) -> str:
     numbers = said.removeprefix("[").removesuffix("]").split(",")
     values = finite(numbers, len(numbers))
     require(len(numbers) in (1, groups), "a base score for other classes")
-    require(groups > 1 or bool(0 < values[0] < 1), "a base score that is no probability")
+    require(groups > 1 or bool(0 < values[0] < 1), "a base score that is not a probability")
     return f"[{','.join(numbers)}]" if said.startswith("[") else numbers[0]
 
 

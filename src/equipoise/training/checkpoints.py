@@ -122,7 +122,7 @@ class Checkpoints:
                 with open_tensors(path) as file:
                     state = parse_json((file.metadata() or {})["state"])
                     if not isinstance(state, dict):
-                        raise ValueError("its state is no object")
+                        raise ValueError("its state is not an object")
                     return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
             except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
                 warnings.warn(f"{path} is damaged ({error}); the checkpoint before it is used.", stacklevel=2)

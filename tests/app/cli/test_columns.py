@@ -57,12 +57,15 @@ def test_reasons_stand_on_wide_terminals(equipoise, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--drop", "memer"), "--drop names 'memer', which is no column to learn from; did you mean 'member'?"),
-        (("--keep", "age,left"), "--keep names 'left', which is no column to learn from"),
+        (("--drop", "memer"), "--drop names 'memer', which is not a column to learn from; did you mean 'member'?"),
+        (("--keep", "age,left"), "--keep names 'left', which is not a column to learn from"),
         (("--kind", "notes=words"), "--kind takes COLUMN=KIND, KIND one of number, date, category, text,"),
         (("--kind", "notes"), "--kind takes COLUMN=KIND"),
         (("--kind", "notes=text", "--drop", "notes"), "--kind names 'notes', which is left out"),
-        (("--id", "customer"), "--id names 'customer', which is no column to learn from; did you mean 'customer_id'?"),
+        (
+            ("--id", "customer"),
+            "--id names 'customer', which is not a column to learn from; did you mean 'customer_id'?",
+        ),
         (("--keep", "customer_id", "--id", "customer_id"), "leave no column to learn from"),
     ],
 )

@@ -77,7 +77,7 @@ REFUSED = [
     ("verify nothere --pairs pairs.txt", "nothere holds no run"),
     ("verify run --pairs nothere.txt", "nothere.txt cannot be read: no such file"),
     ("verify run --pairs t.csv --images nothere", "there is no folder or archive 'nothere'"),
-    ("faces align nothere faces", "'nothere' is no folder or archive"),
+    ("faces align nothere faces", "'nothere' is not a folder or archive"),
 ]
 
 

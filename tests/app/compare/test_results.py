@@ -126,7 +126,7 @@ def test_a_line_that_is_no_result_is_an_error(tmp_path):
     fill(path)
     with path.open("a") as file:
         file.write('{"method": "smote"}\n')
-    with pytest.raises(InvalidInputError, match="holds a line that is no result"), open_store(path):
+    with pytest.raises(InvalidInputError, match="holds a line that is not a result"), open_store(path):
         pass
 
 

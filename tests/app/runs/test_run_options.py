@@ -43,11 +43,11 @@ def test_a_runs_own_record_is_such_a_file(tmp_path):
         (f"target{'.b' * 90} = 3", r"options\.toml: target must be text, got a table"),
         (
             f"target{'.b' * 800} = 3",
-            r"is no valid TOML or JSON \(a line has more than 100 dots\); correct",
+            r"is not valid TOML or JSON \(a line has more than 100 dots\); correct",
         ),
         (f"# {'a' * 2**16}", r"\(it has 65,538 letters, more than the 65,536 that are read\); correct it"),
         (f"target = [0x{'1' * 5000}]", r"options\.toml: target must be text, got a list"),  # too long to print
-        ("epochs = ", r"options\.toml is no valid TOML or JSON \(.*\); correct it"),
+        ("epochs = ", r"options\.toml is not valid TOML or JSON \(.*\); correct it"),
     ],
 )
 def test_what_is_wrong_in_it_is_one_sentence(tmp_path, text, sentence):

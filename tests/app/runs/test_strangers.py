@@ -209,7 +209,9 @@ def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, orig
 
 @pytest.mark.parametrize("name", ["hf-hub:someone/model", "local-dir:/tmp/model", "../model", "hf_hub:x", ""])
 def test_a_network_that_timm_would_look_for_elsewhere_is_refused(name):
-    with pytest.raises(InvalidInputError, match=r"is no name of a network of timm's own; see timm\.list_models"):
+    with pytest.raises(
+        InvalidInputError, match=r"is not the name of one of timm's own networks; see timm\.list_models"
+    ):
         build_backbone(f"timm:{name}")
 
 

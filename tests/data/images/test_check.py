@@ -121,13 +121,13 @@ def test_a_file_that_could_not_be_opened_is_tried_again_and_the_others_are_not(t
     table = FileTable.of(root, ["cat/0.png", "cat/1.png", "cat/2.png"])
     (root / "cat" / "1.png").rename(root / "away")
     first = verify(table)
-    assert first.reasons.tolist() == ["it is no image of a known format", "No such file or directory", ""]
+    assert first.reasons.tolist() == ["it is not an image of a known format", "No such file or directory", ""]
     assert first.passing.tolist() == [False, True, False]
     (root / "away").rename(root / "cat" / "1.png")
     for expected in ([(1, 1)], [(1, 1)]):  # from now on nothing is left to try
         again = verify(table, progress=lambda *step: steps.append(step))
         assert steps == expected
-        assert again.reasons.tolist() == ["it is no image of a known format", "", ""]
+        assert again.reasons.tolist() == ["it is not an image of a known format", "", ""]
         assert not again.passing.any()
         assert again.shapes.tolist() == [[0, 0], [40, 48], [40, 48]]
         digest = hashlib.blake2b((root / "cat" / "1.png").read_bytes(), digest_size=16).digest()

@@ -207,7 +207,9 @@ def test_the_error_names_the_file_and_the_reason(tmp_path):
     with pytest.raises(UnreadableImageError, match=r"empty\.jpg' cannot be read: the file is empty\.$"):
         decode_image(tmp_path / "empty.jpg", size=(8, 8), channels=3)
     (tmp_path / "text.jpg").write_text("this is no image at all")
-    with pytest.raises(UnreadableImageError, match=r"text\.jpg' cannot be read: it is no image of a known format\.$"):
+    with pytest.raises(
+        UnreadableImageError, match=r"text\.jpg' cannot be read: it is not an image of a known format\.$"
+    ):
         decode_image(tmp_path / "text.jpg", size=(8, 8), channels=3)
     with pytest.raises(UnreadableImageError, match=r"gone\.jpg' cannot be read: No such file or directory\.$") as gone:
         decode_image(tmp_path / "gone.jpg", size=(8, 8), channels=3)
@@ -224,7 +226,7 @@ def test_a_file_too_large_to_be_an_image_is_not_read(tmp_path):
 
 
 def test_postscript_is_not_handed_to_another_program():
-    with pytest.raises(UnreadableImageError, match="no image of a known format"):
+    with pytest.raises(UnreadableImageError, match="not an image of a known format"):
         decoded(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
 
 

@@ -53,14 +53,14 @@ def test_hidden_and_foreign_files_are_passed_over_and_only_the_visible_ones_note
     class_folder(tmp_path / "__MACOSX", {"cat": 1})
     samples = read_images(tmp_path)
     assert samples.x.names == ["cat/0.png", "cat/B.PNG", "dog/0.png"]
-    assert "'cat/Thumbs.db', 'cat/notes.txt', 'cat/upper.PNG.part' are no images and are ignored." in samples.notes
+    assert "'cat/Thumbs.db', 'cat/notes.txt', 'cat/upper.PNG.part' are not images and are ignored." in samples.notes
 
 
 def test_more_than_three_names_are_counted(tmp_path):
     class_folder(tmp_path, {"cat": 1, "dog": 1})
     for number in range(5):
         (tmp_path / f"{number}.txt").touch()
-    assert "'0.txt', '1.txt', '2.txt' and 2 more are no images and are ignored." in read_images(tmp_path).notes
+    assert "'0.txt', '1.txt', '2.txt' and 2 more are not images and are ignored." in read_images(tmp_path).notes
 
 
 def test_an_empty_class_folder_is_left_out_and_noted(tmp_path):
@@ -149,7 +149,7 @@ def test_no_image_one_class_or_no_folder_are_errors(tmp_path):
     write(tmp_path / "cat" / "x.png")
     with pytest.raises(InvalidInputError, match="all 1 images are of one class, 'cat'; a classifier needs two"):
         read_images(tmp_path)
-    with pytest.raises(InvalidInputError, match="is no folder or archive; give the folder that holds the images"):
+    with pytest.raises(InvalidInputError, match="is not a folder or archive; give the folder that holds the images"):
         read_images(tmp_path / "none")
     with pytest.raises(InvalidInputError, match="columns of a CSV; give it"):
         read_images(tmp_path, target="dx")
@@ -174,7 +174,7 @@ def test_a_link_that_leads_nowhere_and_a_pipe_are_passed_over(tmp_path):
     samples = read_images(tmp_path)
     assert len(samples) == 2
     assert "'ant/gone.png' is a link that leads nowhere and is ignored." in samples.notes
-    assert "'ant/pipe.png' is no image and is ignored." in samples.notes
+    assert "'ant/pipe.png' is not an image and is ignored." in samples.notes
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become a user without rights")

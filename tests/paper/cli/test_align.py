@@ -35,7 +35,7 @@ def test_align_says_what_it_did_and_goes_on(equipoise, tmp_path):
     [
         (("photos", "photos/out"), "lies inside 'photos'"),
         (("photos", "out", "--weights", "elsewhere"), "'elsewhere' must hold pnet.pt, rnet.pt, onet.pt"),
-        (("nowhere", "out"), "'nowhere' is no folder or archive"),
+        (("nowhere", "out"), "'nowhere' is not a folder or archive"),
     ],
 )
 def test_what_is_refused_is_one_sentence(equipoise, arguments, sentence):

@@ -68,8 +68,8 @@ def test_faces_get_the_names_of_their_images(photos, tmp_path, weights):
     assert (done.images, done.aligned, done.several, done.without, done.unreadable, done.done) == (6, 4, 1, 1, 1, 6)
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
-    assert done.notes[0] == "'notes.txt' is no image and is ignored."
-    assert "'cleo/broken.jpg' cannot be read (it is no image of a known format)" in done.notes[1]
+    assert done.notes[0] == "'notes.txt' is not an image and is ignored."
+    assert "'cleo/broken.jpg' cannot be read (it is not an image of a known format)" in done.notes[1]
 
 
 def test_what_is_written_is_the_face_of_the_image(photos, tmp_path, weights):
@@ -224,7 +224,7 @@ def test_a_folder_with_other_things_is_not_touched(photos, tmp_path, weights):
         ("photos", "photos/anna/out", "lies inside .*photos.*, where its faces would be taken for further images"),
         ("photos/anna", "photos", "lies inside .*photos.*; give a folder of its own"),
         ("link", "photos/out", "lies inside .*link"),
-        ("nowhere", "out", "'.*nowhere' is no folder or archive"),
+        ("nowhere", "out", "'.*nowhere' is not a folder or archive"),
     ],
 )
 def test_folders_within_each_other_are_refused(photos, tmp_path, weights, source, target, sentence):
@@ -274,7 +274,7 @@ def test_an_empty_folder_and_bad_options_are_one_sentence(tmp_path, weights):
 def test_damaged_weights_leave_no_folder(photos, tmp_path):
     folder = save(made_mtcnn(), tmp_path / "damaged")
     (folder / "onet.pt").write_bytes(b"x")
-    with pytest.raises(InvalidInputError, match=r"onet\.pt is no file of weights"):
+    with pytest.raises(InvalidInputError, match=r"onet\.pt is not a file of weights"):
         align_folder(photos, tmp_path / "out", weights=folder)
     assert not (tmp_path / "out").exists()
 

@@ -257,5 +257,7 @@ def test_consecutive_folds_are_kept_in_order_and_even(pairs, folds):
 def test_encoded_images_are_decoded_at_the_size_asked_for():
     images = EncodedImages((encoded(0), encoded(1), b"broken"), (4, 6), 1)
     assert images[0:2].shape == (2, 1, 4, 6)
-    with pytest.raises(InvalidInputError, match=r"image 3 of 3 cannot be read \(it is no image of a known format\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"image 3 of 3 cannot be read \(it is not an image of a known format\)"
+    ):
         images[2:3]

@@ -132,7 +132,7 @@ def test_a_hostile_file_is_refused_and_not_run(tmp_path, call, protocol):
         (b"(I1\nI2\nt.", "damaged"),
         (b"cos\nsystem\n(S'true'\ntR.", r"it names 'os\.system'"),
         (b"]]b.", "damaged"),
-        (b"cnumpy\ndtype\n]b.", "it sets the state of what is no array"),
+        (b"cnumpy\ndtype\n]b.", "it sets the state of something that is not an array"),
         (b"](I1\ntR.", "damaged"),
         (b"Pname\n.", "it asks for PERSID"),
         (b"(i__main__\nHostile\n.", "it asks for INST"),

@@ -147,7 +147,7 @@ def test_a_pickle_cannot_alter_the_next_reading(tmp_path):
     path = tmp_path / "batch"
     # builds attributes onto the stand-in which reconstructs arrays
     path.write_bytes(b"\x80\x02cnumpy\ndtype\nN}U\x04nameU\x01xs\x86b.")
-    with pytest.raises(InvalidInputError, match="it sets the state of what is no array"):
+    with pytest.raises(InvalidInputError, match="it sets the state of something that is not an array"):
         read_python_batch(path)
     arrays = cifar10_python(tmp_path)
     assert_is(read_cifar10(tmp_path), arrays)

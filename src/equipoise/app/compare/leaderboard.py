@@ -125,7 +125,7 @@ def score_of(record: Mapping[str, Any], metric: str) -> float:
         value = value[name]
     value = value["mean"] if isinstance(value, Mapping) and "mean" in value else value
     if not isinstance(value, int | float):
-        raise InvalidInputError(f"the score {metric!r} is no number in these results, got {value!r}.")
+        raise InvalidInputError(f"the score {metric!r} is not a number in these results, got {value!r}.")
     return float(value)
 
 

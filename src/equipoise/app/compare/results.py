@@ -192,4 +192,4 @@ def _fit_of(record: Any, path: Path) -> Fit:
     try:
         return Fit(str(record["case"]), str(record["method"]), int(record["seed"]), int(record["fold"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{path} holds a line that is no result ({error!r}); move the file away.") from error
+        raise InvalidInputError(f"{path} holds a line that is not a result ({error!r}); move the file away.") from error

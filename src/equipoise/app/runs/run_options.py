@@ -245,7 +245,7 @@ def _content(path: Path) -> dict[str, Any]:
         content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"{path} is no valid TOML or JSON ({reason}); correct it.") from error
+        raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason}); correct it.") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
     return content

@@ -180,6 +180,6 @@ def _failures_as_one(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         unknown = isinstance(error, UnidentifiedImageError)
-        why = "it is no image of a known format" if unknown else reason(error)
+        why = "it is not an image of a known format" if unknown else reason(error)
         passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
         raise UnreadableImageError(f"{name} cannot be read: {why}.", reason=why, passing=passing) from error

@@ -35,7 +35,7 @@ class Scan:
     def notes(self) -> list[str]:
         """Return a sentence for each kind of thing that was skipped."""
         kinds = (
-            (self.others, "is no image and is ignored", "are no images and are ignored"),
+            (self.others, "is not an image and is ignored", "are not images and are ignored"),
             (self.dangling, "is a link that leads nowhere and is ignored", "are links that lead nowhere"),
             (self.repeated, "is a link to a folder already read and is not followed", "are links to folders read once"),
             (self.unreadable, "is a folder that may not be read", "are folders that may not be read"),
@@ -48,7 +48,7 @@ def scan_images(source: str | os.PathLike[str]) -> Scan:
     given = Path(source).expanduser()
     root = unpack(given) if is_archive(given) and given.is_file() else given
     if not root.is_dir():
-        raise InvalidInputError(f"{str(source)!r} is no folder or archive; give the folder that holds the images.")
+        raise InvalidInputError(f"{str(source)!r} is not a folder or archive; give the folder that holds the images.")
     found = scan(root)
     if not found.images:
         raise InvalidInputError(

@@ -46,7 +46,7 @@ def align(
         equipoise faces align lfw.tgz lfw-aligned/ --workers 8
     """
     if not Path(source).expanduser().exists():
-        raise InvalidInputError(f"{source!r} is no folder or archive; give the folder that holds the images.")
+        raise InvalidInputError(f"{source!r} is not a folder or archive; give the folder that holds the images.")
     from equipoise.cores_and_memory import cores
     from equipoise.paper.faces import align_folder  # torch
 

@@ -121,7 +121,7 @@ def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:
     images, same = found
     truth = [*_row(same, TRUTH_TYPES)] if isinstance(same, RecordedCall) else same
     if not isinstance(images, list) or not isinstance(truth, list):
-        raise TypeError("it is no pair of lists")
+        raise TypeError("it is not a pair of lists")
     contents, total = list[bytes](), 0
     for image in images:  # a file may refer to one object millions of times, and each may become a copy
         contents.append(_encoded(image))
@@ -141,7 +141,7 @@ def _encoded(image: Any) -> bytes:
 def _row(value: Any, kinds: tuple[str, ...]) -> bytes:
     shape, content = array_content(value, kinds)
     if len(shape) != 1:
-        raise TypeError("it is no array of one dimension")
+        raise TypeError("it is not an array of one dimension")
     return content
 
 
@@ -162,7 +162,9 @@ def _list(path: str | os.PathLike[str], *, comma: bool = False) -> tuple[str, li
     except OSError as error:
         raise InvalidInputError(f"{file} cannot be read: {error.strerror or error}; check --pairs.") from error
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{file} is no list of pairs: it is not text; a .bin file needs its ending.") from error
+        raise InvalidInputError(
+            f"{file} is not a list of pairs: it is not text; a .bin file needs its suffix."
+        ) from error
     lines = list(_fields(text, comma))
     if not lines:
         raise InvalidInputError(f"{file} lists no pair.")

@@ -66,7 +66,7 @@ class _Global:
         return RecordedCall(self.name, arguments)
 
     def __setstate__(self, state: Any) -> None:
-        raise RefusedPickleError("sets the state of what is no array")
+        raise RefusedPickleError("sets the state of something that is not an array")
 
 
 class _Steps(dict[int, Callable[[Any], None]]):
@@ -141,7 +141,7 @@ def array_content(value: Any, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], 
         case RecordedCall(name=name, arguments=(content, kind, tuple(shape), "C")) if name in BUFFER:  # protocol 5
             pass
         case _:
-            raise TypeError("it is no array in C order")
+            raise TypeError("it is not an array in C order")
     found = plain_bytes(content)
     if not _is_type(kind, kinds) or len(found) != math.prod(shape):
         raise TypeError("the array is not of single bytes, or has another length than its shape")
@@ -165,7 +165,7 @@ def plain_bytes(value: Any) -> bytes:
             return text.encode("latin-1")
         case RecordedCall(name=name, arguments=()) if name in NO_BYTES:
             return b""
-    raise TypeError("it is no bytes")
+    raise TypeError("it is not bytes")
 
 
 def _is_type(value: Any, kinds: tuple[str, ...]) -> bool:

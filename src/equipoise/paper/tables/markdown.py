@@ -43,7 +43,7 @@ BELOW = {
 EXCEPTIONS = {
     "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
     "mini-batch k-means",
-    "svm": "support vector machines are no networks",
+    "svm": "support vector machines are not networks",
     "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
 }
 """Differences of a family of methods from the others."""
