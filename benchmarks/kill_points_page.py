@@ -15,7 +15,7 @@ NAMES = {
 
 
 def lines() -> list[str]:
-    """The section, line by line."""
+    """Return the section, line by line."""
     result = json.loads(RESULT.read_text(encoding="utf-8"))
     rows, total, wrong = [], 0, 0
     for subject, found in result["subjects"].items():
@@ -29,12 +29,13 @@ def lines() -> list[str]:
     return [
         "## Killed at any moment",
         "",
-        f"{total} processes were ended by SIGKILL at random moments of their work, and the same command was given "
-        f"again. In {total - wrong} of {total} cases every file that had its name was whole, the results were those of "
-        "an undisturbed process (bit for bit, but for the seconds), nothing that was safe had been done again, and "
-        "nothing of the killed process was left. Repeat it with `python benchmarks/kill_points.py`.",
+        f"Does a crash lose or corrupt anything? {total} processes were killed by SIGKILL at random moments, and the "
+        f"same command was run again. In {total - wrong} of {total} cases every file under its final name was "
+        "complete, the results equalled those of an undisturbed process (bit for bit, except the seconds), no saved "
+        "work was repeated, and nothing of the killed process was left behind. "
+        "Repeat it with `python benchmarks/kill_points.py`.",
         "",
-        "| what was killed | kills | safe at that moment | while a file was being written | with a difference |",
+        "| what was killed | kills | saved at that moment | while a file was being written | with a difference |",
         "|---|---|---|---|---|",
         *rows,
         "",

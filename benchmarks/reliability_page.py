@@ -13,20 +13,20 @@ Figures = dict[str, Any]
 
 
 def read(name: str) -> Figures:
-    """A result, or nothing where it was never measured."""
+    """Return a result, or nothing if it was never measured."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
-    """Markdown with a blank line behind it."""
+    """Return Markdown with a blank line after it."""
     head = list(head)
     lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
     return [*(f"| {' | '.join(cells)} |" for cells in lines), ""]
 
 
 def versions(figures: Iterable[Figures]) -> list[str]:
-    """What was measured with what; parts that were measured again may differ."""
+    """Return the versions used; parts that were measured again may differ."""
     found: dict[str, set[str]] = {}
     for part in figures:
         for name, version in part.get("versions", {}).items():
@@ -37,25 +37,25 @@ def versions(figures: Iterable[Figures]) -> list[str]:
 
 
 def fuzz_section() -> list[str]:
-    """Damaged files."""
+    """Return the section on damaged files."""
     found = read("fuzz")
     lines = [
         "## Damaged files",
         "",
-        "Every reader of files that somebody else may have written is fed with damaged ones: sound files with bits "
-        "flipped, parts cut, repeated, exchanged or replaced by words of the format, also inside zip, gzip, JSON and "
-        "safetensors with the checksums set right, and random bytes.",
+        "What happens when a file is damaged or malicious? Every reader of untrusted files is fuzzed with random bytes "
+        "and with valid files that were mutated: bits flipped, parts cut, repeated, swapped or replaced by keywords of "
+        "the format, also inside zip, gzip, JSON and safetensors with corrected checksums.",
         "",
-        "A fault is anything but a file read or refused in one sentence: another error, a warning, more than 5 seconds "
-        "of processor time or 300 MB for a file, a process that dies.",
+        "A file must be read, or refused in one sentence. Anything else is a fault: another error, a warning, more "
+        "than 5 seconds of processor time or 300 MB for a file, or a process that dies.",
         "",
-        "Small files made to break these limits are tested one by one (`tests/faults/test_limits.py`): a packed "
-        "file may unpack to 32 MB, or to 100 times its own size if that is more; a table has at most 100,000 columns, "
-        "a file of options 65,536 letters and 100 dots in a line, a file of weights 20,000 tensors, JSON a million "
-        "lists and objects. Training then takes about 0.3 ms a column to learn how it becomes numbers, 6 s for 20,000 "
-        "columns.",
+        "Small files designed to exceed these limits are tested one by one (`tests/faults/test_limits.py`): a "
+        "compressed file may unpack to 32 MB, or to 100 times its own size if that is more; a table may have 100,000 "
+        "columns, an options file 65,536 characters and 100 dots in a line, a weights file 20,000 tensors, and JSON a "
+        "million lists and objects. Learning the encoding of a table takes about 0.3 ms per "
+        "column, 6 s for 20,000 columns.",
         "",
-        "The tests do this for a minute in all; for longer:",
+        "The test suite does this for a minute in total. To run it for longer:",
         "",
         "```text",
         "python -m tests.fuzz --minutes 10 && python benchmarks/reliability_page.py",
@@ -75,15 +75,15 @@ def fuzz_section() -> list[str]:
         ]
         for name, one in own.items()
     ]
-    head = ("reader", "minutes of processor time", "files", "of them read", "faults found")
+    head = ("reader", "minutes of processor time", "files", "read without error", "faults found")
     lines += [
-        "What a run finds is mended, becomes a test and the reader is run again with another seed: the figures are of "
-        "the last run of each.",
+        "A fault that a run finds is fixed and becomes a test, and the reader is run again with another seed. The "
+        "table shows the last run of each.",
         "",
         *table(head, rows),
     ]
     if guided:
-        lines += ["The same by atheris, which goes on from files that reach new code:", ""]
+        lines += ["The same with atheris, which mutates the files that reach new code:", ""]
         lines += table(
             ("reader", "minutes", "files", "faults found"),
             (
@@ -100,13 +100,13 @@ def _minutes(seconds: float) -> str:
 
 
 def load_section() -> list[str]:
-    """Much data."""
+    """Return the section on large data."""
     parts = read("load").get("parts", {})
     lines = [
-        "## Much data",
+        "## Large data",
         "",
-        "Peak resident memory of the commands, Python and torch included (together some 400 MB), on one thread. "
-        "Repeat one part, or all:",
+        "How much memory do the commands need? Peak resident memory on one thread, including Python and torch "
+        "(together about 400 MB). To repeat one part, or all:",
         "",
         "```text",
         "python benchmarks/load.py --only table && python benchmarks/reliability_page.py",
@@ -127,7 +127,7 @@ def _table_lines(part: Figures) -> list[str]:
         f"### A table of {part['rows']:,} × {part['columns']}",
         "",
         f"A CSV of {part['source_mb']:,} MB, {part['float32_mb']:,} MB as float32; {part['epochs']} epoch of training, "
-        "and a prediction for every row of it. A fifth of the rows is held out and scored.",
+        "and a prediction for every row. A fifth of the rows is held out and scored.",
         "",
         *table(
             ("command", "peak memory, MB"),
@@ -140,8 +140,8 @@ def _images_lines(part: Figures) -> list[str]:
     return [
         f"### {part['files']:,} image files",
         "",
-        f"PNG files of {part['side']} × {part['side']} pixels, no two alike, in two folders; {part['epochs']} epoch of "
-        f"`{part['backbone']}`, and a prediction for every file, with all the processes that they start.",
+        f"PNG files of {part['side']} × {part['side']} pixels, all different, in two folders; {part['epochs']} epoch "
+        f"of `{part['backbone']}`, and a prediction for every file. The memory includes all worker processes.",
         "",
         *table(
             ("command", "peak memory, MB"),
@@ -165,7 +165,7 @@ def _classes_lines(part: Figures) -> list[str]:
         f"### {part['classes']:,} classes",
         "",
         f"{part['rows']:,} rows of {part['columns']} columns in a long tail, {part['epochs']} epoch, and predictions "
-        f"for {part['predicted']:,} further rows; beside it the same with {part['fewer']} classes.",
+        f"for {part['predicted']:,} more rows; for comparison, the same with {part['fewer']} classes.",
         "",
         *table(head, rows),
     ]
@@ -184,7 +184,7 @@ def _stream_lines(part: Figures) -> list[str]:
     return [
         f"### {part['rows']:,} predictions",
         "",
-        f"A CSV of {part['columns']} columns through `equipoise predict RUN DATA --out FILE.csv`.",
+        f"A CSV with {part['columns']} columns through `equipoise predict RUN DATA --out FILE.csv`.",
         "",
         *table(head, rows),
     ]
@@ -194,7 +194,7 @@ LOADS = {"table": _table_lines, "images": _images_lines, "classes": _classes_lin
 
 
 def lines() -> list[str]:
-    """The page, line by line."""
+    """Return the page, line by line."""
     return ["# Reliability", "", *fuzz_section(), *load_section(), *kill_points_page.lines()]
 
 

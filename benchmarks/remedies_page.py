@@ -138,7 +138,7 @@ def named(place: Place | None) -> str:
 
 
 def tie(case: Case, name: str) -> bool:
-    """Whether a method was first, or not significantly different from the best."""
+    """Return whether a method was first, or not significantly different from the best."""
     place = case.place(name)
     return place is not None and place.tied
 
@@ -162,17 +162,18 @@ def summary(cases: list[Case]) -> list[str]:
     return [
         f"Of the {len(judged)} cases with {ENOUGH_SEEDS} seeds or more:",
         "",
-        f"- **Against cross-entropy**, Equipoise gains beyond chance in {len(gained)} and loses beyond chance in "
+        f"- **Against cross-entropy**, Equipoise is significantly better in {len(gained)} and significantly worse in "
         f"{len(lost)}.",
         "- **Cross-entropy is enough** (first, or not significantly different from the best) in: "
         f"{listed([case for case in judged if tie(case, BASELINE)])}.",
         f"- **Equipoise** is first, or not significantly different from the best, in {len(judged) - len(behind)}; "
-        f"behind another, beyond chance, in: {listed(behind)}.",
+        f"it is significantly behind another in: {listed(behind)}.",
         "",
-        f"In the {len(few)} with fewer seeds hardly anything can be told apart ({listed(few)}): look at their means.",
+        f"In the {len(few)} with fewer seeds hardly any difference is significant ({listed(few)}): "
+        "look at their means.",
         "",
         f"Over all {len(both)}, the best rival has the higher mean in {sum(higher(case) for case in both)}. {left_out}",
-        "Which rival it is changes from case to case, and one knows it only afterwards.",
+        "Which rival that is changes from case to case, and you know it only afterwards.",
     ]
 
 
