@@ -276,6 +276,6 @@ class Curriculum:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore a ``state`` from :meth:`state_dict`."""
+        """Restore a ``state``, as in :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None
