@@ -17,7 +17,7 @@ SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
 MarginRule = Literal["log", "paper"]
 MarginSource = Literal["uncertainty", "counts", "corrected"]
 TIMM, HUGGING_FACE = "timm:", "hf:"
-"""In front of the name of a network of timm's, and of the name or folder of a vision model of transformers."""
+"""Prefixes of the names of timm's networks, and of the names or folders of vision models of transformers."""
 
 
 def loss_names() -> Collection[str]:

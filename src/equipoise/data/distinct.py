@@ -40,7 +40,7 @@ def distinct(values: Any) -> Distinct | None:
 
 
 def is_text(values: Any) -> bool:
-    """Tell whether a column holds texts, and nothing else but missing values."""
+    """Return whether a column holds only texts and missing values."""
     if isinstance(values.dtype, pd.StringDtype):
         return True
     if not pd.api.types.is_object_dtype(values.dtype):

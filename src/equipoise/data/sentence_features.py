@@ -22,7 +22,7 @@ Texts = Sequence[str | None]
 
 
 class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was learnt from the embeddings of a column of texts.
+    """The features learnt from the embeddings of a column of texts.
 
     Args:
         encoder: its name or folder.
@@ -74,7 +74,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Tell whether the parts fit each other, as they may not in a file that anyone may have written."""
+        """Return whether the parts are consistent, which an untrusted file need not be."""
         outputs = self.dimensions + len(self.scores)
         if not outputs or len(self.maps) != 4 * outputs * self.size or len(self.offsets) != outputs:
             return False

@@ -23,11 +23,11 @@ WORDS: dict[str, Any] = {"analyzer": "word", "ngram_range": (1, 2), "token_patte
 CHARACTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
 """N-grams that are counted: one and two words or signs, two to five characters within a word."""
 MOST_TERMS = 20_000
-"""N-grams kept of either sort, the most frequent."""
+"""Number of most frequent n-grams kept of either kind."""
 MOST_DIMENSIONS = 50
-"""Of the SVD."""
+"""Largest number of dimensions of the SVD."""
 LEARNT_FROM = 20_000
-"""Texts that n-grams are learnt from, drawn evenly from more."""
+"""Most texts that n-grams are learnt from, drawn evenly."""
 MOST_CHARACTERS = 10**7
 """Most characters, over all texts, that n-grams are learnt from."""
 LONGEST = 5_000

@@ -345,7 +345,7 @@ class BalancedClassifier(CalibratedClassifier):
         return found
 
     def _frozen(self, estimators: list[Any], classes: Array, x: Any, target: Tensor) -> bool:
-        """Tell whether the models are trained already; then they must know the labels."""
+        """Return whether the models are already trained; then they must know the labels."""
         trained = [each for each in estimators if is_frozen(each)]
         if 0 < len(trained) < len(estimators):
             raise InvalidInputError(

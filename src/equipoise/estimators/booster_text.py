@@ -24,7 +24,7 @@ Numbers = NDArray[Any]
 
 
 class BoosterRecord(Struct, kw_only=True):
-    """What a boosted model's own text leaves out; for an unfitted model, only its parameters."""
+    """The fields that a boosted model's own text leaves out; for an unfitted model, only its parameters."""
 
     parameters: dict[str, Any]
     classes: list[Any] = []

@@ -18,7 +18,7 @@ LOOKED_AT = 1000
 
 
 def is_frozen(estimator: Any) -> bool:
-    """Tell whether a model is trained already and is not to be fitted again."""
+    """Return whether a model is already trained and must not be fitted again."""
     return isinstance(estimator, FrozenEstimator)
 
 

@@ -78,7 +78,7 @@ def build_backbone(
 
 
 def has_weights(name: str) -> bool:
-    """Tell whether a backbone comes with pretrained weights: by an installed package, by timm or by transformers.
+    """Return whether a backbone comes with pretrained weights: by an installed package, by timm or by transformers.
 
     >>> has_weights("lenet")
     False

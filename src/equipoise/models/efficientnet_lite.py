@@ -14,7 +14,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.models.layers import enlarged
 
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192))
-"""Of Lite0, from the first: blocks, kernel, stride of the first block, expansion, channels."""
+"""Stages of Lite0: blocks, kernel, stride of the first block, expansion, channels."""
 LAST_STAGE = (1, 3, 1, 6, 320)
 """Its depth is fixed, as that of the first; its width is not."""
 STEM, HEAD, MULTIPLE = 32, 1280, 8
@@ -38,9 +38,9 @@ class EfficientNetLite(nn.Module):
 
     in_channels = 3
     images_at_once = 8
-    """Whose layers stay in the processor's cache: at 100 a prediction takes nearly twice as long."""
+    """Batch size whose layers stay in the CPU cache: at 100 a prediction takes nearly twice as long."""
     default_cfg: ClassVar[dict[str, tuple[float, ...]]] = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}
-    """Of pixels from 0 to 1, as the public weights were trained with; named as timm does."""
+    """Mean and std of pixels from 0 to 1 that the public weights were trained with; named as in timm."""
 
     def __init__(
         self,
@@ -148,6 +148,6 @@ def _padded(x: Tensor, kernel: int, stride: int) -> Tensor:
 
 
 def _rounded(channels: float) -> int:
-    """The nearest multiple of eight that is not more than a tenth smaller."""
+    """Return the nearest multiple of eight that is not more than a tenth smaller."""
     nearest = max(MULTIPLE, int(channels + MULTIPLE / 2) // MULTIPLE * MULTIPLE)
     return nearest + MULTIPLE if nearest < 0.9 * channels else nearest

@@ -202,7 +202,7 @@ def image_backbone(
 
 
 def _pretrained_input(body: nn.Module, augment: Augment | None) -> ImageInput:
-    """The normalisation that the weights were trained with, as the network or else ImageNet says."""
+    """Return the normalisation that the weights were trained with: the network's own, otherwise ImageNet's."""
     told = getattr(body, "default_cfg", None)
     mean, std = (told.get("mean"), told.get("std")) if isinstance(told, dict) else (None, None)
     if mean is None or std is None or len(mean) != 3 or len(std) != 3:

@@ -19,7 +19,7 @@ WITHOUT = "give a file by --weights, or another backbone"
 def from_timm(name: str, *, pretrained: bool) -> nn.Module:
     """Build a network of timm without its classifier; a name that timm would look for elsewhere is refused."""
     if not re.fullmatch(r"[\w.]+", name):
-        raise InvalidInputError(f"timm:{name} is no name of a network of timm's own; see timm.list_models().")
+        raise InvalidInputError(f"timm:{name} is not the name of one of timm's own networks; see timm.list_models().")
     try:
         import timm  # type: ignore[import-not-found,unused-ignore]
     except Exception as error:  # beside an ImportError: what torchvision raises when it does not fit torch
@@ -136,12 +136,12 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 def _plain(processing: dict[str, Any]) -> dict[str, Any]:
-    """What is used of a processor's settings."""
+    """Return the settings of a processor that are used."""
     return {name: processing[name] for name in ("image_mean", "image_std", "size") if name in processing}
 
 
 def _side(processing: dict[str, Any]) -> int:
-    """The side of the images that the processor makes, in pixels; smaller ones are enlarged to it."""
+    """Return the side of the processor's images in pixels; smaller ones are enlarged to it."""
     size = processing.get("size")
     given = [size] if isinstance(size, int) else list(size.values()) if isinstance(size, dict) else []
     return min((int(side) for side in given if isinstance(side, int)), default=1)

@@ -61,7 +61,7 @@ class MisfitError(InvalidInputError):
         self.given = given
 
     def fits(self, module: nn.Module) -> bool:
-        """Tell whether the weights are those of another network."""
+        """Return whether the weights fit another network."""
         fitting, _ = _matched(self.given, module, Path())
         return not _misfits(fitting, module.state_dict())
 
@@ -137,7 +137,7 @@ def _without_prefix(name: str, own: Collection[str]) -> str:
 
 
 def _misfits(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
-    """Say which places have no tensor, which tensors no place, and which another shape than their place."""
+    """Return which parameters have no tensor, which tensors no parameter, and which shapes differ."""
     missing = [name for name in own if name not in given and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in given if name not in own]
     misshapen = [

@@ -1,4 +1,4 @@
-"""Whether the model is any good, in words: its ranking, its answers, and how much better than guessing both are."""
+"""Judgement of a model in words: its ranking, its answers, and how much better than guessing both are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which backbone a run's images go through, with which weights, and whether it is trained."""
+"""The choice of a backbone for a run's images, its weights, and whether it is trained."""
 
 from typing import Any, NamedTuple
 

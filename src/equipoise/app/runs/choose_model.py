@@ -51,7 +51,7 @@ def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> 
 
 
 def _left_out(y: NDArray[Any]) -> str | None:
-    """Say which classifiers the default leaves out for many classes."""
+    """Return which classifiers the default leaves out for many classes."""
     classes = 2 if y.ndim == 2 else len(np.unique(y))
     missing = [family.label for name, family in FAMILIES.items() if name not in default_families(classes)]
     if not missing:

@@ -161,7 +161,7 @@ def _data(run: StoredRun, found: list[Candidate]) -> dict[str, Any]:
 
 
 def notes(run: StoredRun, found: list[Candidate]) -> str:
-    """Say what the figures rest on, and what the score is."""
+    """Return what the figures rest on, and what the score is."""
     many = len(run.classes) > 2 and not run.multilabel
     score = "probability"
     if many:
