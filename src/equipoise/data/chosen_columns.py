@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
     from equipoise.data.samples import Samples
 
 ColumnKind = Literal["number", "date", "category", "text", "image", "identifier", "constant"]
-"""What a column is taken for; the last two are left out."""
+"""Kinds that a column can have; the last two are left out."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
 """Names of prediction columns, which an identifier column must not have."""
 

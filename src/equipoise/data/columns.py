@@ -62,7 +62,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def features(self) -> tuple[TextFeatures | SentenceFeatures | PictureColumn, ...]:
-        """What makes the columns of free text or of pictures, in their order."""
+        """Encodings of free text or of pictures, in the order of their columns."""
         return tuple(each for each in (self.text, self.sentences, self.picture) if each is not None)
 
     @property

@@ -12,7 +12,7 @@ from equipoise.data.amounts import USUAL, plain_amount
 from equipoise.data.distinct import distinct, is_text
 
 Kind = Literal["number", "date", "category", "text", "image"]
-"""What a column is encoded as."""
+"""Kinds that a column can be encoded as."""
 PLAIN = ""
 THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
 EXPONENT = r"(?:[eE][+-]?\d+)?"

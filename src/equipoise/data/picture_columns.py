@@ -16,7 +16,7 @@ MOST_FEATURES = 10_000
 MOST_UNREAD = 0.5
 """Share of the training rows' pictures from which on it is another column, or another folder."""
 FOLDER = "folder"
-"""Of a frame's ``attrs``: where relative paths begin."""
+"""Key of a frame's ``attrs`` with the folder that relative paths start from."""
 
 
 class Pictures(NamedTuple):
@@ -42,7 +42,7 @@ class PictureReader(Protocol):
 
 
 class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was learnt of a column of image paths.
+    """The features learnt from a column of image paths.
 
     Args:
         network: that makes the features.

@@ -1,4 +1,4 @@
-"""What a chosen rule gave on labelled rows, beside what it promised."""
+"""Results of a chosen rule on labelled rows, beside its promises."""
 
 from collections.abc import Iterator
 

@@ -39,9 +39,9 @@ class DecisionRule(ABC):
     budgeted: ClassVar[bool] = False
     """True if the rule limits how many cases are named."""
     searches: ClassVar[bool] = False
-    """Whether it searches the evidence for the best threshold, whose own figure would flatter."""
+    """True if the rule searches the evidence for the best threshold, whose own figure would be optimistic."""
     yardstick: ClassVar[Yardstick | None] = None
-    """What its answers are judged by; None for a rule that is about every class."""
+    """Yardstick of its answers; None for a rule that is about every class."""
 
     class_prior: Mapping[Any, float] | None = field(default=None, kw_only=True)
 

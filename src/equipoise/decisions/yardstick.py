@@ -1,4 +1,4 @@
-"""What answers are judged by that a rule gives: shares of which more is better, and counts in 1,000 cases."""
+"""Yardsticks of a rule's answers: shares of which more is better, and counts in 1,000 cases."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

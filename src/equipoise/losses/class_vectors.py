@@ -168,7 +168,7 @@ class ClassVectorLoss(nn.Module):
 
     @property
     def mixes_samples(self) -> bool:
-        """Whether a curriculum mixes samples for it, see :mod:`equipoise.training.mixing`."""
+        """True if a curriculum mixes samples for it, see :mod:`equipoise.training.mixing`."""
         return False
 
     def clear_margins(self) -> None:

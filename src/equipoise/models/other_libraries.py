@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from equipoise.errors import InvalidInputError
 
 LABELS = ("id2label", "label2id", "auto_map", "_name_or_path")
-"""Of a configuration, what a backbone does not need."""
+"""Fields of a configuration that a backbone does not need."""
 LARGEST = 10**6
 WITHOUT = "give a file by --weights, or another backbone"
 

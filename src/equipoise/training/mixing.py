@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from equipoise.training.batches import ArrayData
 
 ALPHA = 0.4
-"""Of the Beta distribution of λ: most samples stay close to one of the two."""
+"""Parameter of λ's Beta distribution: most samples stay close to one of the two."""
 POWER = 0.5
 """Partners' classes are drawn by the root of their frequency; 1 draws as samples come, 0 all classes alike."""
 

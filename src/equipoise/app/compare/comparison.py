@@ -55,7 +55,7 @@ COUNTED = {
     "missed": ("missed", "the cases missed in 1,000"),
     "mistakes": ("wrong", "the mistakes in 1,000 cases"),
 }
-"""What a rule's yardstick counts, as the head of a narrow column and in a sentence."""
+"""Names of what a rule's yardstick counts, as a narrow column's head and in a sentence."""
 
 
 @dataclass(frozen=True)

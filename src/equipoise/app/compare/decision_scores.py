@@ -1,4 +1,4 @@
-"""What a method's probabilities are worth where a rule decides by them."""
+"""Scores of a method's probabilities under a decision rule."""
 
 from typing import Any
 
