@@ -1,11 +1,14 @@
 """Memory and cores that a container or a scheduler leaves to us."""
 
 import os
+import threading
 
 import pytest
 
 from equipoise import cores_and_memory as machine
-from equipoise.cores_and_memory import cores, free_memory
+from equipoise.app.compare import deadline
+from equipoise.app.compare.deadline import Deadline, OutOfTimeError
+from equipoise.cores_and_memory import cores, end_past_threads, free_memory
 
 
 @pytest.fixture
@@ -70,3 +73,17 @@ def test_this_machine_has_memory_and_cores(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
     assert cores() == 7
+
+
+def test_a_thread_left_behind_does_not_crash_the_way_out(monkeypatch):
+    ended, free = [], threading.Event()
+    monkeypatch.setattr("os._exit", ended.append)
+    monkeypatch.setattr("atexit._run_exitfuncs", lambda: None)
+    monkeypatch.setattr(deadline, "GRACE", 0.0)
+    end_past_threads(1)
+    assert ended == []
+    with pytest.raises(OutOfTimeError, match="time limit"):
+        Deadline(started=0.0, seconds=1.0, clock=iter([0.0, 2.0, 2.0]).__next__).call(free.wait)
+    end_past_threads(1)
+    free.set()
+    assert ended == [1]

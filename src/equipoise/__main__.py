@@ -13,6 +13,11 @@ def main() -> None:
         from equipoise.main import main as run
 
         run()
+    except SystemExit as end:
+        from equipoise.cores_and_memory import end_past_threads
+
+        end_past_threads(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
     except KeyboardInterrupt:
         with suppress(OSError, AttributeError):  # standard error may be closed
             sys.stderr.write("stopped before it was finished.\n")

@@ -1,13 +1,16 @@
 """The memory and cores available to this process, within a container's limits, and worker processes."""
 
+import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +19,8 @@ Result = TypeVar("Result")
 
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
+LEFT_BEHIND = "left behind"
+"""Name of a thread that compiled code keeps beyond a time limit."""
 # limit and usage files, as version 2 and version 1 of cgroups name them
 COUNTERS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 
@@ -59,6 +64,17 @@ def begin_worker() -> None:
     """Prepare a worker process: leave Ctrl-C to its parent, and end with the parent even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def end_past_threads(code: int) -> None:
+    """End the process if a thread was left behind: Python's own way out crashes where it still runs compiled code."""
+    if not any(thread.name == LEFT_BEHIND for thread in threading.enumerate()):
+        return
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or gone
+            stream.flush()
+    os._exit(code)
 
 
 def _end_with_parent() -> None:

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from equipoise import BalancedClassifier
+from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
 from equipoise.errors import InvalidInputError
 from equipoise.estimators import balanced, members
 from equipoise.estimators.members import MOST_BOOSTED, as_estimators
@@ -521,9 +521,11 @@ SAVED = {
     "auto": ("auto", False),
     "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), False),
     "several labels": ("forest", True),
+    "the paper's network": (UncertaintyBalancedClassifier(epochs=3), False),
 }
 
 
+@pytest.mark.filterwarnings("ignore::equipoise.errors.ShortTrainingWarning")
 @pytest.mark.parametrize("name", SAVED)
 def test_saved_models_answer_the_same(name, tmp_path):
     estimator, several = SAVED[name]

@@ -1,12 +1,15 @@
 """Parts of a stored classifier that skops does not describe, each kind in its own format.
 
-scikit-learn's trees are arrays, boosted models are the text that their own library writes.
+scikit-learn's trees are arrays, boosted models are the text that their own library writes, networks are as they save
+themselves.
 """
 
 import functools
 import io
 import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +37,7 @@ from equipoise.estimators.tree_arrays import (
     trees_to_arrays,
 )
 from equipoise.storage.records import as_record
+from equipoise.storage.run_files import MODEL, MODEL_RECORD
 from equipoise.storage.size_limits import parse_json
 
 REMEDY = "save the model again"
@@ -123,7 +127,31 @@ def _input_check() -> Any:
     return functools.partial(check_array, dtype=[np.float64], ensure_all_finite=False)
 
 
+def _networks_to_files(parts: Sequence[Any]) -> Files:
+    files = {}
+    for place, model in enumerate(parts):
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(folder)
+            files |= {f"{place}.{name}": (Path(folder) / name).read_bytes() for name in (MODEL, MODEL_RECORD)}
+    return files
+
+
+def _networks_from_files(files: Mapping[str, bytes]) -> list[Any]:
+    from equipoise.estimators.network import UncertaintyBalancedClassifier
+
+    found = []
+    for place in range(len(files) // 2):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in (MODEL, MODEL_RECORD):
+                (Path(folder) / name).write_bytes(files[f"{place}.{name}"])
+            found.append(UncertaintyBalancedClassifier.load(folder))
+    return found
+
+
 PARTS: dict[str, PartKind] = {
+    "networks": PartKind(
+        "equipoise.estimators.network.UncertaintyBalancedClassifier", _networks_to_files, _networks_from_files
+    ),
     "checks": PartKind("functools.partial", _checks_to_files, _checks_from_files),
     "trees": _as_arrays("sklearn.tree._tree.Tree", trees_to_arrays, trees_from_arrays),
     "boosting": _as_arrays(

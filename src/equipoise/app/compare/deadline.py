@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from equipoise.cores_and_memory import LEFT_BEHIND
 from equipoise.errors import EquipoiseError
 from equipoise.training.callbacks import Silence, watched_by
 
@@ -86,6 +87,8 @@ class Deadline(Silence):
             thread.join(GRACE)
             raise
         thread.join(GRACE)
+        if thread.is_alive():
+            thread.name = LEFT_BEHIND
         if failed:
             raise failed[0]
         if not found:
