@@ -85,9 +85,9 @@ def lines() -> list[str]:
         "one core for a fit. Messages that occur more than once stay as they are. *Words* is scikit-learn's "
         "`TfidfVectorizer()` and `LogisticRegression()` as they come; *n-grams* has the n-grams that equipoise uses "
         "(one and two words, two to five characters, TF-IDF with logarithmic counts) and C = 10. *Balanced* has class"
-        " weights, *prior shift* divides probabilities by the class shares before it decides. *Embeddings* are those of "
-        "all-MiniLM-L6-v2, C = 10. `BalancedClassifier()` takes the frame with its column of text as it is, by n-grams "
-        "and embeddings. The seconds of embeddings are those of reading them from the cache. Repeat it with",
+        " weights, *prior shift* divides probabilities by the class shares before it decides. *Embeddings* are those "
+        "of all-MiniLM-L6-v2, C = 10. `BalancedClassifier()` takes the frame with its column of text as it is, "
+        "by n-grams and embeddings. The seconds of embeddings are those of reading them from the cache. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… python benchmarks/text.py && python benchmarks/text_page.py",
@@ -113,8 +113,8 @@ def lines() -> list[str]:
     return [
         *page,
         f"Against the usual words and logistic regression the blend is ahead beyond chance by {won('words')} scores, "
-        f"against the same n-grams by {won('n-grams')}, against the same embeddings by {won('embeddings')}, at about ten "
-        "times the time.",
+        f"against the same n-grams by {won('n-grams')}, against the same embeddings by {won('embeddings')}, at about "
+        "ten times the time.",
         "",
         "## What was chosen, and by what",
         "",
@@ -128,10 +128,10 @@ def lines() -> list[str]:
         "accuracy and 84.9 % average precision, so that the log-odds became columns, which trees can combine with the"
         " rest of a table. The linear member by itself reached 88.2 % there. Each of these figures is one split.",
         "",
-        "How embeddings enter, by seed 100 of TREC alone: logistic regression on them with a prior shift has 84.4, 86.0, "
-        "84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % with the "
-        "log-odds of the embeddings beside them, and 91.7 % with 50 principal components as well (average precision "
-        "93.4, 96.1 and 96.2 %).",
+        "How embeddings enter, by seed 100 of TREC alone: logistic regression on them with a prior shift has 84.4, "
+        "86.0, 84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % "
+        "with the log-odds of the embeddings beside them, and 91.7 % with 50 principal components as well (average "
+        "precision 93.4, 96.1 and 96.2 %).",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]
