@@ -28,6 +28,7 @@ import torch
 from mixing_page import page
 from sklearn.datasets import load_digits
 from strength_rule import read_idx
+from torch import nn
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
@@ -35,7 +36,9 @@ from equipoise.data.imbalance import exponential, step
 from equipoise.evaluation import scores
 from equipoise.losses import LOSSES, LogitLoss
 from equipoise.losses.logit_losses import logit_adjustment
-from equipoise.training import Curriculum, Settings
+from equipoise.models import MLP, LeNet
+from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings
+from equipoise.training.mixing import DrawnData
 
 Rows = tuple[np.ndarray, np.ndarray]
 HERE = Path(__file__).resolve().parent
@@ -97,8 +100,6 @@ FIRST = [
     "counts, mixing",
     "counts, no sample level",
     "ours before: uncertainty, dropout variance, corrected",
-    "corrected counts, mixing",
-    "logit adjustment, our head",
 ]
 """Methods whose cells are run before those of the others; tables have these alone."""
 
@@ -173,6 +174,53 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, float]:
     return kept | {"seconds": round(seconds, 3)}
 
 
+SPEED = {
+    "LeNet on images of 28×28, batches of 128": (784, None, 128),
+    "images of 28×28, two layers of 512, batches of 128": (784, 512, 128),
+    "a table of 20 columns, two layers of 256, batches of 64": (20, 256, 64),
+}
+"""Columns, width (None: LeNet) and batch of the training steps whose time is compared."""
+
+
+def steps_of(name: str, columns: int, width: int | None, batch: int) -> Callable[[], None]:
+    """One visit of 20 batches: drawing, mixing, forward, backward and the optimiser's step."""
+    rng = np.random.default_rng(0)
+    rows = 20 * batch
+    data = ArrayData(rng.normal(size=(rows, columns)).astype(np.float32), rng.integers(10, size=rows))
+    loss = "cross_entropy" if name == "cross-entropy" else "uncertainty_margin"
+    torch.manual_seed(0)
+    convolutions = nn.Sequential(nn.Unflatten(1, (1, 28, 28)), LeNet())
+    backbone = convolutions if width is None else MLP(columns, (width, width), dropout=0.5)
+    network = Network(backbone, LOSSES[loss](width or LeNet().out_features, 10, dropout=0.5)).train()
+    if network.head.margins is not None:
+        network.head.margins, network.head.strength = torch.linspace(1, 3, 10), torch.tensor(1.0)
+    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+    batches, drawn = EpochBatches(data.y, batch, seed=0), DrawnData(data)
+    batches.partners = torch.full((10,), 0.1) if name == "mixing" else None
+
+    def visit() -> None:
+        for each in batches:
+            optimizer.zero_grad()
+            network(*drawn.__getitems__(each)).backward()
+            optimizer.step()
+
+    return visit
+
+
+def speed(repetitions: int = 15) -> dict[str, dict[str, float]]:
+    """Least process time of a step in milliseconds, the methods one after the other in every repetition."""
+    found: dict[str, dict[str, float]] = {}
+    for name, sizes in SPEED.items():
+        visits = {method: steps_of(method, *sizes) for method in ("cross-entropy", "class level", "mixing")}
+        own = found.setdefault(name, dict.fromkeys(visits, float("inf")))
+        for _ in range(repetitions):
+            for method, visit in visits.items():
+                started = time.process_time()
+                visit()
+                own[method] = min(own[method], (time.process_time() - started) / 20 * 1e3)
+    return found
+
+
 def cells(data: Path, seeds: dict[str, int], *, test: bool) -> Iterator[tuple[str, str, str, int, Case]]:
     """Every cell: of the first methods, one seed of all cases before the next, then of the others."""
     every = cases(data, test=test)
@@ -191,6 +239,7 @@ def main() -> None:
     parser.add_argument("--table-seeds", type=int, default=1, help="of each table")
     parser.add_argument("--test", action="store_true", help="score on MNIST's test images instead")
     parser.add_argument("--only", nargs="*", help="parts of the names of cases to run")
+    parser.add_argument("--speed", action="store_true", help="compare the times of trainings, and score nothing")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -206,7 +255,11 @@ def main() -> None:
         "table_rows": TABLE_ROWS,
     }
     seeds = {"images": options.seeds, "tables": options.table_seeds, "test": options.seeds}
-    for key, name, method, seed, case in () if options.page else cells(options.data, seeds, test=options.test):
+    if options.speed:
+        record["speed"] = speed()
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    idle = options.page or options.speed
+    for key, name, method, seed, case in () if idle else cells(options.data, seeds, test=options.test):
         if key in record["cells"] or (options.only and not any(part in name for part in options.only)):
             continue
         record["cells"][key] = run(case, METHODS[method], seed)

@@ -19,6 +19,16 @@ METRICS = {
     "geometric_mean": "geometric mean of recalls",
     "macro_f1": "macro F1",
 }
+HEAD = """# A sample level by mixing
+
+A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j, the partner's class drawn by the root of
+its frequency, the margins by the prior that is left over ([training](../training.md)). What does it add, and what
+should margins start from?
+
+`python benchmarks/mixing.py` writes this page. Differences are in points, paired over cells (a case with a seed),
+with 95 % intervals and the number of cells. The columns after balanced accuracy's are those of the geometric mean of
+recalls and of macro F1. Cells are added as they are run; over few of them an interval is wide.
+"""
 Scores = dict[tuple[str, int], dict[str, dict[str, float]]]
 
 
@@ -76,6 +86,25 @@ def part(title: str, text: str, scores: Scores, methods: list[str]) -> list[str]
     return lines + (["What mixing adds to the same class level, balanced accuracy:", "", *added, ""] if added else [])
 
 
+def times(speed: dict[str, dict[str, float]]) -> list[str]:
+    """How long a whole training takes, against cross-entropy."""
+    if not speed:
+        return []
+    methods = list(next(iter(speed.values())))
+    lines = [
+        "## Time",
+        "",
+        "Process time of a training step, from drawing to the optimiser, against cross-entropy's; the least of",
+        "several in turn. Small networks spend most of a step outside of arithmetic.",
+        "",
+        "| | " + " | ".join(methods) + " |",
+        "|---" * (len(methods) + 1) + "|",
+    ]
+    for name, own in speed.items():
+        lines.append(f"| {name} | " + " | ".join(f"{own[each] / own['cross-entropy']:.2f}" for each in methods) + " |")
+    return [*lines, ""]
+
+
 def page(record: dict[str, Any], methods: list[str], tables: list[str]) -> str:
     """The page as Markdown."""
     every = by_cell(record)
@@ -84,36 +113,20 @@ def page(record: dict[str, Any], methods: list[str], tables: list[str]) -> str:
         group = "test" if "test images" in case else "tables" if case in tables else "images"
         groups[group][case, seed] = scores
     settings, versions = record["settings"], record["versions"]
+    images = (
+        f"At most {settings['images_a_class']} images a class before thinning out, two layers of {settings['width']}, "
+        f"{settings['epochs']} epochs. MNIST at 14×14 pixels, scored on 10,000 other training images."
+    )
+    rows = (
+        f"The development tables of KEEL and UCI, at most {settings['table_rows']:,} rows to fit, scored on held-out "
+        "rows of the part that choices may use. Text is one-hot encoded: a mixed row lies between categories."
+    )
     lines = [
-        "# A sample level by mixing",
-        "",
-        "A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j, the partner's class drawn by the root",
-        "of its frequency, the margins by the prior that is left over. What does it add, and what should margins start from?",
-        "",
-        "`python benchmarks/mixing.py` writes this page. Differences are in points, paired over cells (a case with a seed),",
-        "with 95 % intervals and the number of cells; the second and third are those of the geometric mean of recalls and of",
-        "macro F1. What was run so far is what the table counts: an interval over few cells is wide.",
-        "",
-        *part(
-            "Images, held-out training data",
-            f"At most {settings['images_a_class']} images a class before thinning out, two layers of {settings['width']}, "
-            f"{settings['epochs']} epochs. MNIST at 14×14 pixels, scored on 10,000 other training images.",
-            groups["images"],
-            methods,
-        ),
-        *part(
-            "Tables",
-            f"The development tables of KEEL and UCI, at most {settings['table_rows']:,} rows to fit, scored on held-out rows "
-            "of the part that choices may use; one-hot encoded, so that a mixed row lies between categories.",
-            groups["tables"],
-            methods,
-        ),
-        *part(
-            "MNIST's test images",
-            "Looked at once, after the choice.",
-            groups["test"],
-            methods,
-        ),
+        HEAD,
+        *part("Images, held-out training data", images, groups["images"], methods),
+        *part("Tables", rows, groups["tables"], methods),
+        *part("MNIST's test images", "Looked at once, after the choice.", groups["test"], methods),
+        *times(record.get("speed", {})),
         f"Versions: {', '.join(f'{name} {number}' for name, number in versions.items())}.",
         "",
     ]

@@ -13,6 +13,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
+from equipoise.training.margin_strength import class_steps
 from equipoise.training.mixing import DrawnData, draw_partners, mixed, mixed_steps, partner_prior
 from tests.reference.losses import mixed_loss
 
@@ -145,9 +146,8 @@ def test_margins_hold_classes_back_by_what_their_source_says(margins, steps):
     curriculum.set_uncertainty(torch.tensor([1.0, 1.0, 30.0]), loss)
     curriculum.start_epoch(1, loss)
     torch.testing.assert_close(loss.strength * (loss.margins - 1), torch.tensor(steps))
-    corrected = Curriculum(3, margins="corrected").steps
     with pytest.raises(InvalidInputError, match="start from class counts; build the loss with class_counts"):
-        corrected(UncertaintyMarginLoss(8, 3))
+        class_steps("corrected", torch.ones(3), None)
 
 
 def test_bytes_are_mixed_as_bytes_and_a_whole_share_changes_nothing():

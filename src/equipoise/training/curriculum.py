@@ -123,27 +123,31 @@ class Curriculum:
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
-        if self.mixes(epoch, loss):
+        if self._mixes(epoch, loss):
             loss.margins = self._margins(loss, mixing=True)
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
 
-    def mixes(self, epoch: int, loss: ClassVectorLoss) -> bool:
-        """Return whether the samples of an ``epoch`` are mixed for ``loss``."""
+    def _mixes(self, epoch: int, loss: ClassVectorLoss) -> bool:
         start = self.class_start if self.mix_from == "class" else self.sample_start
         return loss.mixes_samples and epoch >= start
 
     def partners(self, epoch: int, loss: ClassVectorLoss) -> Tensor | None:
-        """Return how often a partner is of each class in an ``epoch``, (classes,); None mixes nothing."""
-        if not self.mixes(epoch, loss):
-            return None
-        return partner_prior(self.steps(loss).neg().softmax(-1), self.partner_power)
+        """Return how often a partner is of each class in an ``epoch``, (classes,); None mixes nothing.
 
-    def steps(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
-        """Return by how much the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
-
-        ``mixing`` asks for what the prior that is left over needs.
+        >>> from equipoise.losses import UncertaintyMarginLoss
+        >>> counts = torch.tensor([90, 10])
+        >>> loss = UncertaintyMarginLoss(4, 2, sample_level="mixing", class_counts=counts)
+        >>> curriculum = Curriculum(6, margins="counts")
+        >>> curriculum.partners(0, loss), curriculum.partners(1, loss)
+        (None, tensor([0.7500, 0.2500], dtype=torch.float64))
         """
+        if not self._mixes(epoch, loss):
+            return None
+        return partner_prior(self._steps(loss).neg().softmax(-1), self.partner_power)
+
+    def _steps(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
+        """By how much the logit of each class is held back; with ``mixing`` by the prior that is left over."""
         found = class_steps(self.margins, self.uncertainty, loss.class_counts)
         # several labels have no class to draw a partner by: it comes as samples do
         return mixed_steps(found, 1.0 if loss.multilabel else self.partner_power) if mixing else found
@@ -152,7 +156,7 @@ class Curriculum:
         least, most = loss.margin_range if self.strength == "head" else (1.0, self.m_max)
         relative = self.uncertainty
         if relative is None or mixing or self.margins != "uncertainty":
-            relative = self.steps(loss, mixing=mixing).exp()  # what log(u / min u) was taken of
+            relative = self._steps(loss, mixing=mixing).exp()  # what log(u / min u) was taken of
         return margins_from_uncertainty(relative, most, self.rule, m_min=least)
 
     def _strength_of(self, loss: ClassVectorLoss, epoch: int) -> float:
@@ -161,7 +165,7 @@ class Curriculum:
         if self.strength == "head":
             return self.ramp(epoch) * loss.own_strength
         if self.strength == "uncertainty":  # s·(m − 1) = log(u/min u) at the most uncertain class
-            widest = float(self.steps(loss, mixing=self.mixes(epoch, loss)).amax())
+            widest = float(self._steps(loss, mixing=self._mixes(epoch, loss)).amax())
             return self.ramp(epoch) * self.angle * (widest / (self.m_max - 1))
         return float(self.strength)
 
@@ -229,7 +233,7 @@ class Curriculum:
         """
         if self.uncertainty is None:
             raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
-        direction = self.steps(loss).to(features.device)
+        direction = self._steps(loss).to(features.device)
         with torch.no_grad():
             logits = head_logits(loss, features) - loss.shift
         lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)

@@ -43,8 +43,8 @@ def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor
     Args:
         source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` ln(max n / n_c), ``"corrected"`` that of the
             counts and what uncertainty knows beyond its standard error, see ``count_margins``.
-        uncertainty: u, measured at the end of the softmax stage; ``"counts"`` needs none.
-        counts: n, training samples a class by their weights; ``"uncertainty"`` needs none.
+        uncertainty: u, shaped as the result, measured at the end of the softmax stage; ``"counts"`` needs none.
+        counts: n, training samples a class by their weights, likewise; ``"uncertainty"`` needs none.
 
     >>> u, n = torch.tensor([1.0, 30.0], dtype=torch.float64), torch.tensor([900, 100])
     >>> [round(float(class_steps(source, u, n)[1]), 2) for source in ("counts", "corrected", "uncertainty")]

@@ -43,6 +43,9 @@ def partner_prior(prior: Tensor, power: float = POWER) -> Tensor:
 def left_over_prior(prior: Tensor, partners: Tensor) -> Tensor:
     """Return (π_c + q_c)/2, what a class weighs where samples drawn by π are mixed with partners drawn by q.
 
+    Args:
+        prior, partners: π and q, (classes,) or (attributes, 2).
+
     >>> left_over_prior(torch.tensor([0.9, 0.1]), torch.tensor([0.75, 0.25]))
     tensor([0.8250, 0.1750])
     """
