@@ -128,7 +128,7 @@ def _input_check() -> Any:
 
 
 def _networks_to_files(parts: Sequence[Any]) -> Files:
-    files = {}
+    files: dict[str, bytes] = {}
     for place, model in enumerate(parts):
         with tempfile.TemporaryDirectory() as folder:
             model.save(folder)
