@@ -45,7 +45,7 @@ def advice(scores, **options):
         (
             {"boosting": around(0.9), "smote": [0.90, 0.99, 0.88, 0.97, 0.91]},
             "No remedy is shown to be needed: plain gradient boosting is not significantly worse than the best method",
-            "To narrow this down, give more seeds.",
+            "To narrow this down, give more seeds; until then",
         ),
         (
             {"boosting": around(0.7), "shifted": around(0.9), "smote": around(0.8, spread=0.002)},

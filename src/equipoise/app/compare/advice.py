@@ -120,12 +120,16 @@ def _nothing_suffices(
     name, best = names[nearest.method], names[ranking.places[0].method]
     needed = "shown to be needed" if wide else "needed"
     verdict = f"No remedy is {needed}: {name} is not significantly worse than the best method, {best}."
-    details = [f"Use {name}: {_score(ranking, nearest)}, {_span(lead)} below the best."]
+    use, after = ("", ", which may be chance") if wide else ("Use ", "")
+    stands = f"{use}{name}: {_score(ranking, nearest)}, {_span(lead)} below the best{after}."
+    details = [stands[0].upper() + stands[1:]]
     if best_plain is not None and best_plain is not nearest and not _level(ranking, best_plain):
         behind = _span(ranking.claims.get(best_plain.method))
         details.append(f"The threshold matters: {names[best_plain.method]}, the best without it, lies {behind} behind.")
     if wide:
-        details.append(f"To narrow this down, {more}.")
+        if len(ranking.places) > 2:
+            details.append(f"This interval allows for having picked the best of {len(ranking.places)} methods.")
+        details.append(f"To narrow this down, {more}; until then {best} is the better guess.")
     return Advice(verdict, " ".join(details))
 
 
