@@ -146,7 +146,7 @@ def test_a_user_knows_better():
     ]
     assert encoder.column_names_ == [*(f"zip={10_000 + i}" for i in range(7)), "row"]
     assert encoder.notes == ["notes: ignored, as you said."]
-    assert clone(encoder).get_params() == {"kinds": encoder.kinds, "text_encoder": None}
+    assert clone(encoder).get_params() == {"kinds": encoder.kinds, "text_encoder": None, "pictures": None}
 
 
 def test_values_that_are_not_of_the_kind_said_are_missing():

@@ -13,7 +13,6 @@ from equipoise.data.images.folder import usual_side
 from equipoise.data.images.lazy import FileTable, Images
 from equipoise.data.picture_columns import Pictures
 from equipoise.data.samples import Progress
-from equipoise.errors import InvalidInputError
 from equipoise.models.backbones import has_weights
 from equipoise.models.feature_extraction import extract_features
 from equipoise.models.image_network import ImageBackbone, image_backbone
@@ -69,17 +68,14 @@ class PictureFeatures:
             side: of the square that pictures are brought to; None chooses it by the pictures.
         """
         table, sides, reasons = _looked_at({file for file in files if file is not None})
-        if table is None:
-            reason = next(iter(reasons.values()), "no row names one")
-            raise InvalidInputError(f"none of the pictures can be read ({reason}); check the paths in the table.")
         side = usual_side(sides) if side is None else side
-        good = [table.name(row) for row in range(len(table))]
-        images = Images.of_table(table, size=(side, side), channels=3)
-        found = extract_features(images, self.extractor, cache=self.cache, progress=self.progress)
-        places = {name: row for row, name in enumerate(good)}
-        features = np.full((len(files), found.shape[1]), np.nan, dtype=np.float32)
-        rows = [row for row, file in enumerate(files) if file in places]
-        features[rows] = found[[places[str(files[row])] for row in rows]]
+        features = np.full((len(files), self.extractor.out_features), np.nan, dtype=np.float32)
+        if table is not None:
+            images = Images.of_table(table, size=(side, side), channels=3)
+            found = extract_features(images, self.extractor, cache=self.cache, progress=self.progress)
+            places = {table.name(row): row for row in range(len(table))}
+            rows = [row for row, file in enumerate(files) if file in places]
+            features[rows] = found[[places[str(files[row])] for row in rows]]
         unread = {row: reasons[file] for row, file in enumerate(files) if file in reasons}
         return Pictures(features, unread, side)
 
