@@ -100,7 +100,10 @@ def test_the_remedies_and_the_readmes_table_are_those_of_the_stored_results():
 
 @pytest.mark.parametrize(
     "name",
-    ["training_length", "head_dropout", "held_back", "tables", "table_scaling", "blend_variants", "decisions", "text"],
+    [
+        *("training_length", "head_dropout", "held_back", "tables", "table_scaling", "blend_variants", "decisions"),
+        *("text", "many_classes", "network_members"),
+    ],
 )
 def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
