@@ -10,7 +10,7 @@ from equipoise.data.images import Images
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
 from equipoise.models import MLP, Augment, ImageBackbone, ImageInput, LeNet, image_backbone
-from equipoise.training import ArrayData, Network, Settings, train
+from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.accelerate_setup import make_accelerator, make_loader, make_optimizer
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.01, seed=3)
@@ -76,6 +76,20 @@ def test_workers_memory_and_an_array_train_to_the_same_bits(images):
         ends.append(torch.cat([parameter.detach().flatten() for parameter in network.parameters()]))
     assert torch.equal(ends[0], ends[1])
     assert torch.equal(ends[0], ends[2])
+
+
+@pytest.mark.filterwarnings("ignore:the class stage has")
+def test_images_on_disk_are_mixed_as_those_in_memory_are(images):
+    x, y = images
+    ends = []
+    for source in (x, np.asarray(x)):
+        network = grey_network()
+        network.head = LOSSES["uncertainty_margin"](16, 2, dropout=0.5, sample_level="mixing")
+        torch.manual_seed(1)
+        network.head.reset_parameters()
+        train(network, ArrayData(source, y), SETTINGS, curriculum=Curriculum(2))
+        ends.append(torch.cat([parameter.detach().flatten() for parameter in network.parameters()]))
+    assert torch.equal(*ends)
 
 
 class Stop(Exception):  # noqa: N818

@@ -392,7 +392,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     def _curriculum(self, epochs: int) -> Curriculum:
         lengths = {"softmax": self.softmax_epochs, "class_level": self.class_epochs, "sample_level": self.sample_epochs}
         names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
-        given: dict[str, Any] = {name: epochs for name, epochs in lengths.items() if epochs is not None}
+        given: dict[str, Any] = {name: own for name, own in lengths.items() if own is not None}
         return Curriculum(epochs, **given, **{name: self._told(name) for name in names})
 
     def _told(self, name: str) -> Any:
