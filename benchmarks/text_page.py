@@ -42,6 +42,11 @@ def measured(fits: dict[str, dict[str, float]], name: str) -> list[str]:
     return [method for method in methods if len(means(fits, name, method, next(iter(SCORES)))) == wanted]
 
 
+def ours(fits: dict[str, dict[str, float]], name: str) -> str:
+    """Return the default, or what it is without embeddings where it is not yet measured on all splits."""
+    return OURS if OURS in measured(fits, name) else f"{OURS}, n-grams"
+
+
 def table(fits: dict[str, dict[str, float]], name: str) -> list[str]:
     methods = measured(fits, name)
     lines = ["| | " + " | ".join(SCORES.values()) + " | seconds |", "|---|" + "---|" * (len(SCORES) + 1)]
@@ -59,11 +64,11 @@ def against_best(fits: dict[str, dict[str, float]], name: str, sort: str) -> lis
     """How far ahead of the best method of a sort, by each score."""
     others = [method for method in measured(fits, name) if method.startswith(sort)]
     lines: list[str] = []
-    if not others or OURS not in measured(fits, name):
+    if not others or ours(fits, name) not in measured(fits, name):
         return lines
     for score, said in SCORES.items():
         best = max(others, key=lambda method: means(fits, name, method, score).mean())
-        mean, low, high = interval(means(fits, name, OURS, score) - means(fits, name, best, score))
+        mean, low, high = interval(means(fits, name, ours(fits, name), score) - means(fits, name, best, score))
         told = "ahead" if low > 0 else "behind" if high < 0 else "not significantly different"
         lines.append(
             f"| {said} | {best} | {mean:+.1f} | {low:+.1f} to {high:+.1f} | {told} |".replace(" -", " −").replace(
@@ -105,16 +110,16 @@ def lines() -> list[str]:
             page += ["One fit on all 5,443 questions, scored on the 499 official test questions.", ""]
         else:
             compared = [row for sort in SORTS for row in against_best(fits, name, sort)]
-            if compared:
-                page += ["`BalancedClassifier()` against the best of each sort, by each score:", ""]
-                page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|", *compared, ""]
-            else:
+            if ours(fits, name) != OURS:
                 page += ["The default with sentence embeddings is not yet measured on all splits of this set.", ""]
+            if compared:
+                page += [f"{SHOWN[ours(fits, name)]} against the best of each sort, by each score:", ""]
+                page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|", *compared, ""]
     return [
         *page,
-        f"Against the usual words and logistic regression the blend is ahead beyond chance by {won('words')} scores, "
-        f"against the same n-grams by {won('n-grams')}, against the same embeddings by {won('embeddings')}, at about "
-        "ten times the time.",
+        "Scores by which the blend is ahead beyond chance, of those compared above: "
+        + ", ".join(f"against {sort} {won(sort)}" for sort in SORTS if not won(sort).endswith(" of 0"))
+        + ".",
         "",
         "## What was chosen, and by what",
         "",
@@ -128,8 +133,9 @@ def lines() -> list[str]:
         "accuracy and 84.9 % average precision, so that the log-odds became columns, which trees can combine with the"
         " rest of a table. The linear member by itself reached 88.2 % there. Each of these figures is one split.",
         "",
-        "How embeddings enter, by seed 100 of TREC alone: logistic regression on them with a prior shift has 84.4, "
-        "86.0, 84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % "
+        "How embeddings enter, by seed 100 of TREC alone, in a trial without a script that repeats it: logistic "
+        "regression on them with a prior shift has 84.4, 86.0, "
+        "84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % "
         "with the log-odds of the embeddings beside them, and 91.7 % with 50 principal components as well (average "
         "precision 93.4, 96.1 and 96.2 %).",
         "",
