@@ -109,6 +109,7 @@ def test_a_hugging_face_checkpoint_goes_on_in_its_stage(tmp_path):
 
 def test_no_library_of_a_recipe_is_imported_by_the_package():
     sources = list(Path(equipoise.__file__).parent.rglob("*.py"))
-    imports = re.compile(r"^\s*(?:from|import) (?:lightning|transformers|skorch)\b", re.MULTILINE)
+    # transformers serves backbones and sentence encoders too: imported where it is used, never at the top
+    imports = re.compile(r"^(?:\s*(?:from|import) (?:lightning|skorch)|(?:from|import) transformers)\b", re.MULTILINE)
     assert len(sources) > 50
     assert [path.name for path in sources if imports.search(path.read_text(encoding="utf-8"))] == []
