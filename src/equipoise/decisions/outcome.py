@@ -23,8 +23,8 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
     >>> from equipoise.decisions import Evidence, Natural, Situation
     >>> prior = np.array([0.5, 0.5])
     >>> rule = Natural().choose(Situation(("ok", "fraud"), prior, prior, Evidence.of([[0.9, 0.1]], [0])))
-    >>> next(outcome(rule, np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0])))
-    "on these samples it finds 1 of 2 of class 'fraud' (50 %), with 250 false alarms in 1,000 cases."
+    >>> next(outcome(rule, np.array([1, 1, 0, 0, 0]), np.array([1, 0, 1, 0, 0])))
+    "on these samples it finds 1 of 2 of class 'fraud' (50 %), with 200 false alarms in 1,000 cases."
     """
     several = labels.ndim == 2
     names = [str(name) for name in chosen.classes]
