@@ -116,7 +116,7 @@ def test_options_and_attributes_are_checked_where_they_are_given():
         BalancedClassifier(GaussianNB(), probabilities="balance").fit(x, y)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         BalancedClassifier().margins_  # noqa: B018
-    with pytest.raises(InvalidInputError, match="one label for each row, got a matrix"):
+    with pytest.raises(InvalidInputError, match="add up to 1 in each row, so they are of one label"):
         BalancedClassifier.from_predictions(np.full((4, 2), 0.5), np.eye(4)[:, :2])
     with pytest.raises(InvalidInputError, match="finite numbers, got others in row 1"):
         BalancedClassifier.from_predictions([0.5, np.nan, 0.5, 0.5], [0, 1, 0, 1])
@@ -405,7 +405,7 @@ def test_a_trained_model_must_know_the_labels():
         BalancedClassifier(model).fit(x, np.array(["no", "yes"])[y])
     with pytest.raises(InvalidInputError, match="must differ"):
         BalancedClassifier.from_predictions(model.predict_proba(x), y, classes=[1, 1])
-    with pytest.raises(InvalidInputError, match="gives one label a row, since its probabilities add up to 1"):
+    with pytest.raises(InvalidInputError, match="add up to 1 in each row, so they are of one label"):
         BalancedClassifier(model).fit(x, np.stack((y, y), 1))
     with pytest.raises(InvalidInputError, match=r"probability of each label being 1, \(300, 3\), got \(300, 2\)"):
         BalancedClassifier(model).fit(x, np.stack((y, y, y), 1))

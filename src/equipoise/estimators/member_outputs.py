@@ -125,7 +125,7 @@ def check_frozen_attributes(estimator: Any, x: Any, labels: Array) -> None:
     p = _attributes(estimator, take(x, slice(0, LOOKED_AT)), labels.shape[1])
     if np.allclose(p.sum(1), 1) and not (labels.sum(1) == 1).all():
         raise InvalidInputError(
-            "the trained model gives one label a row, since its probabilities add up to 1, and y has several; pass a "
+            "the probabilities add up to 1 in each row, so they are of one label, and y has several; pass those of a "
             "model that was trained on the 0/1 matrix."
         )
 
