@@ -133,7 +133,7 @@ def test_the_gallery_of_images(image_run):
             assert abs(np.asarray(image).mean() - seen.mean()) < 3
     record = record_of(image_run)
     assert record["input"]["kind"] == "images"
-    assert record["input"]["backbone"] == {"name": "lenet", "channels": 1, "size": [32, 32], "frozen": False}
+    assert record["input"]["backbone"] == {"name": "lenet", "channels": 1, "size": [32, 32]}
 
 
 def test_several_labels_keep_one_number_an_attribute(several_run):
