@@ -70,7 +70,7 @@ def test_several_labels_have_a_line_each():
         ({"error": np.zeros((4, 3), np.float32)}, "do not fit each other"),
         ({"labels": np.array(["0"] * 4)}, "do not fit each other"),
         ({"names": np.frombuffer(b"a\0b", np.uint8)}, "do not fit each other"),
-        ({"names": np.array(["a"] * 4)}, "the names in .* are no text"),
+        ({"names": np.array(["a"] * 4)}, "the names in .* are not text"),
         ({"rows": np.array([None] * 4)}, "cannot be read"),
     ],
 )

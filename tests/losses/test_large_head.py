@@ -115,6 +115,7 @@ def test_a_step_in_bfloat16_is_near_that_in_float32(sample_level):
     assert torch.cosine_similarity(rough_gradient, plain_gradient, dim=0) > 0.99
 
 
+@pytest.mark.slow
 def test_training_in_bfloat16_goes_through_all_stages_on_a_long_tail():
     counts = torch.linspace(12, 2, 30).round().long()
     y = torch.arange(30).repeat_interleave(counts)

@@ -265,6 +265,7 @@ def extract_elsewhere():
     server.communicate()
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_goes_on_and_ends_bit_for_bit_the_same(tmp_path, extract_elsewhere):
     right = np.array(extract_features(pixels(), network(), cache=False, batch_size=4))
     done = []

@@ -91,6 +91,7 @@ def test_images_have_no_columns(equipoise, tmp_path):
 TRAIN = ("train", "churn.csv", "--target", "left", "--model", "boosting", "--out", "run")
 
 
+@pytest.mark.slow
 def test_rows_are_named_in_predictions(equipoise, table, tmp_path, monkeypatch):
     done = equipoise(*TRAIN, "--id", "customer_id", "--drop", "closed", "--kind", "town=identifier")
     assert done.code == 0, done.err
@@ -126,6 +127,7 @@ def test_leaks_are_told_before_training(equipoise, tmp_path):
     assert any("alone decides the target" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_the_future_is_tested(equipoise, tmp_path):
     frame, y = churn()
     frame = frame.assign(left=y).sort_values("since")
@@ -153,6 +155,7 @@ def test_comparisons_tell_of_leaks_too(equipoise):
     assert "the column 'closed' alone decides the target" in done.err
 
 
+@pytest.mark.slow
 def test_a_workbook_of_texts_and_labels(equipoise, tmp_path):
     frame, y = churn()
     book = openpyxl.Workbook()

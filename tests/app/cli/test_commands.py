@@ -135,6 +135,7 @@ def test_json_beside_predictions_on_standard_output_is_an_error_of_use(equipoise
     assert "name a file with --out" in " ".join(done.err.split())
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
     pd.concat([digits_frame()] * 4).to_csv(tmp_path / "new.csv", index=False)
     line = f"{shlex.quote(sys.executable)} -m equipoise predict {table_run} new.csv | head -1"
@@ -143,6 +144,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(table_run, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     done = equipoise("export", table_run, "model.onnx", "--json")
@@ -152,6 +154,7 @@ def test_an_export_gives_the_same_answers(equipoise, table_run, tmp_path):
     assert json.loads(done.out)["difference"] <= 1e-4
 
 
+@pytest.mark.slow
 def test_reports_of_one_run_and_of_several(equipoise, table_run, tmp_path):
     run = shutil.copytree(table_run, tmp_path / "run")
     before = (run / "report.html").read_bytes()
@@ -257,6 +260,7 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
         assert sentence in refused.err
 
 
+@pytest.mark.slow
 def test_the_demo_compares_and_keeps_a_run(equipoise, tmp_path, monkeypatch):
     monkeypatch.setattr("equipoise.training.settings.LEAST_STEPS", 400)
     done = equipoise("demo", "--seed", 1)

@@ -13,6 +13,7 @@ def patients(tmp_path):
     patients_frame(600).to_csv(tmp_path / "patients.csv", index=False)
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients, tmp_path):  # noqa: ARG001
     flags = ("--target", "state", "--model", "forest", "--out", "run")
     done = equipoise("train", "patients.csv", *flags, "--recall", "ill=0.8")

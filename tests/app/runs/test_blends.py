@@ -118,6 +118,7 @@ def test_held_out_samples_are_for_scoring_alone(blend_run, frame):
     assert model.calibrated.thresholds.counts.sum() == read_run_record(blend_run).calibration.samples
 
 
+@pytest.mark.slow
 def test_labels_are_judged_by_members_that_have_not_seen_them(tmp_path):
     """A flipped label stands out, though every forest knows its own rows by heart."""
     frame = made.patients_frame()

@@ -109,6 +109,7 @@ def test_another_rule_is_chosen_for_a_finished_run_and_exported(recall_run, tmp_
     assert about["decision"]["rule"] == json.loads(json.dumps(rule.to_json()))
 
 
+@pytest.mark.slow
 def test_many_classes_and_several_labels_are_exported_with_their_claims(table_run, several_run, tmp_path):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     many = RunModel.load(table_run)

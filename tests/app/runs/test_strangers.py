@@ -148,6 +148,7 @@ def assert_harmless(place, found, folder=None):
     assert (place / "outside" / "victim").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original, watched):
     commands, number = [], 0
     for name in ("run.json", "model.json"):
