@@ -53,7 +53,7 @@ def _match(
     for label in np.unique(labels):
         own = labels == label
         known, honest = seen & own, ~seen & own
-        memorised = float(ks_2samp(p[known, label], p[honest, label]).statistic) if known.any() else 0.0
+        memorised = float(ks_2samp(p[known, label], p[honest, label], method="asymp").statistic) if known.any() else 0.0
         alike = own & (generator.random(len(own)) < memorised)
         for column in columns:
             p[known, column] = _of_same_rank(p[known, column], p[honest, column], generator)
