@@ -57,7 +57,7 @@ class EpochBatches(BatchSampler):
         if order not in ("shuffled", "balanced"):
             raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
         if order == "balanced" and y.ndim != 1:
-            raise InvalidInputError("a balanced order needs one label per sample; several labels have no common balance.")
+            raise InvalidInputError("a balanced order needs one label per sample; several labels have no balance.")
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
         self.y, self.seed, self.order, self.batches = y, seed, order, batches
         self.epoch, self.start = 0, 0
