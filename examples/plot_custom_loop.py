@@ -2,8 +2,9 @@
 
     python examples/plot_custom_loop.py [FOLDER]           # writes custom_loop.png there, or here
 
-The loop below holds a tenth of the samples back for the correction, estimates the class uncertainty at the end of the
-softmax stage, and lets the curriculum set margins and strength. The picture shows the recall of rare and of common
+The loop below is an ordinary one with two additions: the loss, and a curriculum that is called after every epoch. It
+measures the class uncertainty at the end of the softmax stage and sets margins and strength. A tenth of the samples are
+held out until the sample stage, for the correction. The picture shows the recall of rare and of common
 digits after every epoch, on a test set that the loop never trains on, and the strength of the margins below it.
 """
 
@@ -15,11 +16,11 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from equipoise.data.imbalance import step
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training import Curriculum, Network
-from equipoise.uncertainty import class_uncertainty, mc_dropout
+from equipoise.training import Curriculum
 
 COMMON, RARE, INK = "#4477aa", "#cc6677", "#333333"
 SHADE = {"softmax": "#f4f4f4", "class": "#e3eee6", "sample": "#cfe3d5"}
@@ -41,36 +42,31 @@ def samples() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x_train, y_train, x_test, y_test
 
 
-def train(x: Tensor, y: Tensor, after_epoch) -> Network:
-    """The loop; ``after_epoch(epoch, stage, network)`` looks on."""
+def train(x: Tensor, y: Tensor, after_epoch) -> None:
+    """The loop; ``after_epoch(record, model, loss)`` looks on."""
     torch.manual_seed(0)
-    layers = [nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU()]
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
     loss = UncertaintyMarginLoss(in_features=256, classes=10, dropout=0.5, sample_level="expected")
-    network = Network(nn.Sequential(*layers), loss)  # network(x) gives logits, network(x, y) the loss
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.5)
-    curriculum = Curriculum(EPOCHS)
-    # every tenth sample of a class is held back; a class of fewer than ten gives none
-    back = torch.cat([(y == label).nonzero().flatten()[9::10] for label in range(10)])
-    kept = torch.ones(len(y), dtype=torch.bool)
-    kept[back] = False
+    optimizer = torch.optim.AdamW([*model.parameters(), *loss.parameters()], lr=1e-3, weight_decay=0.5)
+    everything = TensorDataset(x, y)
+    # every tenth sample of a class is held out; a class of fewer than ten gives none
+    held = torch.cat([(y == label).nonzero().flatten()[9::10] for label in range(10)])
+    kept = [row for row in range(len(y)) if row not in set(held.tolist())]
+    held_out = DataLoader(Subset(everything, held.tolist()), batch_size=256)
+    most, all_of_them = (DataLoader(rows, BATCH, shuffle=True) for rows in (Subset(everything, kept), everything))
 
+    curriculum = Curriculum(EPOCHS)
+    curriculum.start(loss)
     for epoch in range(EPOCHS):
-        stage = curriculum.start_epoch(epoch, loss)
-        rows = torch.arange(len(y)) if epoch >= curriculum.rejoin_epoch else kept.nonzero().flatten()
-        network.train()
-        for batch in rows[torch.randperm(len(rows))].split(BATCH):
+        loader = most if curriculum.stage(epoch) != "sample" else all_of_them
+        model.train()
+        loss.train()
+        for features, labels in loader:
             optimizer.zero_grad()
-            network(x[batch], y[batch]).backward()
+            loss(model(features), labels).backward()
             optimizer.step()
-        network.eval()
-        if curriculum.wants_uncertainty(epoch):  # once, at the end of the softmax stage
-            outputs = mc_dropout(network, x[kept], passes=10).softmax(-1)
-            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), loss)
-        if curriculum.wants_correction(epoch):  # once, at the end of the class stage
-            with torch.no_grad():
-                curriculum.correct(loss, network.backbone(x[back]), y[back])
-        after_epoch(epoch, stage, network)
-    return network
+        record = curriculum.end_epoch(model, loss, loader, held_out=held_out)
+        after_epoch(record, model.eval(), loss.eval())
 
 
 def main(folder: Path) -> dict[str, float]:
@@ -80,11 +76,11 @@ def main(folder: Path) -> dict[str, float]:
     rare = counts < counts.max() / 2
     seen: list[tuple[str, float, float, float]] = []  # stage, recall of the rare, of the common, strength
 
-    def look(_: int, stage: str, network: Network) -> None:
+    def look(record: dict, model: nn.Module, loss: UncertaintyMarginLoss) -> None:
         with torch.no_grad():
-            right = (network(x_test).argmax(-1) == y_test).double()
+            right = (loss.logits(model(x_test)).argmax(-1) == y_test).double()
         recall = torch.stack([right[y_test == label].mean() for label in range(10)])
-        seen.append((stage, float(recall[rare].mean()), float(recall[~rare].mean()), float(network.head.strength)))
+        seen.append((record["stage"], float(recall[rare].mean()), float(recall[~rare].mean()), record["strength"]))
 
     train(x, y, look)
     stages, recall_rare, recall_common, strength = zip(*seen, strict=True)

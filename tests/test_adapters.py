@@ -57,7 +57,7 @@ def test_skorch_without_held_out_samples_corrects_nothing():
 def test_lightning_goes_through_the_stages_and_finds_rare_digits():
     module, callback, recall = recipe("lightning_module", "lightning")["main"](epochs=6)
     stages, strengths = zip(*callback.seen, strict=True)
-    head = module.network.head
+    head = module.loss
     assert_driven(stages, strengths, head)
     common = [digit for digit in range(10) if digit not in RARE]
     assert float(head.margins[RARE].min()) > float(head.margins[common].max())
@@ -71,7 +71,7 @@ def test_a_lightning_checkpoint_goes_on_in_its_stage(tmp_path):
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=32)
 
     def callback():
-        return names["CurriculumCallback"](names["Curriculum"](6, held_back=0.0), x)
+        return names["CurriculumCallback"](names["Curriculum"](6))
 
     module, first = names["make_module"](), callback()
     trainer = names["make_trainer"](first, epochs=3)
@@ -81,30 +81,31 @@ def test_a_lightning_checkpoint_goes_on_in_its_stage(tmp_path):
     names["make_trainer"](second, epochs=6).fit(resumed, loader, ckpt_path=tmp_path / "third.ckpt", weights_only=True)
     assert [stage for stage, _ in first.seen + second.seen] == STAGES
     torch.testing.assert_close(second.curriculum.uncertainty, first.curriculum.uncertainty)
-    torch.testing.assert_close(resumed.network.head.margins, module.network.head.margins)
+    torch.testing.assert_close(resumed.loss.margins, module.loss.margins)
 
 
 def test_the_hugging_face_trainer_goes_through_the_stages():
     model, callback, recall = recipe("huggingface_trainer", "transformers")["main"](epochs=6)
     stages, strengths = zip(*callback.seen, strict=True)
-    assert_driven(stages, strengths, model.network.head)
-    assert model.network.head.margins.argmax() == 2  # the rarest class
-    torch.testing.assert_close(model.class_uncertainty, callback.curriculum.uncertainty)
+    assert_driven(stages, strengths, model.head)
+    assert model.head.margins.argmax() == 2  # the rarest class
+    assert float(model.head.shift.max()) > 0
     assert float(recall[2]) > 0.5
 
 
 def test_a_hugging_face_checkpoint_goes_on_in_its_stage(tmp_path):
     names = recipe("huggingface_trainer", "transformers")
     data = names["sentences"]((40, 12, 6), seed=0)
-    model = names["make_model"](3)
-    callback = names["CurriculumCallback"](names["Curriculum"](3, held_back=0.0), data[0])
-    names["train"](model, callback, data, str(tmp_path))
-    again = names["CurriculumCallback"](names["Curriculum"](3, held_back=0.0), data[0])
-    restored = names["make_model"](3)
-    restored.load_state_dict(model.state_dict())
-    again.on_train_begin(None, None, None, model=restored)
-    assert again.curriculum.start_epoch(2, restored.network.head) == "sample"
-    assert float(restored.network.head.strength) == pytest.approx(callback.seen[-1][1])
+    first, second = (names["CurriculumCallback"](names["Curriculum"](3)) for _ in range(2))
+    whole = names["make_model"](3)
+    names["train"](whole, first, data, str(tmp_path))
+    checkpoint = min(tmp_path.glob("checkpoint-*"), key=lambda folder: int(folder.name.partition("-")[2]))
+    resumed = names["make_model"](3)
+    names["train"](resumed, second, data, str(tmp_path), resume=str(checkpoint))
+    assert [stage for stage, _ in second.seen] == ["class", "sample"]
+    torch.testing.assert_close(second.curriculum.uncertainty, first.curriculum.uncertainty)
+    torch.testing.assert_close(resumed.head.margins, whole.head.margins)
+    assert second.seen == first.seen[1:]
 
 
 def test_no_library_of_a_recipe_is_imported_by_the_package():

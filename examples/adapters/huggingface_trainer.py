@@ -1,17 +1,20 @@
-"""The loss and the curriculum in the Hugging Face Trainer: a text classifier, and a callback that moves the stages.
+"""The loss and the curriculum in the Hugging Face Trainer: a text classifier, and a callback around the curriculum.
 
     pip install transformers && python examples/adapters/huggingface_trainer.py
 
 Any encoder that gives one vector a token will do. This one is a tiny BERT with random weights, so that nothing need be
-downloaded; ``AutoModel.from_pretrained(...)`` takes its place. The margins, their strength, the correction and the
-class uncertainty are buffers of the model, so that the Trainer's own checkpoints keep them and a resumed run goes on in
-its stage.
+downloaded; ``AutoModel.from_pretrained(...)`` takes its place. The margins, their strength and the correction are
+buffers of the loss, which the Trainer's own checkpoints keep; the callback puts the curriculum's state beside them, so
+that a resumed run continues in its stage.
 """
 
 import tempfile
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 from transformers import (
     BertConfig,
     BertModel,
@@ -22,8 +25,7 @@ from transformers import (
 )
 
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training import Curriculum, Network
-from equipoise.uncertainty import class_uncertainty, mc_dropout
+from equipoise.training import Curriculum
 
 WORDS, LENGTH, COUNTS = 60, 12, (400, 120, 30)
 """Of the made-up language, and how many sentences of each class there are to learn from."""
@@ -45,54 +47,46 @@ class TextClassifier(nn.Module):
 
     def __init__(self, encoder: nn.Module, classes: int) -> None:
         super().__init__()
-        loss = UncertaintyMarginLoss(encoder.config.hidden_size, classes, dropout=0.3, sample_level="expected")
-        self.network = Network(MeanOfTokens(encoder), loss)
-        self.register_buffer("class_uncertainty", torch.zeros(classes, dtype=torch.float64))  # 0: not yet known
+        self.backbone = MeanOfTokens(encoder)
+        self.head = UncertaintyMarginLoss(encoder.config.hidden_size, classes, dropout=0.3, sample_level="expected")
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
-        features = self.network.backbone(input_ids)
-        answer = {"logits": self.network.head.logits(features)}
-        return answer if labels is None else {"loss": self.network.head(features, labels)} | answer
+        features = self.backbone(input_ids)
+        answer = {"logits": self.head.logits(features)}
+        return answer if labels is None else {"loss": self.head(features, labels)} | answer
 
 
 class CurriculumCallback(TrainerCallback):
     """Softmax, then the class level, then the sample level.
 
     Args:
-        samples: some thousand training samples, from which the class uncertainty is estimated.
-        held_out: samples and labels that are never trained on, for the correction at the end of the class stage; a
-            curriculum with ``held_back=0`` leaves it out.
+        curriculum: with as many epochs as the Trainer has.
+        held_out: batches that are never trained on, for the correction at the end of the class stage; None leaves it
+            out.
     """
 
-    def __init__(self, curriculum: Curriculum, samples: Tensor, held_out: tuple[Tensor, Tensor] | None = None) -> None:
-        self.curriculum, self.samples, self.held_out = curriculum, samples, held_out
+    def __init__(self, curriculum: Curriculum, held_out: DataLoader | None = None) -> None:
+        self.curriculum, self.held_out = curriculum, held_out
         self.seen: list[tuple[str, float]] = []  # stage and strength of each epoch
 
-    def on_train_begin(self, *_: object, model: TextClassifier, **__: object) -> None:
-        if bool(model.class_uncertainty.any()):  # of a checkpoint
-            self.curriculum.uncertainty = model.class_uncertainty.cpu()
-
-    def on_epoch_begin(
-        self, _: TrainingArguments, state: TrainerState, *__: object, model: TextClassifier, **___: object
-    ) -> None:
-        loss = model.network.head
-        stage = self.curriculum.start_epoch(round(state.epoch), loss)
-        self.seen.append((stage, float(loss.strength)))
-
-    def on_epoch_end(
+    def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, *_: object, model: TextClassifier, **__: object
     ) -> None:
-        epoch, network, curriculum = round(state.epoch) - 1, model.network, self.curriculum
-        if curriculum.wants_uncertainty(epoch):
-            outputs = mc_dropout(network, self.samples.to(args.device)).softmax(-1)
-            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), network.head)
-            model.class_uncertainty.copy_(curriculum.uncertainty)
-        if self.held_out is not None and curriculum.wants_correction(epoch):
-            x, y = (tensor.to(args.device) for tensor in self.held_out)
-            network.eval()
-            with torch.no_grad():
-                curriculum.correct(network.head, network.backbone(x), y)
-            network.train()
+        if state.global_step:  # resumed from a checkpoint
+            self.curriculum.load_state_dict(load_file(self.state_file(args, state)))
+        self.curriculum.start(model.head)
+
+    def on_epoch_end(self, *_: object, model: TextClassifier, train_dataloader: DataLoader, **__: object) -> None:
+        record = self.curriculum.end_epoch(model.backbone, model.head, train_dataloader, held_out=self.held_out)
+        self.seen.append((record["stage"], record["strength"]))
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, *_: object, **__: object) -> None:
+        save_file(self.curriculum.state_dict(), self.state_file(args, state))
+
+    @staticmethod
+    def state_file(args: TrainingArguments, state: TrainerState) -> Path:
+        """Where the curriculum's state lies, beside the Trainer's own."""
+        return Path(args.output_dir, f"checkpoint-{state.global_step}", "curriculum.safetensors")
 
 
 def sentences(counts: tuple[int, ...], *, seed: int) -> tuple[Tensor, Tensor]:
@@ -117,14 +111,26 @@ def make_model(classes: int) -> TextClassifier:
     return TextClassifier(BertModel(config, add_pooling_layer=False), classes)
 
 
-def train(model: TextClassifier, callback: CurriculumCallback, data: tuple[Tensor, Tensor], folder: str) -> Trainer:
+def as_rows(data: tuple[Tensor, Tensor]) -> list[dict[str, Tensor]]:
+    """Sentences in the form that the Trainer takes."""
+    return [{"input_ids": words, "labels": label} for words, label in zip(*data, strict=True)]
+
+
+def train(
+    model: TextClassifier,
+    callback: CurriculumCallback,
+    data: tuple[Tensor, Tensor],
+    folder: str,
+    *,
+    resume: str | None = None,
+) -> Trainer:
     """Everything but the callback is as in any other run of the Trainer."""
     arguments = TrainingArguments(
         output_dir=folder,
         num_train_epochs=callback.curriculum.epochs,
         per_device_train_batch_size=32,
         learning_rate=3e-3,
-        save_strategy="no",
+        save_strategy="epoch",
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -132,9 +138,8 @@ def train(model: TextClassifier, callback: CurriculumCallback, data: tuple[Tenso
         dataloader_pin_memory=False,
         seed=0,
     )
-    rows = [{"input_ids": words, "labels": label} for words, label in zip(*data, strict=True)]
-    trainer = Trainer(model, arguments, train_dataset=rows, callbacks=[callback])
-    trainer.train()
+    trainer = Trainer(model, arguments, train_dataset=as_rows(data), callbacks=[callback])
+    trainer.train(resume_from_checkpoint=resume)
     return trainer
 
 
@@ -145,7 +150,8 @@ def main(epochs: int = 9) -> tuple[TextClassifier, CurriculumCallback, Tensor]:
         sentences(counts, seed=seed)
         for seed, counts in enumerate((COUNTS, tuple(count // 10 for count in COUNTS), (300,) * len(COUNTS)))
     )
-    model, callback = make_model(len(COUNTS)), CurriculumCallback(Curriculum(epochs), data[0], held_out)
+    model = make_model(len(COUNTS))
+    callback = CurriculumCallback(Curriculum(epochs), DataLoader(as_rows(held_out), batch_size=64))
     with tempfile.TemporaryDirectory() as folder:
         train(model, callback, data, folder)
     with torch.no_grad():
@@ -158,5 +164,5 @@ if __name__ == "__main__":
     for epoch, (stage, strength) in enumerate(callback.seen, 1):
         print(f"epoch {epoch:2}: {stage:8} strength {strength:.2f}")
     for label, found in enumerate(recall):
-        margin = float(model.network.head.margins[label])
+        margin = float(model.head.margins[label])
         print(f"class {label}: {COUNTS[label]} sentences, margin {margin:.2f}, {found:.0%} found")

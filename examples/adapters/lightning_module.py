@@ -1,4 +1,4 @@
-"""The loss and the curriculum in Lightning: a module with the loss in it, and a callback that moves the stages.
+"""The loss and the curriculum in Lightning: a module with the loss in it, and a callback around the curriculum.
 
     pip install lightning && python examples/adapters/lightning_module.py
 
@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from equipoise.data.imbalance import step
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training import Curriculum, Network
-from equipoise.uncertainty import class_uncertainty, mc_dropout
+from equipoise.training import Curriculum
 
 
 class Classifier(lightning.LightningModule):
@@ -24,14 +23,15 @@ class Classifier(lightning.LightningModule):
 
     def __init__(self, backbone: nn.Module, features: int, classes: int) -> None:
         super().__init__()
-        loss = UncertaintyMarginLoss(features, classes, dropout=0.5, sample_level="expected")
-        self.network = Network(backbone, loss)
+        self.backbone = backbone
+        self.loss = UncertaintyMarginLoss(features, classes, dropout=0.5, sample_level="expected")
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.network(x)  # logits
+        return self.loss.logits(self.backbone(x))
 
     def training_step(self, batch: list[Tensor], _: int) -> Tensor:
-        loss = self.network(*batch)
+        x, y = batch
+        loss = self.loss(self.backbone(x), y)
         self.log("train_loss", loss)
         return loss
 
@@ -43,31 +43,23 @@ class CurriculumCallback(lightning.Callback):
     """Softmax, then the class level, then the sample level.
 
     Args:
-        samples: some thousand training samples, from which the class uncertainty is estimated.
-        held_out: samples and labels that are never trained on, for the correction at the end of the class stage; a
-            curriculum with ``held_back=0`` leaves it out.
+        curriculum: with as many epochs as the trainer has.
+        held_out: batches that are never trained on, for the correction at the end of the class stage; None leaves it
+            out.
     """
 
-    def __init__(self, curriculum: Curriculum, samples: Tensor, held_out: tuple[Tensor, Tensor] | None = None) -> None:
-        self.curriculum, self.samples, self.held_out = curriculum, samples, held_out
+    def __init__(self, curriculum: Curriculum, held_out: DataLoader | None = None) -> None:
+        self.curriculum, self.held_out = curriculum, held_out
         self.seen: list[tuple[str, float]] = []  # stage and strength of each epoch
 
-    def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: Classifier) -> None:
-        loss = pl_module.network.head
-        stage = self.curriculum.start_epoch(trainer.current_epoch, loss)
-        self.seen.append((stage, float(loss.strength)))
+    def on_train_start(self, _: lightning.Trainer, pl_module: Classifier) -> None:
+        self.curriculum.start(pl_module.loss)
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: Classifier) -> None:
-        epoch, network, curriculum = trainer.current_epoch, pl_module.network, self.curriculum
-        if curriculum.wants_uncertainty(epoch):
-            outputs = mc_dropout(network, self.samples.to(pl_module.device)).softmax(-1)
-            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), network.head)
-        if self.held_out is not None and curriculum.wants_correction(epoch):
-            x, y = (tensor.to(pl_module.device) for tensor in self.held_out)
-            network.eval()
-            with torch.no_grad():
-                curriculum.correct(network.head, network.backbone(x), y)
-            network.train()
+        record = self.curriculum.end_epoch(
+            pl_module.backbone, pl_module.loss, trainer.train_dataloader, held_out=self.held_out
+        )
+        self.seen.append((record["stage"], record["strength"]))
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.curriculum.state_dict()
@@ -110,7 +102,7 @@ def main(epochs: int = 15) -> tuple[Classifier, CurriculumCallback, Tensor]:
     torch.manual_seed(0)
     train, held_out, (x_test, y_test) = digits()
     module = make_module()
-    callback = CurriculumCallback(Curriculum(epochs), train[0], held_out)
+    callback = CurriculumCallback(Curriculum(epochs), DataLoader(TensorDataset(*held_out), batch_size=256))
     make_trainer(callback, epochs=epochs).fit(module, DataLoader(TensorDataset(*train), batch_size=32, shuffle=True))
     with torch.no_grad():
         right = module.eval()(x_test).argmax(-1) == y_test
@@ -122,4 +114,4 @@ if __name__ == "__main__":
     for epoch, (stage, strength) in enumerate(callback.seen, 1):
         print(f"epoch {epoch:2}: {stage:8} strength {strength:.2f}")
     for digit, found in enumerate(recall):
-        print(f"digit {digit}: margin {module.network.head.margins[digit]:.2f}, {found:.0%} found")
+        print(f"digit {digit}: margin {module.loss.margins[digit]:.2f}, {found:.0%} found")

@@ -3,7 +3,7 @@
     pip install skorch && python examples/adapters/skorch_net.py
 
 skorch calls ``criterion_(module_(X), y)`` and gives the optimiser the parameters of both. So the module is the
-backbone, x -> features, and the criterion is the loss with its class vectors; a callback moves the curriculum.
+backbone, x -> features, and the criterion is the loss with its class vectors; a callback calls the curriculum.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from sklearn.metrics import recall_score
 from sklearn.model_selection import train_test_split
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback
+from skorch.dataset import Dataset
 from torch import nn
 
 from equipoise.data.imbalance import step
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.training import Curriculum, Network
-from equipoise.uncertainty import class_uncertainty, mc_dropout
+from equipoise.training import Curriculum
 
 
 class UncertaintyNet(NeuralNetClassifier):
@@ -43,22 +43,16 @@ class CurriculumCallback(Callback):
     def __init__(self, held_out: tuple[np.ndarray, np.ndarray] | None = None) -> None:
         self.held_out = held_out
 
-    def on_train_begin(self, net: UncertaintyNet, X: np.ndarray, **_: object) -> None:
-        self.curriculum_ = Curriculum(net.max_epochs, held_back=0.0 if self.held_out is None else 0.1)
-        self.samples_ = torch.as_tensor(X, device=net.device)  # some thousands of a larger set are enough
+    def on_train_begin(self, net: UncertaintyNet, **_: object) -> None:
+        self.curriculum_ = Curriculum(net.max_epochs)
+        self.curriculum_.start(net.criterion_)
 
-    def on_epoch_begin(self, net: UncertaintyNet, **_: object) -> None:
-        net.history.record("stage", self.curriculum_.start_epoch(len(net.history) - 1, net.criterion_))
-        net.history.record("strength", float(net.criterion_.strength))
-
-    def on_epoch_end(self, net: UncertaintyNet, **_: object) -> None:
-        epoch, curriculum = len(net.history) - 1, self.curriculum_
-        if curriculum.wants_uncertainty(epoch):
-            outputs = mc_dropout(Network(net.module_, net.criterion_), self.samples_).softmax(-1)
-            curriculum.set_uncertainty(class_uncertainty(outputs, kind=curriculum.kind), net.criterion_)
-        if self.held_out is not None and curriculum.wants_correction(epoch):
-            x, y = self.held_out
-            curriculum.correct(net.criterion_, net.forward(x).to(net.device), torch.as_tensor(y, device=net.device))
+    def on_epoch_end(self, net: UncertaintyNet, dataset_train: Dataset, **_: object) -> None:
+        held_out = None if self.held_out is None else net.get_iterator(net.get_dataset(*self.held_out))
+        loader = net.get_iterator(dataset_train)
+        record = self.curriculum_.end_epoch(net.module_, net.criterion_, loader, held_out=held_out)
+        net.history.record("stage", record["stage"])
+        net.history.record("strength", record["strength"])
 
 
 def make_net(columns: int, classes: int, *, epochs: int, callback: CurriculumCallback) -> UncertaintyNet:

@@ -79,6 +79,13 @@ def test_class_uncertainty_is_that_of_one_process(ranks):
     np.testing.assert_allclose(ranks[0]["uncertainty"], alone.numpy(), rtol=1e-4)
 
 
+def test_a_loop_of_ones_own_measures_as_one_process_does(ranks, alone):
+    for name in ("margins", "scale"):
+        assert ranks[0]["own_loop"][name] == ranks[1]["own_loop"][name]
+        np.testing.assert_allclose(ranks[0]["own_loop"][name], alone["own_loop"][name], rtol=1e-4, atol=1e-5)
+    assert max(alone["own_loop"]["margins"]) == 3.0
+
+
 def test_more_processes_than_samples_are_no_trouble(ranks):
     assert ranks[0]["few"] == ranks[1]["few"]
     assert np.isfinite(ranks[0]["few"]).all()

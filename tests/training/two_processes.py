@@ -87,6 +87,19 @@ def trained(folder: Path) -> dict[str, Any]:
     }
 
 
+def own_loop(accelerator: Accelerator) -> dict[str, Any]:
+    """What two epochs of a loop of one's own measure, each process on its part of the batches."""
+    digits, network, curriculum = imbalanced_digits(), digits_network(), Curriculum(3)
+    parts = [data.__getitems__(torch.arange(accelerator.process_index, len(data), accelerator.num_processes))
+             for data in (digits.train, digits.validation)]  # fmt: skip
+    loader, held_out = (list(zip(*(tensor.split(BATCH) for tensor in part), strict=True)) for part in parts)
+    curriculum.start(network.head)
+    for _ in range(2):
+        curriculum.end_epoch(network.backbone, network.head, loader, held_out=held_out, cap=10_000)
+    assert curriculum.scaling is not None
+    return {"margins": network.head.margins.tolist(), "scale": curriculum.scaling.scale.tolist()}
+
+
 def everything(folder: Path) -> dict[str, Any]:
     first = trained(folder / "run")  # before anything else here has joined the processes
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
@@ -99,6 +112,7 @@ def everything(folder: Path) -> dict[str, Any]:
         "few": measure_uncertainty(accelerator, digits_network(), digits.train.subset(torch.arange(1)), 5, 5).tolist(),
         "batches": rows_of_batches(accelerator, samples=500),
         "trained": first,
+        "own_loop": own_loop(accelerator),
     }
 
 

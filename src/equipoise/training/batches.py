@@ -115,6 +115,20 @@ def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = Non
     return rows, own.nan_to_num(0.0)
 
 
+def rank_in_class(y: Tensor) -> Tensor:
+    """Return how many rows of the same class come before each row, (rows,).
+
+    >>> rank_in_class(torch.tensor([1, 0, 1, 1, 0]))
+    tensor([0, 0, 1, 2, 1])
+    """
+    by_class = torch.argsort(y, stable=True)
+    counts = torch.bincount(y)
+    first = (counts.cumsum(0) - counts)[y[by_class]]
+    rank = torch.empty_like(by_class)
+    rank[by_class] = torch.arange(len(y), device=y.device) - first
+    return rank
+
+
 def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
     """Return the drawn rows, and for each the number of rows of its class that it stands for."""
     generator = torch.Generator().manual_seed(seed)
@@ -122,11 +136,7 @@ def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
     if y.ndim > 1:
         rows = order[: cap * y.shape[1]].sort().values
         return rows, torch.full((len(rows),), len(y) / max(len(rows), 1), dtype=torch.float64)
-    shuffled = y[order]
-    by_class = torch.argsort(shuffled, stable=True)
     counts = torch.bincount(y)
-    first = (counts.cumsum(0) - counts)[shuffled[by_class]]
-    rank = torch.arange(len(y)) - first  # position of each row within its class
-    rows = order[by_class[rank < cap]].sort().values
+    rows = order[rank_in_class(y[order]) < cap].sort().values
     weight = counts.double() / counts.clamp(max=cap).double()
     return rows, weight[y[rows]]

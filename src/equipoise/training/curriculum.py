@@ -1,23 +1,26 @@
 """The paper's progressive training: softmax, then the class level, then the sample level."""
 
 import math
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Protocol, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginRule, MarginSource
 from equipoise.losses import ClassVectorLoss
+from equipoise.training.callbacks import Record
+from equipoise.training.loader_samples import LoaderSamples
 from equipoise.training.margin_strength import (
     angular_strength,
     class_steps,
     lacking_shift,
     sure_shift,
 )
+from equipoise.training.measure import Labelled
 from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits
 from equipoise.training.settings import is_number, whole_number
@@ -32,8 +35,23 @@ StrengthRule = Literal["uncertainty", "feedback", "head"]
 MixingStage = Literal["class", "sample"]
 
 
+class Samples(Protocol):
+    """Where a curriculum measures from: arrays in the library's own loop, loaders in yours."""
+
+    def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
+        """Return the class uncertainty over training samples, (classes,) or (attributes, 2)."""
+
+    def for_correction(self) -> Labelled | None:
+        """Return samples that were not trained on, None without any."""
+
+    def for_strength(self) -> Labelled:
+        """Return held-out samples, or training samples without any."""
+
+
 class Curriculum:
     """Drives a head with margins through the three stages, in any training loop.
+
+    A loop of your own needs two calls: :meth:`start` before it, and :meth:`end_epoch` after every epoch.
 
     Class uncertainty is estimated once, at the end of the softmax stage, and kept: estimating it again would chase its
     own effect. Margins and their strength follow from it, without class counts or hyperparameters: class c is held back
@@ -104,6 +122,7 @@ class Curriculum:
         self.class_start, self.sample_start = stage_boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
         self.scaling: Scaling | None = None
+        self.epoch, self._started = 0, False  # the current one, and whether a loss was set for it
         self.angle = 1.0  # strength of the angular form that shifts logits as far as 1 of the additive form
 
     def stage(self, epoch: int) -> Stage:
@@ -112,9 +131,15 @@ class Curriculum:
             return "softmax"
         return "class" if epoch < self.sample_start else "sample"
 
+    def start(self, loss: ClassVectorLoss) -> None:
+        """Set ``loss`` for the first epoch, or after :meth:`load_state_dict` for the epoch where training stopped."""
+        self.start_epoch(self.epoch, loss)
+
     def start_epoch(self, epoch: int, loss: ClassVectorLoss) -> Stage:
         """Set the strengths of the class and the sample level of ``loss`` for an epoch, and return its stage."""
         stage = self.stage(epoch)
+        self.epoch, self._started = epoch, True
+        loss.set_progress(epoch / self.epochs)
         if stage == "softmax":
             loss.clear_margins()
             return stage
@@ -127,6 +152,78 @@ class Curriculum:
             loss.margins = self._margins(loss, mixing=True)
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
+
+    def end_epoch(
+        self,
+        model: nn.Module,
+        loss: ClassVectorLoss,
+        loader: Iterable[Any],
+        *,
+        held_out: Iterable[Any] | None = None,
+        passes: int = 10,
+        cap: int = 200,
+        seed: int = 0,
+    ) -> Record:
+        """Measure what is due after an epoch of your own training loop, and set ``loss`` for the next one.
+
+        The class uncertainty is measured after the last epoch of the softmax stage, the correction after the last of
+        the class stage. The epoch is counted here and is part of :meth:`state_dict`.
+
+        Args:
+            model: inputs -> features (batch, D): the loop trains ``loss(model(x), y)``. Its mode is left alone.
+            loss: the head with margins.
+            loader: batches of training samples, (x, y), (x, y, weight) or a dict with ``"labels"``, each sample as
+                often as it occurs: one that draws rare classes more often hides what is to be measured.
+            held_out: likewise, samples that are not trained on before the sample stage, for the correction and for
+                ``strength="feedback"``; None corrects nothing.
+            passes: stochastic passes for the class uncertainty.
+            cap: samples of each class that it is measured on.
+            seed: of the dropout masks.
+
+        Returns:
+            ``epoch`` and ``stage`` that ended, the ``strength`` of its margins, and the ``shift`` of a correction
+
+        >>> from equipoise.losses import UncertaintyMarginLoss
+        >>> model, loss = nn.Linear(4, 8), UncertaintyMarginLoss(8, 2, dropout=0.5)
+        >>> batches = [(torch.randn(10, 4), torch.tensor([0] * 9 + [1]))]
+        >>> curriculum = Curriculum(epochs=2)
+        >>> curriculum.start(loss)
+        >>> curriculum.end_epoch(model, loss, batches)
+        {'epoch': 0, 'stage': 'softmax', 'strength': 0.0}
+        >>> loss.margins  # from here on
+        tensor([1., 3.])
+        """
+        epoch = self.epoch
+        if not self._started:
+            raise InvalidStateError("the loss was trained without its stage; call start(loss) before the first step.")
+        if epoch >= self.epochs:
+            raise InvalidStateError(f"all {epoch} epochs of the curriculum have ended; build it with more epochs.")
+        if self.strength == "feedback" and held_out is None:
+            raise InvalidInputError("strength='feedback' is measured on held-out samples; pass held_out.")
+        samples = LoaderSamples(model, loss, loader, held_out, passes=passes, cap=cap, seed=seed)
+        record: Record = {"epoch": epoch, "stage": self.stage(epoch), **self.measure(epoch, loss, samples)}
+        self.epoch = epoch + 1
+        if self.epoch < self.epochs:
+            self.start_epoch(self.epoch, loss)
+        return record
+
+    def measure(self, epoch: int, loss: ClassVectorLoss, samples: Samples) -> dict[str, float]:
+        """Measure what is due after an ``epoch`` and give it to ``loss``; returns what the epoch's record says of it.
+
+        Args:
+            epoch: the one that ended, counted from 0.
+            loss: its margins, shift and strength are set.
+            samples: where the measurements come from.
+        """
+        record: dict[str, float] = {}
+        if self.wants_correction(epoch) and (unseen := samples.for_correction()) is not None:
+            record["shift"] = self.correct(loss, *unseen)
+        record["strength"] = float(loss.strength)
+        if self.kind is not None and self.wants_uncertainty(epoch):
+            self.set_uncertainty(samples.class_uncertainty(self.kind), loss)
+        if self.wants_features(epoch, loss):
+            self.adapt(loss, *samples.for_strength())
+        return record
 
     def _mixes(self, epoch: int, loss: ClassVectorLoss) -> bool:
         start = self.class_start if self.mix_from == "class" else self.sample_start
@@ -272,7 +369,7 @@ class Curriculum:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint; margins and strength are the loss's own buffers."""
-        state = {"angle": torch.tensor(self.angle, dtype=torch.float64)}
+        state = {"angle": torch.tensor(self.angle, dtype=torch.float64), "epoch": torch.tensor(self.epoch)}
         if self.uncertainty is not None:
             state["uncertainty"] = self.uncertainty
         if self.scaling is not None:
@@ -282,4 +379,5 @@ class Curriculum:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a ``state``, as in :meth:`state_dict`."""
         self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
+        self.epoch = int(state.get("epoch", 0))
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None

@@ -21,12 +21,12 @@ from equipoise.training.accelerate_setup import (
     take_step,
     workers_watched,
 )
-from equipoise.training.batches import ArrayData, capped_sample
+from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.epoch_order import EpochBatches, random_order
-from equipoise.training.measure import Labelled, estimate_class_uncertainty, labelled_features, validation_scores
+from equipoise.training.measure import ArraySamples, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import Settings
@@ -79,8 +79,7 @@ def train(
             if _out_of_patience(settings, position, epoch):
                 break
             started = time.perf_counter()
-            network.head.set_progress(epoch / settings.epochs)
-            stage = _start_epoch(epoch, network.head, curriculum, batches)
+            stage = _start_epoch(epoch, network.head, settings, curriculum, batches)
             batches.start = position.step
             model.train()
             for batch in loader:
@@ -162,10 +161,13 @@ def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curricul
     return sum(steps)
 
 
-def _start_epoch(epoch: int, head: ClassVectorLoss, curriculum: Curriculum | None, batches: EpochBatches) -> str:
+def _start_epoch(
+    epoch: int, head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, batches: EpochBatches
+) -> str:
     """Tell head and batches what the curriculum wants of an epoch, and return its stage."""
     batches.epoch = epoch
     if curriculum is None:
+        head.set_progress(epoch / settings.epochs)
         return "train"
     stage = curriculum.start_epoch(epoch, head)
     batches.partners = curriculum.partners(epoch, head)
@@ -208,46 +210,13 @@ def _end_epoch(
     held_out = None if validation is None else labelled_features(accelerator, network, validation)
     record: dict[str, float] = {}
     if trainee.curriculum is not None:
-        record = _move_curriculum(trainee, trainee.curriculum, data, back, held_out, settings, epoch)
+        samples = ArraySamples(accelerator, network, data, back, held_out, settings)
+        record = trainee.curriculum.measure(epoch, head, samples)
     if held_out is None:
         return record
     features, target, weight = held_out
     counts = class_counts(data.y, head.classes, data.weight)
     return record | validation_scores(head_logits(head, features), target, weight, counts)
-
-
-def _move_curriculum(
-    trainee: Trainee,
-    curriculum: Curriculum,
-    data: ArrayData,
-    back: Tensor | None,
-    held_out: Labelled | None,
-    settings: Settings,
-    epoch: int,
-) -> dict[str, float]:
-    """Measure what the curriculum wants at the end of an epoch, on training samples if none are held out."""
-    accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
-    record: dict[str, float] = {}
-    if back is not None and curriculum.wants_correction(epoch):
-        record["shift"] = curriculum.correct(head, *labelled_features(accelerator, network, data.subset(back)))
-    record["strength"] = float(head.strength)
-    if curriculum.kind is not None and curriculum.wants_uncertainty(epoch):
-        uncertainty = estimate_class_uncertainty(
-            accelerator,
-            network,
-            data,
-            passes=settings.passes,
-            cap=settings.cap,
-            seed=settings.seed,
-            kind=curriculum.kind,
-        )
-        curriculum.set_uncertainty(uncertainty, head)
-    if curriculum.wants_features(epoch, head):
-        if held_out is None:
-            some = capped_sample(data.y, settings.cap, seed=settings.seed)[0]
-            held_out = labelled_features(accelerator, network, data.subset(some))
-        curriculum.adapt(head, *held_out)
-    return record
 
 
 def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:

@@ -1,19 +1,22 @@
 """Measurements during training: class uncertainty, and scores on the validation split."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from equipoise.data.labels import class_counts
 from equipoise.data.summary import rare_classes
+from equipoise.losses import ClassVectorLoss
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.training.batches import ArrayData, capped_sample
 from equipoise.training.network_recipe import Network
-from equipoise.training.settings import rows_at_once
+from equipoise.training.settings import Settings, rows_at_once
 from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.class_level import UncertaintyKind
+from equipoise.uncertainty.dropout import Inputs
 
 Labelled = tuple[Tensor, Tensor, Tensor | None]
 """Features (samples, D), targets and weights."""
@@ -35,20 +38,76 @@ def estimate_class_uncertainty(
     meet the same ``passes`` sub-networks, whatever their batch and process.
     """
     rows, weight = capped_sample(data.y, cap, seed=seed, weight=data.weight)
-    sums: ClassMoments | None = None
+    sums = ClassMoments.nothing(network.head.class_shape, accelerator.device)
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
-        step = min(512, rows_at_once(passes * math.prod(network.head.class_shape)))  # larger ones exceed the CPU cache
-        for part in _parts(mine, step):
+        for part in _parts(mine, rows_by_passes(passes, network.head)):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
-            generator = torch.Generator().manual_seed(seed)  # seeded for each part: the same sub-networks for all
-            outputs = mc_dropout(network, x, passes, generator).softmax(-1)
-            moments = ClassMoments.of(outputs, target, weight[part].to(accelerator.device))
-            sums = moments if sums is None else sums + moments
-    if sums is None:  # more processes than samples
-        nothing = torch.zeros(network.head.class_shape, dtype=torch.float64, device=accelerator.device)
-        sums = ClassMoments(nothing, nothing, nothing, nothing, nothing, nothing.sum())
+            each = weight[part].to(accelerator.device)
+            sums = sums + class_moments(network, x, target, each, passes=passes, seed=seed)
     total = ClassMoments(*(accelerator.reduce(tensor, reduction="sum") for tensor in sums.tensors()))
     return total.uncertainty(kind).cpu()
+
+
+def class_moments(
+    network: nn.Module, inputs: Inputs, target: Tensor, weight: Tensor, *, passes: int, seed: int
+) -> ClassMoments:
+    """Return the sums of class uncertainty over one batch.
+
+    The masks are seeded for each batch, so that all batches and processes meet the same ``passes`` sub-networks.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return ClassMoments.of(mc_dropout(network, inputs, passes, generator).softmax(-1), target, weight)
+
+
+def rows_by_passes(passes: int, head: ClassVectorLoss) -> int:
+    """Return how many samples take their passes together; more would exceed the CPU's cache."""
+    return min(512, rows_at_once(passes * math.prod(head.class_shape)))
+
+
+@dataclass(frozen=True)
+class ArraySamples:
+    """What a curriculum measures from in the library's own loop.
+
+    Args:
+        accelerator, network: of the training.
+        data: training samples.
+        back: rows of them that the first two stages leave out, or None.
+        held_out: features of validation samples, or None.
+        settings: number of passes, samples of each class and seed.
+    """
+
+    accelerator: Accelerator
+    network: Network
+    data: ArrayData
+    back: Tensor | None
+    held_out: Labelled | None
+    settings: Settings
+
+    def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
+        """Return the class uncertainty over the training samples."""
+        chosen = self.settings
+        return estimate_class_uncertainty(
+            self.accelerator,
+            self.network,
+            self.data,
+            passes=chosen.passes,
+            cap=chosen.cap,
+            seed=chosen.seed,
+            kind=kind,
+        )
+
+    def for_correction(self) -> Labelled | None:
+        """Return the samples that the first two stages leave out."""
+        if self.back is None:
+            return None
+        return labelled_features(self.accelerator, self.network, self.data.subset(self.back))
+
+    def for_strength(self) -> Labelled:
+        """Return the validation samples, or without them some of the training samples."""
+        if self.held_out is not None:
+            return self.held_out
+        some = capped_sample(self.data.y, self.settings.cap, seed=self.settings.seed)[0]
+        return labelled_features(self.accelerator, self.network, self.data.subset(some))
 
 
 @torch.no_grad()

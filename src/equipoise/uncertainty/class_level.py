@@ -117,6 +117,12 @@ class ClassMoments:
             samples=counted.sum(),
         )
 
+    @classmethod
+    def nothing(cls, shape: tuple[int, ...], device: torch.device | None = None) -> "ClassMoments":
+        """Return the sums over no samples, for a process that has none: ``shape`` is (classes,) or (attributes, 2)."""
+        shapes = [shape] * 5 + [()]
+        return cls(*(torch.zeros(each, dtype=torch.float64, device=device) for each in shapes))
+
     def __add__(self, other: "ClassMoments") -> "ClassMoments":
         return ClassMoments(*(a + b for a, b in zip(self.tensors(), other.tensors(), strict=True)))
 

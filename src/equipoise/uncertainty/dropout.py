@@ -2,10 +2,11 @@
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,8 @@ from equipoise.models.layers import Dropout
 from equipoise.tensor_checks import required_tensor
 
 DropoutTypes = tuple[type[nn.Module], ...]
+Inputs = Tensor | Mapping[str, Any]
+"""A model's arguments: one tensor, or several by name; tensors have one row per sample."""
 
 
 DROPOUT_TYPES: DropoutTypes = (_DropoutNd, nn.MultiheadAttention, nn.RNNBase)
@@ -28,7 +31,7 @@ _LOOPS = Muted("There is a performance drop")
 
 def mc_dropout(
     model: nn.Module,
-    x: Tensor,
+    x: Inputs,
     passes: int = 10,
     generator: torch.Generator | None = None,
     *,
@@ -48,7 +51,7 @@ def mc_dropout(
 
     Args:
         model: any module whose forward takes ``x`` and returns a tensor.
-        x: one batch, (batch, ...).
+        x: one batch, (batch, ...); or a dict of arguments by name, as models of Hugging Face take them.
         passes: number of sub-networks, the paper's N.
         generator: makes the masks reproducible; None draws from torch's global generator.
         dropout_types: modules that count as dropout; add your own (stochastic depth, for example) to the tuple.
@@ -71,7 +74,7 @@ def mc_dropout(
         if isinstance(module, nn.TransformerEncoderLayer):
             module.training = True  # the flag only: in eval mode a fast path would skip its dropout
     with torch.no_grad():
-        _forward(twin, x[:1] if x.ndim else x)  # one row shows which dropout modules are called, and with which shapes
+        _forward(twin, rows_of(x, slice(1)))  # one row shows which dropout modules are called, and with which shapes
         if not fired:
             raise InvalidStateError(
                 f"no dropout fired in {type(model).__name__}, so every pass is the same; put nn.Dropout with p > 0 "
@@ -81,8 +84,32 @@ def mc_dropout(
         return _all_passes(twin, x, masks, own=any(module in own for module in fired))
 
 
+def rows_of(x: Inputs, rows: slice | Tensor) -> Inputs:
+    """Return some rows of a model's arguments; what has no rows stays as it is.
+
+    >>> rows_of({"ids": torch.arange(3), "scale": 2.0}, slice(1))
+    {'ids': tensor([0]), 'scale': 2.0}
+    """
+    if isinstance(x, Mapping):
+        return {name: rows_of(value, rows) if isinstance(value, Tensor) else value for name, value in x.items()}
+    return x[rows] if x.ndim else x
+
+
+def moved(x: Inputs, device: torch.device) -> Inputs:
+    """Return a model's arguments on a device."""
+    if isinstance(x, Mapping):
+        return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in x.items()}
+    return x.to(device)
+
+
+def _device(x: Inputs) -> torch.device:
+    tensors = x.values() if isinstance(x, Mapping) else [x]
+    return next(each.device for each in tensors if isinstance(each, Tensor))
+
+
 def _check_call(x: object, passes: object, generator: object) -> None:
-    required_tensor(x, "x")
+    if not isinstance(x, Mapping) or not any(isinstance(each, Tensor) for each in x.values()):
+        required_tensor(x, "x")
     if not isinstance(passes, Integral) or int(passes) < 1:
         raise InvalidInputError(f"passes must be at least 1, got {passes!r}; give a whole number.")
     if generator is not None and not isinstance(generator, torch.Generator):
@@ -101,7 +128,7 @@ def _let_drop(twin: nn.Module, own: list[nn.Module]) -> None:
             module.training, module.dropout = True, 0.0  # its fast path does not support vmap
 
 
-def _all_passes(twin: nn.Module, x: Tensor, masks: "Masks", *, own: bool) -> Tensor:
+def _all_passes(twin: nn.Module, x: Inputs, masks: "Masks", *, own: bool) -> Tensor:
     def one(now: Tensor | int) -> Tensor:
         masks.start(now)
         return _forward(twin, x)
@@ -110,16 +137,20 @@ def _all_passes(twin: nn.Module, x: Tensor, masks: "Masks", *, own: bool) -> Ten
         try:
             # Under vmap a tensor gains the passes' dimension where it meets the first mask, not earlier.
             with _LOOPS:
-                outputs: Tensor = torch.vmap(one, randomness="different")(torch.arange(masks.passes, device=x.device))
+                outputs: Tensor = torch.vmap(one, randomness="different")(torch.arange(masks.passes, device=_device(x)))
             return outputs
         except RuntimeError:
             pass  # an operation that vmap does not support; if the model itself is at fault, the next line raises
-    with _seeded(masks.generator, x) if own else nullcontext():
+    with _seeded(masks.generator, _device(x)) if own else nullcontext():
         return torch.stack([one(now) for now in range(masks.passes)])
 
 
-def _forward(model: nn.Module, x: Tensor) -> Tensor:
-    output = model(x.clone())  # a model that works in place must not change the next pass's input
+def _forward(model: nn.Module, x: Inputs) -> Tensor:
+    # copies: a model that works in place must not change the next pass's input
+    if isinstance(x, Mapping):
+        output = model(**{name: each.clone() if isinstance(each, Tensor) else each for name, each in x.items()})
+    else:
+        output = model(x.clone())
     if not isinstance(output, Tensor):
         raise InvalidInputError(
             f"the model must return a tensor, got {type(output).__name__}; wrap it so that it gives the logits alone."
@@ -136,13 +167,13 @@ def _rate(module: nn.Module) -> float:
 
 
 @contextmanager
-def _seeded(generator: torch.Generator | None, x: Tensor) -> Iterator[None]:
+def _seeded(generator: torch.Generator | None, device: torch.device) -> Iterator[None]:
     """Seed torch's global generator from ours and restore its state afterwards; one thread at a time."""
     if generator is None:
         yield
         return
     seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
-    with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+    with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 
