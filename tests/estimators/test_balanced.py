@@ -1,6 +1,7 @@
 """BalancedClassifier: any classifier in, honest and balanced answers out."""
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -66,15 +67,18 @@ def test_scikit_learns_own_checks_of_the_default(estimator, check):
     check(estimator)
 
 
-def test_the_default_finds_the_rare_class():
-    x, y = clouds()
+@pytest.fixture(scope="module")
+def default():
+    return BalancedClassifier(random_state=0).fit(*clouds())
+
+
+def test_the_default_finds_the_rare_class(default):
     new, labels = clouds(4000, seed=1)
-    fitted = BalancedClassifier(random_state=0).fit(x, y)
     best = balanced_accuracy_score(labels, (new[:, 0] > 0.75).astype(int))
-    assert balanced_accuracy_score(labels, fitted.predict(new)) > best - 0.03
-    assert fitted.class_uncertainty_[1] > fitted.class_uncertainty_[0]
-    assert fitted.weights_.shape == (4,)
-    assert fitted.weights_.sum() == pytest.approx(1)
+    assert balanced_accuracy_score(labels, default.predict(new)) > best - 0.03
+    assert default.class_uncertainty_[1] > default.class_uncertainty_[0]
+    assert default.weights_.shape == (4,)
+    assert default.weights_.sum() == pytest.approx(1)
 
 
 def digits_by_class():
@@ -222,6 +226,7 @@ def test_classes_of_one_or_two_rows_and_folds_without_them():
     assert fitted.prediction_sets(x, 0.9)[:, 2:].all()  # too few rows to rule them out
 
 
+@pytest.mark.slow
 def test_two_hundred_classes():
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(200), 4)
@@ -517,10 +522,23 @@ def test_any_number_of_threads_may_predict():
     assert all(np.array_equal(each, wanted) for each in found)
 
 
+def assert_saved(fitted, x, folder):
+    fitted.save(folder)
+    loaded = BalancedClassifier.load(folder)
+    np.testing.assert_array_equal(loaded.predict_proba(x), fitted.predict_proba(x))
+    np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
+    np.testing.assert_array_equal(loaded.prediction_sets(x), fitted.prediction_sets(x))
+    np.testing.assert_array_equal(loaded.uncertainty(x, kind="epistemic"), fitted.uncertainty(x, kind="epistemic"))
+    assert loaded.classes_.tolist() == fitted.classes_.tolist()
+
+
+def test_the_saved_default_answers_the_same(default, tmp_path):
+    assert_saved(default, clouds(300, seed=1)[0], tmp_path / "model")
+
+
 SAVED = {
-    "auto": ("auto", False),
     "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), False),
-    "several labels": ("forest", True),
+    "several labels": (RandomForestClassifier(10), True),
     "the paper's network": (UncertaintyBalancedClassifier(epochs=3), False),
 }
 
@@ -532,13 +550,7 @@ def test_saved_models_answer_the_same(name, tmp_path):
     x, y = clouds(300, rare=0.3)
     labels = np.stack((y, 1 - y), 1) if several else np.array(["common", "rare"])[y]
     fitted = BalancedClassifier(estimator, members=2, random_state=0).fit(x, labels)
-    fitted.save(tmp_path / "model")
-    loaded = BalancedClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(x), fitted.predict_proba(x))
-    np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
-    np.testing.assert_array_equal(loaded.prediction_sets(x), fitted.prediction_sets(x))
-    np.testing.assert_array_equal(loaded.uncertainty(x, kind="epistemic"), fitted.uncertainty(x, kind="epistemic"))
-    assert loaded.classes_.tolist() == fitted.classes_.tolist()
+    assert_saved(fitted, x, tmp_path / "model")
 
 
 def test_a_saved_frame_model_reads_frames(tmp_path):
@@ -571,11 +583,17 @@ DAMAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    BalancedClassifier("forest", members=2, random_state=0).fit(*clouds(200, rare=0.3)).save(folder)
+    return folder
+
+
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damaged_models_are_refused_in_a_sentence(name, tmp_path):
+def test_damaged_models_are_refused_in_a_sentence(name, saved, tmp_path):
     change, sentence = DAMAGE[name]
-    x, y = clouds(200, rare=0.3)
-    BalancedClassifier("forest", members=2, random_state=0).fit(x, y).save(tmp_path)
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     record = json.loads((tmp_path / "model.json").read_text())
     (tmp_path / "model.json").write_text(json.dumps(_damaged(record, change)))
     with pytest.raises(InvalidInputError, match=sentence):

@@ -226,7 +226,7 @@ def test_moments_given_in_the_call_replace_the_closed_form():
 
 @pytest.mark.parametrize("sample_level", SAMPLE_LEVELS)
 @pytest.mark.parametrize(("form", "placement", "normalize"), EVERY_KIND)
-@pytest.mark.parametrize("multilabel", [False, True])
+@pytest.mark.parametrize("multilabel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradcheck_with_the_moments_held(form, placement, normalize, sample_level, multilabel):
     loss = head(
         form=form,

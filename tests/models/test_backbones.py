@@ -12,20 +12,17 @@ from equipoise.models import BACKBONES, build_backbone
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_the_contract(name):
+    """Features of the length it says, a gradient for every parameter, and images that do not see one another."""
     model = build_backbone(name)
     features = model(torch.randn(2, model.in_channels, 40, 36))
     assert features.shape == (2, model.out_features)
     features.square().sum().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
     assert without == []
-
-
-@pytest.mark.parametrize("name", BACKBONES)
-@torch.inference_mode()
-def test_images_do_not_see_one_another(name):
-    model = build_backbone(name).eval()
-    x = torch.randn(3, model.in_channels, 32, 32)
-    torch.testing.assert_close(model(x)[1:2], model(x[1:2]), atol=1e-5, rtol=1e-4)
+    model.eval()
+    x = torch.randn(2, model.in_channels, 32, 32)
+    with torch.inference_mode():
+        torch.testing.assert_close(model(x)[1:], model(x[1:]), atol=1e-5, rtol=1e-4)
 
 
 def test_weights_of_a_file_and_what_was_left_out(tmp_path, caplog):

@@ -160,8 +160,10 @@ def test_asked_to_stop_it_saves_that_very_step_and_resumes_to_the_same_bits(tmp_
     assert_same_end(folder, *run(folder), undisturbed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("steps", [1, STEPS - 1, STEPS, 5 * STEPS + 4])
+@pytest.mark.parametrize(
+    ("number", "steps"),
+    [(signal.SIGTERM, 1), (signal.SIGINT, STEPS - 1), (signal.SIGTERM, STEPS), (signal.SIGINT, 5 * STEPS + 4)],
+)
 def test_a_signal_stops_after_the_step_it_came_in(tmp_path, undisturbed, number, steps):
     handler = signal.getsignal(number)
     with pytest.raises(Stopped, match=rf"stopped in epoch {(steps - 1) // STEPS + 1} as asked; .*resumes from there"):
@@ -248,6 +250,13 @@ def test_a_run_of_an_earlier_version_goes_on_unless_an_option_that_is_gone_was_s
         run(tmp_path, epochs=3)
 
 
+@pytest.fixture(scope="module")
+def three_epochs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("three")
+    run(folder, epochs=3)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -260,17 +269,16 @@ def test_a_run_of_an_earlier_version_goes_on_unless_an_option_that_is_gone_was_s
         ({"network": 16}, r"head\.in_features was 32 and is now 16"),
     ],
 )
-def test_another_run_in_the_same_folder_is_refused(tmp_path, changes, named):
-    run(tmp_path, epochs=3)
-    metrics = (tmp_path / "metrics.jsonl").read_bytes()
+def test_another_run_in_the_same_folder_is_refused(three_epochs, changes, named):
+    metrics = (three_epochs / "metrics.jsonl").read_bytes()
     changes = {"epochs": 3} | changes
     if "digits" in changes:
         changes["digits"] = other_digits(**changes["digits"])
     if "network" in changes:
         changes["network"] = digits_network(changes["network"])
     with pytest.raises(InvalidStateError, match=f"holds another run: {named}.*choose another folder"):
-        run(tmp_path, **changes)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+        run(three_epochs, **changes)
+    assert (three_epochs / "metrics.jsonl").read_bytes() == metrics
 
 
 def small_network(method: str) -> Network:

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import json, os, warnings
 import numpy as np
@@ -27,7 +29,15 @@ print(json.dumps([before, state()]))
 """
 
 
-def test_environment_and_warning_filters_are_as_before(tmp_path):
+def test_environment_and_warning_filters_are_as_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(CODE.replace("print(json.dumps([before, state()]))", "after = state()"), names)
+    assert names["after"] == names["before"]
+
+
+@pytest.mark.slow
+def test_they_are_in_a_process_that_imports_everything_for_its_first_fit(tmp_path):
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     before, after = json.loads(done.stdout)
