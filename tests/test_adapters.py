@@ -53,6 +53,7 @@ def test_skorch_without_held_out_samples_corrects_nothing():
     assert float(net.criterion_.shift.abs().max()) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(OUTDATED, WORKERS, BATCHES)
 def test_lightning_goes_through_the_stages_and_finds_rare_digits():
     module, callback, recall = recipe("lightning_module", "lightning")["main"](epochs=6)
@@ -64,6 +65,7 @@ def test_lightning_goes_through_the_stages_and_finds_rare_digits():
     assert float(recall[RARE].mean()) > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(OUTDATED, WORKERS, BATCHES)
 def test_a_lightning_checkpoint_goes_on_in_its_stage(tmp_path):
     names = recipe("lightning_module", "lightning")
@@ -84,6 +86,7 @@ def test_a_lightning_checkpoint_goes_on_in_its_stage(tmp_path):
     torch.testing.assert_close(resumed.loss.margins, module.loss.margins)
 
 
+@pytest.mark.slow
 def test_the_hugging_face_trainer_goes_through_the_stages():
     model, callback, recall = recipe("huggingface_trainer", "transformers")["main"](epochs=6)
     stages, strengths = zip(*callback.seen, strict=True)
@@ -93,6 +96,7 @@ def test_the_hugging_face_trainer_goes_through_the_stages():
     assert float(recall[2]) > 0.5
 
 
+@pytest.mark.slow
 def test_a_hugging_face_checkpoint_goes_on_in_its_stage(tmp_path):
     names = recipe("huggingface_trainer", "transformers")
     data = names["sentences"]((40, 12, 6), seed=0)

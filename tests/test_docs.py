@@ -22,6 +22,10 @@ FENCES = {
 }
 
 
+WHOLE_FITS = re.compile(r"Classifier\(random_state|train_run\(|\bcompare\(|\brebalance\(")
+"""What takes seconds: the slow set runs these blocks, all but the README's."""
+
+
 def script(name):
     """A module of benchmarks/, which is no package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
@@ -42,7 +46,9 @@ def python_blocks():
             continue
         for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text_of(page), re.S | re.M)):
             if block not in seen:
-                yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+                slow = page.name != "README.md" and WHOLE_FITS.search(block)
+                marks = [pytest.mark.slow] if slow else []
+                yield pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}", marks=marks)
             seen.add(block)
 
 

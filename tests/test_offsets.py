@@ -11,6 +11,7 @@ from equipoise.app.compare import FitOptions, fit_tuned
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.errors import ShortTrainingWarning
+from tests.app.runs import made
 
 NOW = 1.7e12  # Unix milliseconds
 EPOCHS = 8
@@ -38,17 +39,21 @@ def test_the_estimator_learns_from_milliseconds_what_it_learns_without_the_offse
     np.testing.assert_array_equal(near, far)
 
 
-@pytest.mark.parametrize("scale", [1e-40, 5e37, 1e300])
-def test_the_estimator_takes_columns_of_any_scale_without_a_warning(scale):
-    x, y = moments()
+@pytest.fixture(scope="module")
+def unscaled():
+    x, y = moments(300)
     rows = x[:, None] / 1e4
+    return rows, y, fitted(rows, y).predict_proba(rows)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 5e37, 1e300])
+def test_the_estimator_takes_columns_of_any_scale_without_a_warning(scale, unscaled):
+    rows, y, probabilities = unscaled
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ShortTrainingWarning)
         scaled = fitted(rows * scale, y)
-    np.testing.assert_allclose(
-        scaled.predict_proba(rows * scale), fitted(rows, y).predict_proba(rows), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(scaled.predict_proba(rows * scale), probabilities, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("given", "kept"), [("f8", "f8"), ("i8", "f8"), ("f4", "f4"), ("i2", "f4"), (">f4", "f4")])
@@ -71,7 +76,9 @@ def runs(tmp_path_factory):
     for name, offset in (("near", 0), ("far", NOW)):
         folder = tmp_path_factory.mktemp(name)
         table(folder / "t.csv", offset)
-        train_run(TrainOptions(str(folder / "t.csv"), target="label", epochs=EPOCHS), folder / "run")
+        with pytest.MonkeyPatch.context() as patch:
+            made.plain_pictures(patch)
+            train_run(TrainOptions(str(folder / "t.csv"), target="label", epochs=EPOCHS), folder / "run")
         found[name] = folder
     return found
 
@@ -86,6 +93,7 @@ def test_a_run_learns_from_milliseconds_what_it_learns_without_the_offset(runs):
     np.testing.assert_array_equal(near, far)
 
 
+@pytest.mark.slow
 def test_an_exported_run_takes_milliseconds_as_float64(runs, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from equipoise.training.resume import Run
 from tests.app.runs.made import pictures
 
 WEATHER = "degrees,word,summer\n" + "\n".join(
@@ -124,36 +125,22 @@ def test_resuming_what_is_not_there(equipoise, tmp_path):
     assert "run.json has no valid field 'options': it is missing; train again into another folder" in done.err
 
 
-HELD = """
-import sys
-from equipoise import main as cli
-from equipoise.training.resume import Run
-write = Run.record
-def write_and_wait(self, record):
-    write(self, record)
-    if record["epoch"] == 1:
-        sys.stderr.write("waiting\\n")
-        sys.stdin.read()
-Run.record = write_and_wait
-cli.main()
-"""
-"""The command line, which waits after the second epoch until its standard input is closed."""
+def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise, weather, tmp_path, monkeypatch):
+    write = Run.record
 
+    def interrupted(self, record):
+        write(self, record)
+        if record["epoch"] == 1:
+            signal.raise_signal(signal.SIGINT)
 
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise, weather, tmp_path):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "EQUIPOISE_CACHE": str(tmp_path / "cache")}
-    line = [sys.executable, "-c", HELD, "train", str(weather), "--target", "summer", "--epochs", "6", "--out", "run"]
-    process = subprocess.Popen(
-        line, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "record", interrupted)
+        done = equipoise("train", weather, "--target", "summer", "--epochs", 6, "--out", "run")
+    assert done.code == 130, done.err
+    sentence = "stopped; what is done is kept. Resume with: equipoise train --resume --out run"
+    assert done.err.splitlines()[-1] == sentence
+    assert "Traceback" not in done.err
     metrics = tmp_path / "run" / "metrics.jsonl"
-    assert any(said == "waiting\n" for said in process.stderr)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 130, said
-    assert said.splitlines()[-1] == ("stopped; what is done is kept. Resume with: equipoise train --resume --out run")
-    assert "Traceback" not in said
     assert len(metrics.read_text().splitlines()) == 2
     done = equipoise("train", "--resume", "--out", "run", "--json", "--quiet")
     assert done.code == 0, done.err
@@ -166,6 +153,7 @@ def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise
     assert record["command"].endswith("--epochs 6 --out run")  # as it was begun
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
     os.mkfifo(tmp_path / "never.csv")
@@ -189,7 +177,7 @@ def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
     [
         pytest.param(True, "train --epochs 2 --out run", marks=pytest.mark.slow),
         (True, "data summary"),
-        (False, "data summary"),
+        pytest.param(False, "data summary", marks=pytest.mark.slow),
     ],
 )
 def test_no_colour_on_a_terminal_that_wants_none(weather, plain, command):
