@@ -21,6 +21,10 @@ class ShortTrainingWarning(UserWarning):
     """Too few optimiser steps in a stage of training; the message says how many it needs."""
 
 
+class OtherProcessesWarning(UserWarning):
+    """A run is resumed by another number of processes; the message says what stays the same."""
+
+
 class Muted:
     """Context that silences warnings in any thread: filters are global, so the last context to exit restores them."""
 

@@ -221,3 +221,59 @@ def test_an_epoch_that_holds_nothing_back_is_in_the_order_it_always_was():
     plain, held = EpochBatches(y, 8, seed=3), EpochBatches(y, 8, seed=3, held_back=torch.arange(9), rejoin_epoch=1)
     plain.epoch = held.epoch = 1
     assert list(plain) == list(held)
+
+
+@pytest.mark.parametrize("size", [16, 31])
+def test_processes_share_each_batch_evenly_whatever_its_size(size):
+    y = torch.arange(103) % 2
+    whole = EpochBatches(y, size, seed=5)
+    parts = [EpochBatches(y, size, seed=5, process=process, processes=3) for process in range(3)]
+    for step, (batch, *own) in enumerate(zip(whole, *parts, strict=True)):
+        assert [row for part in own for row in part] == batch, "each row once, in the order of one process"
+        assert max(map(len, own)) - min(map(len, own)) <= 1
+        shares = [part.share(step) for part in parts]
+        assert shares == pytest.approx([3 * len(each) / len(batch) for each in own])
+        assert sum(shares) == pytest.approx(3)
+
+
+def test_a_batch_too_small_to_be_split_is_taken_by_all():
+    y = torch.arange(21) % 2
+    parts = [EpochBatches(y, 16, seed=5, process=process, processes=3) for process in range(3)]
+    last = [list(part)[-1] for part in parts]
+    assert len(last[0]) == 5
+    assert last == [last[0]] * 3
+    assert [part.share(1) for part in parts] == [1.0] * 3
+
+
+BLOCKS = torch.arange(97) // 10
+
+
+def test_blocks_are_visited_in_a_drawn_order_and_rows_shuffled_within_some_of_them():
+    batches = EpochBatches(torch.arange(97) % 2, 7, seed=5, blocks=BLOCKS, blocks_at_once=3)
+    rows = torch.tensor([row for batch in batches for row in batch])
+    assert sorted(rows.tolist()) == list(range(97))
+    seen = list(dict.fromkeys(BLOCKS[rows].tolist()))
+    assert seen != sorted(seen)
+    buffers = [set(seen[start : start + 3]) for start in range(0, 10, 3)]
+    places = [next(place for place, buffer in enumerate(buffers) if block in buffer) for block in BLOCKS[rows].tolist()]
+    assert places == sorted(places), "a buffer is finished before the next begins"
+    assert rows[:10].tolist() != sorted(rows[:10].tolist())
+    batches.epoch = 1
+    assert [row for batch in batches for row in batch] != rows.tolist()
+
+
+def test_each_process_reads_the_blocks_of_its_own_share():
+    y, blocks = torch.arange(960) % 2, torch.arange(960) // 10
+    parts = [
+        EpochBatches(y, 16, seed=5, process=process, processes=4, blocks=blocks, blocks_at_once=2)
+        for process in range(4)
+    ]
+    rows = [[row for batch in part for row in batch] for part in parts]
+    assert sorted(row for own in rows for row in own) == list(range(960))
+    shared = [len(set(blocks[own].tolist())) for own in rows]
+    assert max(shared) <= 24 + 4, "of 96 blocks, and the ends of its stretch"
+
+
+def test_what_draws_from_all_rows_is_refused_for_blocks():
+    with pytest.raises(InvalidInputError, match="a balanced order draws from all rows at once; read the table into"):
+        EpochBatches(torch.arange(97) % 2, 7, seed=5, order="balanced", blocks=BLOCKS)

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DataLoaderConfiguration
 from torch import Tensor
-from torch.utils.data import DataLoader
 
-from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
+from equipoise.training import ArrayData, Curriculum, Network, Settings, train
+from equipoise.training.accelerate_setup import make_loader
 from equipoise.training.measure import estimate_class_uncertainty, gathered_features
 from tests.training.digits_run import digits_network, imbalanced_digits, weights_sha256
 
@@ -56,9 +55,9 @@ def features_of_split(accelerator: Accelerator, size: int) -> dict[str, Any]:
 def rows_of_batches(accelerator: Accelerator, samples: int) -> list[list[int]]:
     """The balanced order as training shares it out."""
     y = imbalanced_digits().train.y[:samples]
-    batches = EpochBatches(y, BATCH, seed=3, order="balanced")
     data = ArrayData(torch.arange(samples).view(-1, 1), y)
-    loader = accelerator.prepare(DataLoader(data, batch_sampler=batches, collate_fn=lambda batch: batch))
+    settings = Settings(epochs=BALANCED_EPOCHS, batch_size=BATCH, seed=3, order="balanced")
+    loader, batches = make_loader(data, settings, accelerator)
     rows = []
     for batches.epoch in range(BALANCED_EPOCHS):
         rows += [x.flatten().tolist() for x, _ in loader]
@@ -102,7 +101,7 @@ def own_loop(accelerator: Accelerator) -> dict[str, Any]:
 
 def everything(folder: Path) -> dict[str, Any]:
     first = trained(folder / "run")  # before anything else here has joined the processes
-    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
+    accelerator = Accelerator(cpu=True)
     digits = imbalanced_digits()
     return {
         "processes": accelerator.num_processes,

@@ -228,3 +228,8 @@ def is_main() -> bool:
 def are_several() -> bool:
     """Return whether torchrun or ``accelerate launch`` started several processes; both set these two variables."""
     return "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+def is_restarted() -> bool:
+    """Return whether ``torchrun --max-restarts`` started this process again after one of its group ended."""
+    return are_several() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

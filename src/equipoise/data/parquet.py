@@ -1,9 +1,9 @@
 """Parquet files in parts, within limits: a few bytes can decompress to gigabytes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from equipoise.data.delimited import clear_errors
 from equipoise.errors import InvalidInputError
@@ -13,6 +13,7 @@ from equipoise.storage.size_limits import check_unpacked
 SUFFIXES = (".parquet", ".pq")
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 TEXT = "BYTE_ARRAY"
+PANDAS_INDEX = "__index_level_"
 REMEDY = "leave out columns of long text, or save the table as CSV"
 
 
@@ -35,6 +36,39 @@ def parquet_parts(path: Path, *, rows: int) -> Iterator[Any]:
     with _parquet(path) as (_, file):
         for batch in _batches(path, file, rows=rows):
             yield _frame(batch)
+
+
+class ParquetLayout(NamedTuple):
+    """The columns and row groups of a file, from its footer alone."""
+
+    columns: list[str]
+    group_rows: list[int]
+    group_bytes: list[int]  # once decompressed
+
+
+def parquet_layout(path: Path) -> ParquetLayout:
+    """Read the footer of a file."""
+    with _parquet(path) as (_, file):
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        return ParquetLayout(
+            [str(name) for name in file.schema_arrow.names if not str(name).startswith(PANDAS_INDEX)],
+            [int(group.num_rows) for group in groups],
+            [int(group.total_byte_size) for group in groups],
+        )
+
+
+def parquet_group(path: Path, group: int, columns: Sequence[str]) -> Any:
+    """Read some columns of one row group as a data frame."""
+    with _parquet(path) as (arrow, file):
+        rows = file.metadata.row_group(group).num_rows
+        batches = list(_batches(path, file, rows=2**16, group=group, columns=list(columns)))
+        table = arrow.Table.from_batches(batches, schema=batches[0].schema) if batches else None
+        found = 0 if table is None else table.num_rows
+        if found != rows:
+            raise InvalidInputError(
+                f"{path} promises {rows:,} rows in row group {group} and has {found:,}; get the file again."
+            )
+        return _frame(table)
 
 
 @contextmanager
@@ -61,27 +95,36 @@ def _width(column: Any) -> int:
     return int(column.length) if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else WIDTHS.get(column.physical_type, 0)
 
 
-def _batches(path: Path, file: Any, *, rows: int) -> Iterator[Any]:
-    """Yield record batches; repeated text is stored once until its full size is known to be within limits."""
+def _batches(
+    path: Path, file: Any, *, rows: int, group: int | None = None, columns: list[str] | None = None
+) -> Iterator[Any]:
+    """Yield record batches of all row groups and columns, or of one group and some columns.
+
+    Repeated text is stored once until its full size is known to be within limits.
+    """
     import pyarrow.parquet
 
-    once = _repeated_text(path, file.metadata, rows=rows)
-    kept = {field.name for field in file.schema_arrow if str(field.type).startswith("dictionary")}
+    schema = file.schema_arrow
+    if columns is not None:
+        schema = pyarrow.schema([schema.field(name) for name in columns])
+    groups = list(range(file.metadata.num_row_groups)) if group is None else [group]
+    once = [name for name in _repeated_text(path, file.metadata, groups, rows=rows) if name in schema.names]
+    kept = {field.name for field in schema if str(field.type).startswith("dictionary")}
     with path.open("rb") as again, pyarrow.parquet.ParquetFile(again, read_dictionary=once) as opened:
-        for batch in opened.iter_batches(batch_size=rows):
+        for batch in opened.iter_batches(batch_size=rows, row_groups=groups, columns=columns):
             check_unpacked(
                 path, sum(_full_size(batch.column(name)) for name in once if name not in kept), remedy=REMEDY
             )
-            columns = [column.cast(field.type) for column, field in zip(batch.columns, file.schema_arrow, strict=True)]
-            yield pyarrow.RecordBatch.from_arrays(columns, schema=file.schema_arrow)
+            found = [batch.column(field.name).cast(field.type) for field in schema]
+            yield pyarrow.RecordBatch.from_arrays(found, schema=schema)
 
 
-def _repeated_text(path: Path, metadata: Any, *, rows: int) -> list[str]:
+def _repeated_text(path: Path, metadata: Any, wanted: Sequence[int], *, rows: int) -> list[str]:
     """Return the text columns by name: a text may be stored once, however many cells have it.
 
     Statistics of single column chunks are not read: pyarrow crashes on damaged ones.
     """
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    groups = [metadata.row_group(place) for place in wanted]
     check_unpacked(path, sum(group.total_byte_size for group in groups), remedy=REMEDY)
     found = []
     for place in range(metadata.num_columns):

@@ -31,6 +31,13 @@ class SampleRows:
         """True if a row must be read and decoded before use."""
         return False
 
+    groups_at_once = 1
+    """Blocks that are shuffled together."""
+
+    def blocks(self) -> NDArray[np.int64] | None:
+        """Return the block of each row, such as a row group of a file, if rows of one come faster; None otherwise."""
+        return None
+
     @property
     def names(self) -> list[str] | None:
         """The files, relative to their root; None if the rows are not files."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.data_loader import prepare_data_loader
 from accelerate.state import AcceleratorState
 from accelerate.utils import DataLoaderConfiguration, DistributedType
 from torch import Tensor
@@ -41,7 +42,7 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         cpu=not _has_accelerator(),  # otherwise torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
-        dataloader_config=DataLoaderConfiguration(split_batches=True),  # batch_size counts all processes together
+        dataloader_config=DataLoaderConfiguration(split_batches=True),  # one step of the schedule for all processes
         log_with=tracker,
         project_dir=folder,
     )
@@ -65,17 +66,20 @@ def make_loader(
     held_back: Tensor | None = None,
     rejoin_epoch: int = 0,
 ) -> tuple[DataLoader[Any], EpochBatches]:
-    """Return a loader whose batches are split over all processes, rounded up so that all processes get equally many."""
+    """Return a loader of this process's share of each batch, as evenly split as possible."""
     processes = int(accelerator.num_processes)
-    size = math.ceil(settings.batch_size / processes) * processes
     batches = EpochBatches(
         data.y,
-        size,
+        settings.batch_size,
         seed=settings.seed,
         order=settings.order,
         held_back=held_back,
         rejoin_epoch=rejoin_epoch,
         batches=settings.epoch_batches,
+        process=accelerator.process_index,
+        processes=processes,
+        blocks=data.blocks(),
+        blocks_at_once=rows_of(data.x).groups_at_once,
     )
     # with its own generator: a loader draws a seed every epoch, which must not come from dropout's random stream
     workers = _workers(data, processes)
@@ -87,7 +91,10 @@ def make_loader(
         num_workers=workers,
         persistent_workers=workers > 0,
     )
-    return loader, batches
+    # split already: Accelerate would fill up the last batch with rows that depend on where an attempt began
+    return prepare_data_loader(
+        loader, accelerator.device, num_processes=1, process_index=0, put_on_device=True
+    ), batches
 
 
 @contextmanager

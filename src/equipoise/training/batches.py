@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from equipoise.data.images import Images
+from equipoise.data.samples import SampleRows, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.tensor_checks import new_tensor, numeric_tensor
 
@@ -19,7 +19,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
     """Rows of arrays as batches: (x, y) or (x, y, weight). A memory-mapped ``x`` and images stay on disk.
 
     Args:
-        x: (samples, ...), a tensor, an array, or images.
+        x: (samples, ...), a tensor, an array, images, or a table on disk.
         y: (samples,) labels or (samples, attributes) of 0 and 1, int64.
         weight: (samples,) or None.
 
@@ -30,7 +30,10 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
     """
 
     def __init__(
-        self, x: Tensor | NDArray[Any] | Images, y: Tensor | NDArray[Any], weight: Tensor | NDArray[Any] | None = None
+        self,
+        x: Tensor | NDArray[Any] | SampleRows,
+        y: Tensor | NDArray[Any],
+        weight: Tensor | NDArray[Any] | None = None,
     ) -> None:
         if isinstance(x, Tensor) and x.requires_grad:
             raise InvalidInputError("x requires gradients, which no step of training uses; pass x.detach().")
@@ -58,6 +61,14 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         part.y = self.y[rows]
         part.weight = None if self.weight is None else self.weight[rows]
         return part
+
+    def blocks(self) -> Tensor | None:
+        """Return the block of each row, (samples,), if rows of one block are read together; None otherwise."""
+        found = rows_of(self.x).blocks()
+        if found is None:
+            return None
+        every = torch.from_numpy(found)
+        return every if self.rows is None else every[self.rows]
 
     def evenly_weighed(self) -> "ArrayData":
         """Scale weights to a mean of 1 in each class, for an order that draws all classes equally often.

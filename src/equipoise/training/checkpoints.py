@@ -88,11 +88,16 @@ class Trainee:
         if self.curriculum is not None:
             self.curriculum.load_state_dict(of_prefix("curriculum", tensors))
         self.best = of_prefix("best", tensors)
-        own = {
-            name: joined.view(self.accelerator.num_processes, -1)[self.accelerator.process_index].clone()
-            for name, joined in of_prefix("random", tensors).items()
-        }
-        restore_random_states(own, self.accelerator.device)
+        self._restore_random(of_prefix("random", tensors), state)
+
+    def _restore_random(self, joined: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Restore this process's own random state; other processes than before draw anew."""
+        rank, device = self.accelerator.process_index, self.accelerator.device
+        saved = len(state.get("loss_sums", range(self.accelerator.num_processes)))
+        if saved == self.accelerator.num_processes:
+            restore_random_states({name: each.view(saved, -1)[rank].clone() for name, each in joined.items()}, device)
+        else:
+            torch.manual_seed(state["position"]["total"] * 1_000_003 + rank)
 
 
 class Checkpoints:

@@ -1,5 +1,6 @@
 """The order in which an epoch visits the samples, and which of them it mixes."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ class EpochBatches(BatchSampler):
     """The batches of an epoch, the same on every process and after every resume: a function of (seed, epoch).
 
     ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
-    its share of each batch, so that the balance survives distribution. While ``partners``, (classes,), says how often
+    its share of each batch, so that the balance survives distribution, and the batches are the same for any number of
+    processes. While ``partners``, (classes,), says how often
     a partner is of each class, a batch holds pairs to mix instead of rows.
 
     Args:
@@ -29,6 +31,9 @@ class EpochBatches(BatchSampler):
         order: ``"shuffled"`` or ``"balanced"``.
         held_back: rows that take no part before the epoch ``rejoin_epoch``, (n,).
         rejoin_epoch: that epoch, from 0.
+        process, processes: whose share of each batch is taken; all take the whole of one too small to be split.
+        blocks: the block of each row, (samples,), such as a row group of a file. Blocks are then visited in a drawn
+            order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the blocks of its own share.
         batches: of an epoch; the next one goes on where it stopped, so that an epoch may be a part of large data, or
             several visits of small data. None visits all rows once.
 
@@ -53,14 +58,22 @@ class EpochBatches(BatchSampler):
         held_back: Tensor | None = None,
         rejoin_epoch: int = 0,
         batches: int | None = None,
+        process: int = 0,
+        processes: int = 1,
+        blocks: Tensor | None = None,
+        blocks_at_once: int = 1,
     ) -> None:
         if order not in ("shuffled", "balanced"):
             raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
         if order == "balanced" and y.ndim != 1:
             raise InvalidInputError("a balanced order needs one label per sample; several labels have no balance.")
+        if order == "balanced" and blocks is not None:
+            raise InvalidInputError("a balanced order draws from all rows at once; read the table into memory for it.")
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
         self.y, self.seed, self.order, self.batches = y, seed, order, batches
         self.epoch, self.start = 0, 0
+        self.process, self.processes = process, processes
+        self.blocks, self.blocks_at_once = blocks, blocks_at_once
         self.partners: Tensor | None = None
         self.rejoin_epoch = 0 if held_back is None else rejoin_epoch
         kept = torch.ones(len(y), dtype=torch.bool)
@@ -80,15 +93,38 @@ class EpochBatches(BatchSampler):
         full, rest = divmod(len(self.kept if epoch < self.rejoin_epoch else self.y), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
+    def share(self, step: int) -> float:
+        """Return how many times its part of a batch this process counts: 1, unless the batch was split unevenly."""
+        if self.processes == 1:
+            return 1.0
+        whole = self.batches_of_all(self.epoch)
+        rows = len(self.kept if self.epoch < self.rejoin_epoch else self.y)
+        place = (self._done() + step) % whole
+        size = min(self.batch_size, rows - place * self.batch_size)
+        own = self._own(size)
+        return 1.0 if own == slice(None) else (own.stop - own.start) * self.processes / size
+
+    def _own(self, size: int) -> slice:
+        """Return this process's part of a batch of ``size``: at least two samples, which BatchNorm needs."""
+        if self.processes == 1 or size < 2 * self.processes:
+            return slice(None)
+        return slice(size * self.process // self.processes, size * (self.process + 1) // self.processes)
+
+    def _since(self) -> int:
+        return self.rejoin_epoch if self.epoch >= self.rejoin_epoch else 0  # the rows that take part change there
+
+    def _done(self) -> int:
+        return (self.epoch - self._since()) * len(self)
+
     def __iter__(self) -> Iterator[list[Any]]:
-        since = self.rejoin_epoch if self.epoch >= self.rejoin_epoch else 0  # the rows that take part change there
-        whole, done = self.batches_of_all(self.epoch), (self.epoch - since) * len(self)
+        since, whole, done = self._since(), self.batches_of_all(self.epoch), self._done()
         visit, drawn = -1, tuple[NDArray[Any], ...]()
         for number in range(done + self.start, done + len(self)):
             before, place = divmod(number, whole)
             if before != visit:  # all rows have been visited once more
                 visit, drawn = before, self._drawn(since + before)
-            batch = [each[place * self.batch_size : (place + 1) * self.batch_size].tolist() for each in drawn]
+            parts = [each[place * self.batch_size : (place + 1) * self.batch_size] for each in drawn]
+            batch = [part[self._own(len(part))].tolist() for part in parts]
             yield batch[0] if len(batch) == 1 else list(zip(*batch, strict=True))
 
     def _drawn(self, visit: int) -> tuple[NDArray[Any], ...]:
@@ -102,6 +138,8 @@ class EpochBatches(BatchSampler):
         """The order in which all rows of this epoch are visited for the ``visit``-th time."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
         rows = self.kept if self.epoch < self.rejoin_epoch else torch.arange(len(self.y))
+        if self.blocks is not None:
+            return self._dealt(block_order(self.blocks[rows], self.blocks_at_once, generator), rows)
         if self.order == "shuffled":
             return rows[torch.randperm(len(rows), generator=generator)]
         # a class first, then one of its rows
@@ -111,6 +149,36 @@ class EpochBatches(BatchSampler):
         drawn = present[torch.randint(len(present), (len(rows),), generator=generator)]
         place = (torch.rand(len(rows), generator=generator, dtype=torch.float64) * counts[drawn]).long()
         return rows[by_class[(counts.cumsum(0) - counts)[drawn] + place]]
+
+    def _dealt(self, order: Tensor, rows: Tensor) -> Tensor:
+        """Arrange an order so that each process's part of all batches is one stretch of it."""
+        size, full = self.batch_size, len(order) // self.batch_size
+        if self.processes == 1 or size < 2 * self.processes:
+            return rows[order]
+        bounds = [size * place // self.processes for place in range(self.processes + 1)]
+        dealt = torch.empty(full, size, dtype=order.dtype)
+        for start, end in itertools.pairwise(bounds):
+            dealt[:, start:end] = order[start * full : end * full].view(full, end - start)
+        return rows[torch.cat((dealt.flatten(), order[full * size :]))]
+
+
+def block_order(blocks: Tensor, at_once: int, generator: torch.Generator) -> Tensor:
+    """Return an order of rows that visits blocks in a drawn order and shuffles rows within ``at_once`` of them.
+
+    Args:
+        blocks: the block of each row, (rows,).
+        at_once: blocks whose rows are shuffled together: the shuffle buffer.
+        generator: of the order.
+
+    >>> blocks = torch.tensor([0, 0, 1, 1, 2, 2])
+    >>> blocks[block_order(blocks, 1, torch.Generator().manual_seed(0))].tolist()
+    [2, 2, 0, 0, 1, 1]
+    """
+    present, place = blocks.unique(return_inverse=True)
+    buffer = torch.empty(len(present), dtype=torch.long)
+    buffer[torch.randperm(len(present), generator=generator)] = torch.arange(len(present)) // at_once
+    shuffled = torch.randperm(len(blocks), generator=generator)
+    return shuffled[torch.argsort(buffer[place[shuffled]], stable=True)]
 
 
 def random_order(samples: int, seed: int) -> NDArray[np.intp]:

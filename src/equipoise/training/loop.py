@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.labels import class_counts
@@ -28,8 +27,12 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.epoch_order import EpochBatches, random_order
 from equipoise.training.measure import ArraySamples, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
+from equipoise.training.processes import mean_of_processes, processes_watched, sum_alike_after_a_resume
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import Settings
+
+MOST_HELD_BACK = 50_000
+"""Samples that are held back at most, however many there are."""
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
@@ -60,7 +63,7 @@ def train(
         tracker: an Accelerate tracker, ``"tensorboard"`` for example; it writes into ``folder``.
     """
     folder = None if folder is None else Path(folder)
-    _check_together(network.head, settings, curriculum, validation)
+    _check_together(network.head, settings, curriculum, validation, streamed=data.blocks() is not None)
     accelerator = make_accelerator(settings, folder, tracker)
     watchers = all_watchers(watcher)
     torch.manual_seed(settings.seed + accelerator.process_index)
@@ -69,12 +72,13 @@ def train(
     rejoin_epoch = 0 if curriculum is None else curriculum.rejoin_epoch
     loader, batches = make_loader(drawn, settings, accelerator, held_back=back, rejoin_epoch=rejoin_epoch)
     optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
-    model, optimizer, loader, scheduler = accelerator.prepare(network, optimizer, loader, scheduler)
+    model, optimizer, scheduler = accelerator.prepare(network, optimizer, scheduler)
+    sum_alike_after_a_resume(accelerator, model)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
     run = Run(folder, trainee)
     position = run.open(lambda: run_identity(network, data, settings, curriculum, validation))
 
-    with workers_watched(), StopRequest(enabled=folder is not None) as stop:
+    with processes_watched(accelerator), workers_watched(), StopRequest(enabled=folder is not None) as stop:
         for epoch in range(position.epoch, settings.epochs):
             if _out_of_patience(settings, position, epoch):
                 break
@@ -84,7 +88,7 @@ def train(
             model.train()
             for batch in loader:
                 with accelerator.accumulate(model):
-                    loss = model(*batch)
+                    loss = model(*batch) * batches.share(position.step)
                     value = _finite(loss, position)
                     accelerator.backward(loss)
                     take_step(accelerator, optimizer)
@@ -94,7 +98,7 @@ def train(
                     each.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
             record: Record = {"epoch": epoch, "stage": stage, "steps": math.ceil(position.step / settings.accumulate)}
-            record["loss"] = _over_processes(accelerator, position.mean_loss())
+            record["loss"] = mean_of_processes(accelerator, position.mean_loss())
             if curriculum is not None and curriculum.wants_uncertainty(epoch):
                 run.keep_weights(SOFTMAX)
             record |= _end_epoch(trainee, data, back, validation, settings, epoch)
@@ -117,13 +121,20 @@ def train(
 
 
 def _check_together(
-    head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, validation: ArrayData | None
+    head: ClassVectorLoss,
+    settings: Settings,
+    curriculum: Curriculum | None,
+    validation: ArrayData | None,
+    *,
+    streamed: bool,
 ) -> None:
     """Raise an error for options that do not fit together before the first step, not after a third of the epochs."""
     if validation is None and settings.patience is not None:
         raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
     if curriculum is None:
         return
+    if head.mixes_samples and streamed:
+        raise InvalidInputError("mixing draws partners from all rows at once; read the table into memory for it.")
     if head.mixes_samples and settings.order == "balanced":
         raise InvalidInputError("mixing draws partners more evenly itself; set order='shuffled', or no mixing.")
     if head.margins is None:
@@ -146,9 +157,10 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
     if curriculum is None or curriculum.rejoin_epoch == 0:
         return None
     order = random_order(len(data), settings.seed)
-    held = torch.from_numpy(hold_out(data.y.numpy(), curriculum.held_back, order=order)[1])
+    share = min(curriculum.held_back, MOST_HELD_BACK / len(data))  # features of all of them are in memory at once
+    held = torch.from_numpy(hold_out(data.y.numpy(), share, order=order)[1])
     if data.y.ndim == 1:  # a class gives at most its share: of three samples it can spare none
-        held = held[torch.bincount(data.y)[data.y[held]] * curriculum.held_back >= 1]
+        held = held[torch.bincount(data.y)[data.y[held]] * share >= 1]
     return held if len(held) else None
 
 
@@ -183,13 +195,6 @@ def _finite(loss: Tensor, position: Position) -> float:
             "is kept)."
         )
     return value
-
-
-def _over_processes(accelerator: Accelerator, value: float) -> float:
-    """Return the mean of each process's own value; all batches have the same size."""
-    if accelerator.num_processes == 1:
-        return value
-    return float(accelerator.reduce(torch.tensor(value, device=accelerator.device), reduction="mean"))
 
 
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +18,7 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.samples import rows_of
-from equipoise.errors import InvalidStateError
+from equipoise.errors import InvalidStateError, OtherProcessesWarning
 from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, writing_into
 from equipoise.storage.records import read_json
 from equipoise.storage.run_files import CHECKPOINTS, METRICS, RECORD
@@ -26,9 +27,10 @@ from equipoise.training.callbacks import Record
 from equipoise.training.checkpoints import Checkpoints, Position, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.network_recipe import Network
+from equipoise.training.processes import any_process
 from equipoise.training.settings import Settings
 
-IDENTITY = "training"
+IDENTITY, PROCESSES = "training", "processes"
 """Fields of ``run.json`` that identify a run; others belong to whoever wrote them."""
 FORMER = {"head.gradient": "exact"}
 """Options of earlier versions with the one value that this version still supports: such a run is resumed."""
@@ -57,7 +59,7 @@ class Run:
         """
         if self.folder is None:
             return Position()
-        known = json.loads(json.dumps(identity() | {"processes": self.trainee.accelerator.num_processes}))
+        known = json.loads(json.dumps(identity() | {PROCESSES: self.trainee.accelerator.num_processes}))
         with writing_into(self.folder, "a run"):
             self._check_identity(self.folder / RECORD, known)
             self.checkpoints = Checkpoints(self.folder / CHECKPOINTS)
@@ -68,6 +70,7 @@ class Run:
             with foreign_files(self.folder / CHECKPOINTS, "delete that folder to train from the beginning"):
                 self.trainee.load(*found)
                 position = Position(**found[1]["position"])
+                position.loss_sum = self._own_loss_sum(position, found[1].get("loss_sums", []))
         if self.main:  # without what a killed run wrote after its last checkpoint
             write_metrics(self.folder / METRICS, position.history)
         return position
@@ -77,9 +80,18 @@ class Run:
         if self.folder is None:
             return
         tensors, state = self.trainee.tensors()
+        accelerator = self.trainee.accelerator
+        sums = accelerator.gather(torch.tensor([position.loss_sum], dtype=torch.float64, device=accelerator.device))
         if self.main:
-            self.checkpoints.save(position.total, tensors, state | {"position": asdict(position)})
+            state |= {"position": asdict(position), "loss_sums": sums.tolist()}
+            self.checkpoints.save(position.total, tensors, state)
         self.trainee.accelerator.wait_for_everyone()
+
+    def _own_loss_sum(self, position: Position, sums: list[float]) -> float:
+        accelerator = self.trainee.accelerator
+        if len(sums) == accelerator.num_processes:
+            return sums[accelerator.process_index]
+        return sum(sums) / len(sums) if sums else position.loss_sum
 
     def keep_weights(self, name: str) -> None:
         """Write the network's current weights into the folder under this file name, for a later comparison."""
@@ -107,6 +119,14 @@ class Run:
             return
         before = {name: value for name, value in _leaves(known).items() if FORMER.get(name) != value}
         now = _leaves(identity)
+        processes = before.pop(PROCESSES, 1), now.pop(PROCESSES)
+        if processes[0] != processes[1] and self.main:
+            warnings.warn(
+                f"{path.parent} began with {processes[0]} processes and goes on with {processes[1]}: the weights, the "
+                "optimiser's state and the place in the data are the same, but not the dropout masks: bits differ.",
+                OtherProcessesWarning,
+                stacklevel=4,
+            )
         first = min((name for name in {*before, *now} if before.get(name) != now.get(name)), default=None)
         if first is not None:
             raise InvalidStateError(
@@ -148,11 +168,8 @@ class StopRequest:
 
     def agreed(self, accelerator: Accelerator) -> bool:
         """Return whether any process was asked to stop: all must do so at the same step."""
-        if accelerator.num_processes == 1 or not self.enabled:
-            return self.signal is not None
-        if self.signal is not None:
-            accelerator.set_trigger()
-        return bool(accelerator.check_trigger())
+        asked = self.signal is not None
+        return any_process(accelerator, asked) if self.enabled else asked
 
 
 def write_metrics(path: Path, history: list[Record]) -> None:

@@ -18,6 +18,7 @@ from equipoise.app.run_folder import (
     CalibrationRecord,
     are_several,
     is_main,
+    is_restarted,
     open_folder,
     read_run_record,
     write_json,
@@ -38,11 +39,13 @@ from equipoise.data.splits import save_split
 from equipoise.data.summary import ClassSummary, summarize
 from equipoise.data.time_order import ordering_column
 from equipoise.decisions import Chosen, DecisionRule
-from equipoise.errors import EquipoiseError, ShortTrainingWarning
+from equipoise.errors import EquipoiseError, OtherProcessesWarning, ShortTrainingWarning
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.evaluation import Scores
 from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, RECORD, REPORT, SCORES, SOFTMAX, SPLIT
 from equipoise.tensor_checks import check_finite
+
+ABOUT_TRAINING = (ShortTrainingWarning, OtherProcessesWarning)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def train_run(
     Args:
         options: which data, and how to train.
         folder: new, or of an unfinished run of the same options if ``resume`` is set.
-        resume: continue an unfinished run there.
+        resume: continue an unfinished run there, as processes that torchrun has restarted always do.
         verbose: 1 shows a progress bar on a terminal.
         watcher: notified of every step and note, a progress bar for example.
         command: what the user typed, for the record.
@@ -100,7 +103,7 @@ def train_run(
     started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else RunWatcher())
     folder = Path(folder)
     own = own_estimator(options)
-    record = open_folder(folder, options.as_dict(), resume=resume)
+    record = open_folder(folder, options.as_dict(), resume=resume or is_restarted())
     wait_for_all()  # a later process would find what an earlier one began, and refuse the folder
     division = divide(options, told, given)
     train, test = division.train, division.test
@@ -322,17 +325,18 @@ def _checked_rule(options: TrainOptions, train: Samples) -> DecisionRule | None:
 
 @contextmanager
 def _noted(told: RunWatcher) -> Iterator[None]:
-    """Pass on a warning about too short a training as a note as soon as it comes."""
+    """Pass on a warning about the training as a note as soon as it comes."""
     with warnings.catch_warnings():
         before = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, ShortTrainingWarning):
+            if issubclass(category, ABOUT_TRAINING):
                 told.note(str(message))
             else:
                 before(message, category, *where, **more)
 
-        warnings.simplefilter("always", ShortTrainingWarning)
+        for each in ABOUT_TRAINING:
+            warnings.simplefilter("always", each)
         warnings.showwarning = show
         yield
 

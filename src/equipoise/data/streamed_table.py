@@ -1,0 +1,148 @@
+"""Tables larger than memory: rows of Parquet files, read and encoded a row group at a time."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.data.encoder import TableEncoder
+from equipoise.data.parquet_shards import ParquetShards
+from equipoise.data.samples import SampleRows
+from equipoise.errors import InvalidInputError
+
+BUFFER_ROWS = 2**18
+"""Rows that are shuffled together, as many row groups as hold them, and at least one."""
+SAMPLED = 100_000
+"""Rows that columns are learnt from."""
+
+
+class StreamedTable(SampleRows):
+    """Rows of Parquet files as they are stored; nothing but their numbers is in memory.
+
+    Args:
+        shards: the files.
+        columns: names of the columns to learn from.
+        rows: numbers of the rows in the files; None is all of them.
+    """
+
+    from_files = True
+    ndim = 2
+
+    def __init__(self, shards: ParquetShards, columns: Sequence[str], rows: NDArray[np.int64] | None = None) -> None:
+        self.shards, self.columns = shards, list(columns)
+        self.rows = np.arange(len(shards)) if rows is None else rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self), len(self.columns)
+
+    def __getitem__(self, columns: Sequence[str]) -> "StreamedTable":
+        return StreamedTable(self.shards, columns, self.rows)
+
+    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "StreamedTable":
+        """Return some rows, which stay on disk."""
+        _only_rows(axis)
+        return StreamedTable(self.shards, self.columns, self.rows[rows])
+
+    def frame(self) -> Any:
+        """Read all rows into a data frame."""
+        return self.shards.take(self.rows, self.columns)
+
+    def sample(self, rows: int = SAMPLED, *, seed: int = 0) -> tuple[Any, NDArray[np.intp]]:
+        """Return some rows, drawn at random, as a data frame, and their places."""
+        places = np.arange(len(self))
+        if len(self) > rows:
+            places = np.sort(np.random.default_rng(seed).choice(len(self), rows, replace=False))
+        return self.take(places).frame(), places
+
+    def fingerprint(self) -> str:
+        """Return a hash of the files, the columns and the rows."""
+        found = hashlib.blake2b(f"{self.shards.fingerprint()} {self.columns}".encode(), digest_size=16)
+        found.update(self.rows.tobytes())
+        return found.hexdigest()
+
+    def add_to(self, key: "hashlib.blake2b") -> None:
+        """Add the files to a hash."""
+        key.update(self.fingerprint().encode())
+
+
+class EncodedStream(SampleRows):
+    """Rows of a streamed table as an encoder's numbers; the row groups used last are kept.
+
+    Args:
+        table: the rows.
+        encoder: fitted on a sample of them.
+
+    Any rows can be had by indexing. Those of few row groups come fast, and :meth:`blocks` says which belong together.
+    """
+
+    from_files = True
+    ndim = 2
+
+    def __init__(self, table: StreamedTable, encoder: TableEncoder) -> None:
+        self.table, self.encoder = table, encoder
+        self._kept: OrderedDict[int, NDArray[np.floating[Any]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and outputs of the encoder."""
+        return len(self), len(self.encoder.column_names_)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the numbers."""
+        return np.dtype(self.encoder.dtype)
+
+    @property
+    def groups_at_once(self) -> int:
+        """Row groups that are shuffled together."""
+        rows = max(1, int(np.median(np.diff(self.table.shards.starts))))
+        return max(1, BUFFER_ROWS // rows)
+
+    def blocks(self) -> NDArray[np.int64]:
+        """Return the row group of each row."""
+        return self.table.shards.group_of(self.table.rows)
+
+    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "EncodedStream":
+        """Return some rows, which stay on disk."""
+        _only_rows(axis)
+        return EncodedStream(self.table.take(rows), self.encoder)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> NDArray[np.floating[Any]]:
+        numbers = self.table.rows[rows]
+        found = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
+        group_of = self.table.shards.group_of(numbers)
+        for group in np.unique(group_of):
+            own = group_of == group
+            found[own] = self._encoded(int(group))[numbers[own] - self.table.shards.starts[group]]
+        return found
+
+    def fingerprint(self) -> str:
+        """Return a hash of the table and of its encoding."""
+        return hashlib.blake2b(
+            f"{self.table.fingerprint()} {self.encoder.to_json()}".encode(), digest_size=16
+        ).hexdigest()
+
+    def _encoded(self, group: int) -> NDArray[np.floating[Any]]:
+        """Return a row group's numbers; two buffers are kept, as a batch may be of the end of one and the next."""
+        if group not in self._kept:
+            while len(self._kept) >= 2 * self.groups_at_once:
+                self._kept.popitem(last=False)
+            self._kept[group] = self.encoder.transform(self.table.shards.read(group, self.table.columns))
+        self._kept.move_to_end(group)
+        return self._kept[group]
+
+
+def _only_rows(axis: int) -> None:
+    if axis != 0:
+        raise InvalidInputError(f"rows are taken along axis 0, got {axis}.")

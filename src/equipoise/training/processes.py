@@ -1,0 +1,79 @@
+"""Several processes that train together: the same bits after a resume, and one sentence if one of them is gone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import Tensor
+
+from equipoise.errors import EquipoiseError, InvalidStateError
+
+SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "store", "socket")
+"""Words of torch's messages when a process or its machine cannot be reached."""
+
+
+def mean_in_rank_order(processes: int, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """Average the gradients of a bucket over all processes, each number summed in the order of the ranks.
+
+    The sum of a ring depends on where a number lies in its bucket from three processes on, and buckets are laid out
+    anew after the first step of every attempt: a resumed run would round otherwise. Each process sums its share of the
+    numbers, then all exchange the sums, which moves as many bytes as a ring.
+
+    Args:
+        processes: how many there are.
+        bucket: gradients of some parameters, one after the other.
+    """
+    flat = bucket.buffer()
+    size = -(-len(flat) // processes)
+    sent = torch.nn.functional.pad(flat, (0, size * processes - len(flat)))
+    received = torch.empty_like(sent)
+    dist.all_to_all_single(received, sent)
+    first, *others = received.view(processes, size)
+    for other in others:
+        first += other
+    dist.all_gather_into_tensor(sent, first / processes)
+    done: torch.futures.Future[Tensor] = torch.futures.Future()
+    done.set_result(sent[: len(flat)])
+    return done
+
+
+def sum_alike_after_a_resume(accelerator: Accelerator, model: Any) -> None:
+    """Let three or more processes on CPUs sum gradients in the order of their ranks; the sum of two has no order."""
+    if accelerator.num_processes > 2 and accelerator.device.type == "cpu" and hasattr(model, "register_comm_hook"):
+        model.register_comm_hook(accelerator.num_processes, mean_in_rank_order)
+
+
+def any_process(accelerator: Accelerator, flag: bool) -> bool:
+    """Return whether the flag is set in any of the processes; all must call this at the same step."""
+    if accelerator.num_processes == 1:
+        return flag
+    found = torch.tensor([float(flag)], device=accelerator.device)
+    dist.all_reduce(found, op=dist.ReduceOp.MAX)
+    return bool(found.item())
+
+
+def mean_of_processes(accelerator: Accelerator, value: float) -> float:
+    """Return the mean of each process's own value."""
+    if accelerator.num_processes == 1:
+        return value
+    return float(accelerator.reduce(torch.tensor(value, device=accelerator.device), reduction="mean"))
+
+
+@contextmanager
+def processes_watched(accelerator: Accelerator) -> Iterator[None]:
+    """Raise one clear sentence if another process ended or its machine cannot be reached any more."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error).lower()
+        if isinstance(error, EquipoiseError) or accelerator.num_processes == 1:
+            raise
+        if not any(sign in text for sign in SIGNS_OF_A_LOST_PROCESS):
+            raise
+        raise InvalidStateError(
+            f"process {accelerator.process_index} of {accelerator.num_processes} lost another one, which ended or "
+            "cannot be reached; the last checkpoint is kept: start all of them again to go on from there."
+        ) from error
