@@ -84,7 +84,7 @@ def test_training_gives_the_bits_of_a_table_in_memory_in_the_same_order(tmp_path
         data, network = ArrayData(x, labels), small_network(encoder)
         if x is not rows:
             data.blocks = lambda: blocks
-            monkeypatch.setattr("equipoise.data.samples.SampleRows.groups_at_once", 3)
+            monkeypatch.setattr("equipoise.data.samples.SampleRows.groups_at_once", property(lambda _: 3))
         train(network, data, Settings(epochs=3, batch_size=32, learning_rate=0.01), curriculum=Curriculum(3))
         ends.append(torch.cat([parameter.detach().flatten() for parameter in network.parameters()]))
     assert torch.equal(*ends)

@@ -31,8 +31,16 @@ class SampleRows:
         """True if a row must be read and decoded before use."""
         return False
 
-    groups_at_once = 1
-    """Blocks that are shuffled together."""
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        return self.values[rows]
+
+    @property
+    def groups_at_once(self) -> int:
+        """Blocks that are shuffled together."""
+        return 1
 
     def blocks(self) -> NDArray[np.int64] | None:
         """Return the block of each row, such as a row group of a file, if rows of one come faster; None otherwise."""

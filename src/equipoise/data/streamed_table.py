@@ -43,7 +43,7 @@ class StreamedTable(SampleRows):
         """Rows and columns."""
         return len(self), len(self.columns)
 
-    def __getitem__(self, columns: Sequence[str]) -> "StreamedTable":
+    def __getitem__(self, columns: Sequence[str], /) -> "StreamedTable":
         return StreamedTable(self.shards, columns, self.rows)
 
     def take(self, rows: NDArray[np.intp], axis: int = 0) -> "StreamedTable":
@@ -118,7 +118,7 @@ class EncodedStream(SampleRows):
         _only_rows(axis)
         return EncodedStream(self.table.take(rows), self.encoder)
 
-    def __getitem__(self, rows: slice | NDArray[np.intp]) -> NDArray[np.floating[Any]]:
+    def __getitem__(self, rows: slice | NDArray[np.intp], /) -> NDArray[np.floating[Any]]:
         numbers = self.table.rows[rows]
         found = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
         group_of = self.table.shards.group_of(numbers)

@@ -15,7 +15,10 @@ SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "store", "
 """Words of torch's messages when a process or its machine cannot be reached."""
 
 
-def mean_in_rank_order(processes: int, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+def mean_in_rank_order(
+    processes: int,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]
+) -> torch.futures.Future[Tensor]:
     """Average the gradients of a bucket over all processes, each number summed in the order of the ranks.
 
     The sum of a ring depends on where a number lies in its bucket from three processes on, and buckets are laid out

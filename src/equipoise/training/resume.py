@@ -90,7 +90,7 @@ class Run:
     def _own_loss_sum(self, position: Position, sums: list[float]) -> float:
         accelerator = self.trainee.accelerator
         if len(sums) == accelerator.num_processes:
-            return sums[accelerator.process_index]
+            return float(sums[accelerator.process_index])
         return sum(sums) / len(sums) if sums else position.loss_sum
 
     def keep_weights(self, name: str) -> None:
