@@ -1,71 +1,69 @@
-"""Sets of labels that hold for the rare class as well: which digits are an 8?
+"""
+Prediction sets that hold for the rare class
+============================================
 
-    python examples/plot_abstention.py [FOLDER]            # writes abstention.png there, or here
-
-A model that may answer "I do not know" can promise to keep the true label among its answers for 90 % of the samples.
-One threshold for all classes keeps that promise on average and breaks it for the rare class. One for each class,
-from samples that no epoch has seen, keeps it for both; what it costs is how many rows stay open for a human.
+A model that may answer "8 or not 8, I cannot tell" can guarantee that its answer contains the true label for 90 % of
+the samples. With one threshold for all classes the guarantee holds on average and fails for the rare class. With one
+threshold per class, fitted on held-out samples, it holds for both. The price is the share of rows left to a human.
 """
 
-import sys
-from pathlib import Path
-
+import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from equipoise import UncertaintyBalancedClassifier
 
 LEVEL, SPLITS = 0.9, 20
-GREY, GREEN = "#999999", "#117733"
+
+x, digit = load_digits(return_X_y=True)
+x = np.where(np.random.default_rng(0).random(x.shape) < 0.3, 0, x)  # 30 % of the pixels lost: otherwise it is too easy
+eight = (digit == 8).astype(int)
+x_train, x_rest, y_train, y_rest = train_test_split(x, eight, train_size=600, stratify=eight, random_state=0)
+model = UncertaintyBalancedClassifier(random_state=0).fit(x_train, y_train)
+probabilities = model.predict_proba(x_rest)
 
 
-def one_threshold(said: np.ndarray, labels: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Sets of the ordinary kind: one threshold for the probability of the true class, whatever the class."""
-    own = np.sort(said[np.arange(len(labels)), labels])
+# %%
+# The ordinary kind of set uses one threshold on the probability of the true class.
+
+
+def one_threshold(seen: np.ndarray, labels: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return sets (rows, classes) of the classes whose probability exceeds a common threshold."""
+    own = np.sort(seen[np.arange(len(labels)), labels])
     return new >= own[int(np.floor((1 - LEVEL) * (len(own) + 1))) - 1]
 
 
-def main(folder: Path) -> dict[str, float]:
-    """Draw the picture; how often an 8 was among the answers is returned, for both kinds of thresholds."""
-    x, digit = load_digits(return_X_y=True)
-    x = np.where(
-        np.random.default_rng(0).random(x.shape) < 0.3, 0, x
-    )  # a third of the pixels lost: otherwise it is too easy
-    eight = (digit == 8).astype(int)
-    x, rest, eight, truth = train_test_split(x, eight, train_size=600, stratify=eight, random_state=0)
-    model = UncertaintyBalancedClassifier(random_state=0).fit(x, eight)
-    said = model.predict_proba(rest)
-    held, sizes = {"one threshold": [], "one for each class": []}, {"one threshold": [], "one for each class": []}
-    for seed in range(SPLITS):
-        known, new = train_test_split(np.arange(len(rest)), stratify=truth, random_state=seed)
-        sets = {
-            "one threshold": one_threshold(said[known], truth[known], said[new]),
-            "one for each class": model.calibrate(rest[known], truth[known]).prediction_sets(rest[new], level=LEVEL),
-        }
-        for name, found in sets.items():
-            inside = found[np.arange(len(new)), truth[new]]
-            held[name].append([inside[truth[new] == label].mean() for label in (0, 1)])
-            sizes[name].append((found.sum(1) != 1).mean())
+# %%
+# Divide the remaining samples twenty times into calibration and test, and count how often the truth is in the set.
 
-    figure = Figure(figsize=(8.5, 3.8), layout="constrained")
-    axes = figure.subplots()
-    for place, (name, colour) in enumerate(zip(held, (GREY, GREEN), strict=True)):
-        label = f"{name}: {np.mean(sizes[name]):.0%} of the rows stay open"
-        bars = axes.bar(np.arange(2) + 0.38 * place - 0.19, np.mean(held[name], 0), 0.36, color=colour, label=label)
-        axes.bar_label(bars, fmt="{:.0%}")
-    axes.axhline(LEVEL, color="black", linewidth=1, linestyle="--")
-    axes.text(0.5, LEVEL + 0.015, "promised", ha="center")
-    axes.set_xticks((0, 1), ["other digits (nine in ten)", "8 (one in ten)"])
-    axes.set_ylim(0, 1.15)
-    axes.set_yticks([])
-    axes.set_title(f"How often the truth is among the answers, {SPLITS} divisions into calibration and test")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    figure.savefig(folder / "abstention.png", dpi=110)
-    return {name: float(np.mean(parts, 0)[1]) for name, parts in held.items()}
+coverage = {"one threshold": [], "one per class": []}
+undecided = {name: [] for name in coverage}
+for seed in range(SPLITS):
+    known, new = train_test_split(np.arange(len(x_rest)), stratify=y_rest, random_state=seed)
+    sets = {
+        "one threshold": one_threshold(probabilities[known], y_rest[known], probabilities[new]),
+        "one per class": model.calibrate(x_rest[known], y_rest[known]).prediction_sets(x_rest[new], level=LEVEL),
+    }
+    for name, answers in sets.items():
+        inside = answers[np.arange(len(new)), y_rest[new]]
+        coverage[name].append([inside[y_rest[new] == label].mean() for label in (0, 1)])
+        undecided[name].append((answers.sum(1) != 1).mean())
+found = {name: np.mean(each, 0)[1] for name, each in coverage.items()}
 
+# %%
+# The dashed line is the guaranteed coverage.
 
-if __name__ == "__main__":
-    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+figure, axes = plt.subplots(figsize=(8.5, 3.8), layout="constrained")
+for place, (name, colour) in enumerate(zip(coverage, ("#999999", "#117733"), strict=True)):
+    label = f"{name}: {np.mean(undecided[name]):.0%} of the rows left to a human"
+    bars = axes.bar(np.arange(2) + 0.38 * place - 0.19, np.mean(coverage[name], 0), 0.36, color=colour, label=label)
+    axes.bar_label(bars, fmt="{:.0%}")
+axes.axhline(LEVEL, color="black", linewidth=1, linestyle="--")
+axes.set_xticks((0, 1), ["other digits (nine in ten)", "8 (one in ten)"])
+axes.set_ylim(0, 1.15)
+axes.set_yticks([])
+axes.set_title("How often the set contains the true label")
+axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
+axes.spines[["top", "right", "left"]].set_visible(False)
+plt.show()

@@ -1,18 +1,14 @@
-"""A training loop of your own, with everything the estimator does, and what happens in each stage.
+"""
+Your own training loop
+======================
 
-    python examples/plot_custom_loop.py [FOLDER]           # writes custom_loop.png there, or here
-
-The loop below is an ordinary one with two additions: the loss, and a curriculum that is called after every epoch. It
-measures the class uncertainty at the end of the softmax stage and sets margins and strength. A tenth of the samples are
-held out until the sample stage, for the correction. The picture shows the recall of rare and of common
-digits after every epoch, on a test set that the loop never trains on, and the strength of the margins below it.
+An ordinary PyTorch loop with two additions: the loss, and a curriculum that you call after every epoch. The curriculum
+measures the class uncertainty at the end of the softmax stage and sets the margins and their strength. A tenth of the
+samples is held out until the sample stage, for the correction.
 """
 
-import sys
-from pathlib import Path
-
+import matplotlib.pyplot as plt
 import torch
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
@@ -69,40 +65,44 @@ def train(x: Tensor, y: Tensor, after_epoch) -> None:
         after_epoch(record, model.eval(), loss.eval())
 
 
-def main(folder: Path) -> dict[str, float]:
-    """Draw the picture; the mean recall of the rare digits at the end of each stage is returned."""
-    x, y, x_test, y_test = samples()
-    counts = y.bincount()
-    rare = counts < counts.max() / 2
-    seen: list[tuple[str, float, float, float]] = []  # stage, recall of the rare, of the common, strength
+# %%
+# Train, and after every epoch measure recall on a test set that the loop never trains on.
 
-    def look(record: dict, model: nn.Module, loss: UncertaintyMarginLoss) -> None:
-        with torch.no_grad():
-            right = (loss.logits(model(x_test)).argmax(-1) == y_test).double()
-        recall = torch.stack([right[y_test == label].mean() for label in range(10)])
-        seen.append((record["stage"], float(recall[rare].mean()), float(recall[~rare].mean()), record["strength"]))
+x, y, x_test, y_test = samples()
+counts = y.bincount()
+rare = counts < counts.max() / 2
+seen: list[tuple[str, float, float, float]] = []  # stage, recall of the rare, of the common, strength
 
-    train(x, y, look)
-    stages, recall_rare, recall_common, strength = zip(*seen, strict=True)
-    figure = Figure(figsize=(8.5, 5), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    number = range(1, EPOCHS + 1)
-    upper.plot(number, recall_common, color=COMMON, linewidth=2, label="common digits")
-    upper.plot(number, recall_rare, color=RARE, linewidth=2, label="rare digits")
-    lower.step(number, strength, where="mid", color=INK)
-    for name, shade in SHADE.items():
-        first, last = stages.index(name) + 0.5, EPOCHS - stages[::-1].index(name) + 0.5
-        for axes in (upper, lower):
-            axes.axvspan(first, last, color=shade, linewidth=0, zorder=0)
-        upper.text((first + last) / 2, 0.55, f"{name} stage", ha="center")
-    upper.set(ylabel="share found", ylim=(0, 1.02), title="Rare digits are found once the margins set in")
-    upper.legend(loc="lower right")
-    lower.set(ylabel="strength", xlabel="epoch", xlim=(0.5, EPOCHS + 0.5))
+
+def look(record: dict, model: nn.Module, loss: UncertaintyMarginLoss) -> None:
+    """Note the recall of the rare and of the common digits."""
+    with torch.no_grad():
+        right = (loss.logits(model(x_test)).argmax(-1) == y_test).double()
+    recall = torch.stack([right[y_test == label].mean() for label in range(10)])
+    seen.append((record["stage"], float(recall[rare].mean()), float(recall[~rare].mean()), record["strength"]))
+
+
+train(x, y, look)
+stages, recall_rare, recall_common, strength = zip(*seen, strict=True)
+found = {name: recall_rare[EPOCHS - 1 - stages[::-1].index(name)] for name in SHADE}
+print("recall of the rare digits at the end of each stage:", found)
+
+# %%
+# The network starts to find the rare digits when the margins set in.
+
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 5), sharex=True, height_ratios=[3, 1], layout="constrained")
+number = range(1, EPOCHS + 1)
+upper.plot(number, recall_common, color=COMMON, linewidth=2, label="common digits")
+upper.plot(number, recall_rare, color=RARE, linewidth=2, label="rare digits")
+lower.step(number, strength, where="mid", color=INK)
+for name, shade in SHADE.items():
+    first, last = stages.index(name) + 0.5, EPOCHS - stages[::-1].index(name) + 0.5
     for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(folder / "custom_loop.png", dpi=110)
-    return {name: recall_rare[EPOCHS - 1 - stages[::-1].index(name)] for name in SHADE}
-
-
-if __name__ == "__main__":
-    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+        axes.axvspan(first, last, color=shade, linewidth=0, zorder=0)
+    upper.text((first + last) / 2, 0.55, f"{name} stage", ha="center")
+upper.set(ylabel="recall", ylim=(0, 1.02))
+upper.legend(loc="lower right")
+lower.set(ylabel="strength of the margins", xlabel="epoch", xlim=(0.5, EPOCHS + 0.5))
+for axes in (upper, lower):
+    axes.spines[["top", "right"]].set_visible(False)
+plt.show()

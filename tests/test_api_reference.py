@@ -15,7 +15,7 @@ from torch import Tensor
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
-ENTRY = re.compile(r"^::: (\S+)\n((?:    .*\n?)*)", re.M)
+ENTRY = re.compile(r"^\.\. auto(?:module|class|exception|function):: (\S+)\n((?:   :.*\n?)*)", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 DOCTEST = re.compile(r"^ *>>> .*(?:\n *\S.*)*", re.M)
 ARGUMENTS = re.compile(r"^ +(\w+(?:, \w+)*):\s|^(\w+(?:, \w+)*) : ", re.M)
@@ -84,7 +84,7 @@ def entries(page):
 def _entries(page):
     text = page.read_text(encoding="utf-8")
     for name, options in ENTRY.findall(text):
-        found, wanted = located(name), re.search(r"members: \[(.*)\]", options)
+        found, wanted = located(name), re.search(r":members: (\S.*)", options)
         below = dict(members(found)) if inspect.isclass(found) or inspect.ismodule(found) else {}
         if wanted is not None:
             below = {member: below[member] for member in wanted[1].split(", ")}

@@ -17,7 +17,9 @@ FENCES = {
     "sh": "a shell's",
     "text": "output, or a fragment",
     "toml": "a file",
-    "py": "a file of examples",
+    "{eval-rst}": "objects of the API",
+    "{include}": "another file",
+    "{toctree}": "the order of pages",
     "diff": "a change to a file",
 }
 
@@ -126,13 +128,6 @@ def test_the_page_on_training_has_the_numbers_of_the_code():
     assert f"at most {settings.MOST_STEPS:,}, always divided into {settings.EPOCHS} epochs" in text
     assert (curriculum.SOFTMAX, curriculum.CLASS_LEVEL, curriculum.SAMPLE_LEVEL) == (1 / 6, 1 / 2, 1 / 3)
     assert settings.FEWEST_EPOCHS == 6  # "fewer than six visits"
-
-
-def test_the_gallery_shows_every_example():
-    gallery = script("gallery_page")
-    assert gallery.PAGE.read_text(encoding="utf-8") == gallery.page(), "run python benchmarks/gallery_page.py"
-    assert gallery.scripts()
-    assert [str(path) for path in map(gallery.picture, gallery.scripts()) if not path.exists()] == []
 
 
 def test_paper_to_code_names_only_files_and_objects_that_exist():

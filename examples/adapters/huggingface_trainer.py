@@ -1,6 +1,8 @@
-"""The loss and the curriculum in the Hugging Face Trainer: a text classifier, and a callback around the curriculum.
+"""
+Hugging Face Trainer
+====================
 
-    pip install transformers && python examples/adapters/huggingface_trainer.py
+Run it with ``pip install transformers && python examples/adapters/huggingface_trainer.py``.
 
 Any encoder that gives one vector a token will do. This one is a tiny BERT with random weights, so that nothing need be
 downloaded; ``AutoModel.from_pretrained(...)`` takes its place. The margins, their strength and the correction are

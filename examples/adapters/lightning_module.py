@@ -1,6 +1,8 @@
-"""The loss and the curriculum in Lightning: a module with the loss in it, and a callback around the curriculum.
+"""
+Lightning
+=========
 
-    pip install lightning && python examples/adapters/lightning_module.py
+Run it with ``pip install lightning && python examples/adapters/lightning_module.py``.
 
 The margins, their strength and the correction are buffers of the loss, and the callback's state goes into Lightning's
 checkpoints: a fit that is resumed goes on in its stage.

@@ -1,6 +1,8 @@
-"""The loss and the curriculum in skorch: a scikit-learn estimator around a backbone of yours.
+"""
+skorch
+======
 
-    pip install skorch && python examples/adapters/skorch_net.py
+Run it with ``pip install skorch && python examples/adapters/skorch_net.py``.
 
 skorch calls ``criterion_(module_(X), y)`` and gives the optimiser the parameters of both. So the module is the
 backbone, x -> features, and the criterion is the loss with its class vectors; a callback calls the curriculum.
