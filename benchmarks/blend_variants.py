@@ -12,6 +12,7 @@ import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from equipoise import BalancedClassifier
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.estimators.blending import blend_weights, count_margins
+from equipoise.estimators.cross_fitted import CrossFittedMembers
 from equipoise.estimators.members import FAMILIES
 from equipoise.training.margin_strength import sure_shift
 from equipoise.uncertainty.class_level import ClassMoments
@@ -47,12 +49,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-class Recorded(BalancedClassifier):
-    """The default blend, with its out-of-fold probabilities by each classifier."""
+def recorded(x: Any, y: Any, seed: int) -> tuple[BalancedClassifier, Any]:
+    """Return the default blend, and its out-of-fold probabilities by each classifier."""
+    kept, out_of_fold = [], CrossFittedMembers.out_of_fold
 
-    def _out_of_fold(self, *given: Any) -> Any:
-        self.recorded = super()._out_of_fold(*given)
-        return self.recorded
+    def keeping(self: CrossFittedMembers, *given: Any) -> Any:
+        kept.append(out_of_fold(self, *given))
+        return kept[-1]
+
+    with patch.object(CrossFittedMembers, "out_of_fold", keeping):
+        return BalancedClassifier(random_state=seed).fit(x, y), kept[0]
 
 
 def soft(p: Tensor) -> Tensor:
@@ -115,9 +121,8 @@ def cell(name: str, fold: int) -> dict[str, dict[str, float]]:
         warnings.simplefilter("ignore")
         rows, others = list(StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(x, y))[fold]
         seen, places = np.unique(y[rows], return_inverse=True)
-        fitted = Recorded(random_state=fold).fit(x[rows], places)
-        used, out, _ = fitted.recorded
-        new = fitted._member_outputs(fitted._rows(x[others])).mean(1)
+        fitted, (used, out, _) = recorded(x[rows], places, fold)
+        new = fitted._fitted.outputs(fitted._rows(x[others])).mean(1)
         found = {}
         for label, options in VARIANTS.items():
             p, decided = variant(out, new, torch.from_numpy(places[used]), **options)

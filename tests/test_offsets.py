@@ -11,6 +11,7 @@ from equipoise.app.compare import FitOptions, fit_tuned
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.errors import ShortTrainingWarning
+from equipoise.estimators.table_rows import network_samples
 from tests.app.runs import made
 
 NOW = 1.7e12  # Unix milliseconds
@@ -60,7 +61,7 @@ def test_the_estimator_takes_columns_of_any_scale_without_a_warning(scale, unsca
 def test_the_estimator_keeps_float32_where_it_is_exact(given, kept):
     rows = np.arange(6).reshape(3, 2).astype(given)
     model = UncertaintyBalancedClassifier()
-    assert model._samples(rows, np.array([0, 1, 0]))[0].dtype == np.dtype(kept)
+    assert network_samples(model, rows, np.array([0, 1, 0]))[0].dtype == np.dtype(kept)
 
 
 def table(path, offset):

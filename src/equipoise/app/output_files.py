@@ -1,21 +1,18 @@
-"""Output files: rows as CSV, Parquet or JSON lines, with harmless names, and the progress of a run."""
+"""Output files: rows as CSV, Parquet or JSON lines, with harmless names."""
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from equipoise.data.profile import ColumnProfile
-    from equipoise.data.summary import ClassSummary
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import raise_if_full, remove_abandoned, written_beside
 from equipoise.wording import is_number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 FIGURES, DECIMALS = 7, 9  # the precision of float32
@@ -23,22 +20,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
 Write = Callable[["pd.DataFrame"], None]
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-
-
-class RunWatcher:
-    """Receives the progress of a run. This one is silent; the command line's prints."""
-
-    def note(self, sentence: str) -> None:
-        """Receive a sentence about the data or about a choice."""
-
-    def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
-        """Receive the classes and the numbers of training and test samples, before training starts."""
-
-    def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
-        """Receive the profile of a table's columns, before training starts."""
-
-    def progress(self, done: int, total: int) -> None:
-        """Receive the number of images done, and their total."""
 
 
 def printable(text: str) -> str:

@@ -1,55 +1,32 @@
 """Balanced decisions from any classifier: ``BalancedClassifier().fit(X, y)``."""
 
-import sys
-import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from equipoise.calibration.scaling import SMALLEST_SHARE
-from equipoise.data.encoder import TableEncoder, needs_encoding
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.labels import class_counts, column_or_matrix, encode_labels, plain_labels
-from equipoise.data.splits import stratified_folds
 from equipoise.decisions import DecisionRule
-from equipoise.errors import InvalidInputError, listed
-from equipoise.estimators.blend_files import FORMAT, BlendRecord, load_blend, save_blend
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.blend_files import load_blend, save_blend, unfitted
 from equipoise.estimators.blending import Blend
-from equipoise.estimators.calibrated_classifier import (
-    CalibratedClassifier,
-    Prior,
-    check_rule,
-    checked_table,
-    relative_weights_of,
-)
+from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, check_rule, relative_weights_of
+from equipoise.estimators.cross_fitted import CrossFittedMembers, deal_folds
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
-from equipoise.estimators.member_outputs import (
-    check_frozen,
-    check_frozen_attributes,
-    is_frozen,
-    member_probabilities,
-    take,
-)
-from equipoise.estimators.members import as_estimators, family_label, fit_members, thinned
-from equipoise.estimators.persistence import labels_to_json
-from equipoise.estimators.unseen_rows import as_if_unseen
-from equipoise.models.picture_features import installed_pictures
-from equipoise.tensor_checks import check_finite
+from equipoise.estimators.member_outputs import check_frozen, take
+from equipoise.estimators.members import as_estimators
+from equipoise.estimators.persistence import restore_common
+from equipoise.estimators.table_rows import blend_rows, blend_samples, checked_table
 
 Array = NDArray[Any]
-MOST_OUT_OF_FOLD = 100_000
-"""Most rows that are predicted out of fold, including all of the rare classes."""
 
 
 class BalancedClassifier(CalibratedClassifier):
@@ -162,34 +139,35 @@ class BalancedClassifier(CalibratedClassifier):
         self._check_probabilities()
         if self.decision is not None:
             check_rule(self.decision)
-        x, labels = self._training_rows(X, y, groups)
+        x, labels = blend_samples(self, X, y, groups)
         weight = relative_weights_of(sample_weight, x)
         counted = np.arange(len(labels)) if weight is None else weight.nonzero().squeeze(-1).numpy()
         classes, target = encode_labels(labels[counted])
         labels = labels.ravel() if target.ndim == 1 else labels
         seed = int(check_random_state(self.random_state).randint(2**30))
         chosen = as_estimators(self.estimator, len(counted), len(classes) if target.ndim == 1 else 2)
-        frozen = self._frozen([each for each, _ in chosen], classes, x, target)
-        folds = [(counted, counted)] if frozen else self._folds(x, labels, groups, seed, counted)
+        frozen = check_frozen([each for each, _ in chosen], x, classes, target)
+        folds = [(counted, counted)]
+        if not frozen:
+            folds = deal_folds(x, labels, counted, cv=self.cv, members=self.members, groups=groups, seed=seed)
         place = np.full(len(labels), -1)
         place[counted] = np.arange(len(counted))
         folds = [(place[fit], place[predicted]) for fit, predicted in folds]  # among the rows that count
         x, weight = (x, weight) if len(counted) == len(labels) else (take(x, counted), weight[counted])  # type: ignore[index]
-        members, shares = [], []
-        for each, most in chosen:
-            drawn = [thinned(part, target.numpy(), seed + number, most) for number, (part, _) in enumerate(folds)]
-            members.append(self._fit_one(each, x, target, [rows for rows, _ in drawn], weight, seed))
-            shares.append([share for _, share in drawn])
-        self.classes_, self.members_, self._shares = classes, members, shares
-        self._several = target.ndim == 2
-        rows, outputs, own = self._out_of_fold(x, target, weight, folds, seed)
+        how: dict[str, Any] = {"seed": seed, "n_jobs": self.n_jobs, "verbose": self.verbose}
+        self._fitted = CrossFittedMembers.fit(chosen, x, target, folds, weight, classes=classes, **how)
+        self.classes_, self.members_ = classes, self._fitted.members
+        rows, outputs, own = self._fitted.out_of_fold(x, target, weight, folds, seed)
         self.blend_ = Blend.fit(outputs, target[rows], own, counts=class_counts(target, outputs.shape[-1], weight))
         logits = self.blend_.logits(outputs)
         start = self.blend_.calibrated(target, weight)
         self.calibrated_ = start.fit_on(logits, target[rows], sample_weight=own)
         self.out_of_fold_ = np.full((len(labels), *logits.shape[1:]), np.nan)
         self.out_of_fold_[counted[rows]] = self.calibrated_.probabilities(logits).numpy()
-        by_all = partial(self._answered, x, target, rows, folds)
+
+        def by_all(kept: NDArray[np.intp]) -> Tensor:
+            return self.blend_.logits(self._fitted.means_as_if_unseen(x, target, rows[kept], folds))
+
         self._decide_by(logits, target[rows], own, answered=None if frozen else by_all)
         self.history_ = {"chosen": {"seed": seed, "classifiers": [type(each).__name__ for each, _ in chosen]}}
         return self
@@ -210,7 +188,7 @@ class BalancedClassifier(CalibratedClassifier):
         x, prior = self._rows(X), self._decision_prior(target_prior)
         if kind == "total":
             return np.asarray(self._unresolved(self._logits(x), prior).numpy())
-        each = self._member_outputs(x)  # (models, members, rows, ...)
+        each = self._fitted.outputs(x)  # (models, members, rows, ...)
         together = self._unresolved(self.blend_.logits(each.mean(1)), prior)
         share = (self.blend_.weights / each.shape[1]).repeat_interleave(each.shape[1])
         apart = [self.blend_.comparable(each[:, member]) for member in range(each.shape[1])]
@@ -225,45 +203,19 @@ class BalancedClassifier(CalibratedClassifier):
         nothing in them can run code. A classifier of your own class cannot be written so.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        classes, class_type = labels_to_json(self.classes_)
-        plain = {"members": int(self.members), "probabilities": self.probabilities, "estimator": _named(self.estimator)}
-        record = BlendRecord(
-            format=FORMAT,
-            kind="blend",
-            parameters=plain,
-            classes=classes,
-            class_type=class_type,
-            multilabel=self._several,
-            rows_as_they_are=self._as_they_are,
-            columns=self.n_features_in_,
-            column_names=None if names is None else [str(name) for name in names],
-            encoder=None if self.encoder_ is None else self.encoder_.to_json(),
-            decision=None if self.decision is None else self.decision.to_json(),
-            members=[],
-            shares=[[None if share is None else share.tolist() for share in own] for own in self._shares],
-            history=self.history_,
-        )
-        save_blend(Path(folder), record, self.members_, self.blend_, self.calibrated_, self.evidence_)
+        save_blend(Path(folder), self)
 
     @classmethod
     def load(cls, folder: str | Path) -> "BalancedClassifier":
         """Read a model written by :meth:`save` from its ``folder``."""
         saved = load_blend(Path(folder))
-        record = saved.record
+        record, members = saved.record, saved.fitted.members
         given = {name: value for name, value in record.parameters.items() if name in ("members", "probabilities")}
-        named = record.parameters.get("estimator")
-        estimators = [_unfitted(own) for own in saved.members]
-        found = cls(named or (estimators[0] if len(estimators) == 1 else estimators), **given)  # type: ignore[arg-type]
+        found = cls(record.parameters.get("estimator") or unfitted(members), **given)  # type: ignore[arg-type]
+        restore_common(found, record, saved.fitted.classes)
         found._as_they_are = record.rows_as_they_are
-        found.classes_, found.n_features_in_, found._several = saved.classes, record.columns, record.multilabel
-        if record.column_names is not None:
-            found.feature_names_in_ = np.array(record.column_names, dtype=object)
-        found.encoder_ = (
-            None if record.encoder is None else TableEncoder.from_json(record.encoder, installed_pictures())
-        )
-        found.members_, found._shares = saved.members, saved.shares
-        found.blend_, found.calibrated_, found.history_ = saved.blend, saved.calibrated, record.history
+        found._fitted, found.members_ = saved.fitted, members
+        found.blend_, found.calibrated_ = saved.blend, saved.calibrated
         found._decide_as(saved.decision, saved.evidence)
         return found
 
@@ -284,7 +236,7 @@ class BalancedClassifier(CalibratedClassifier):
 
     @property
     def _multilabel(self) -> bool:
-        return self._several
+        return self._fitted.several
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -292,196 +244,10 @@ class BalancedClassifier(CalibratedClassifier):
         tags.input_tags.string = True
         return tags
 
-    def _training_rows(self, X: Any, y: Any, groups: ArrayLike | None) -> tuple[Any, Array]:
-        """Check X and y, and learn to encode columns that are not numbers."""
-        if y is None:
-            raise InvalidInputError("BalancedClassifier requires y to be passed, but the target y is None.")
-        labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
-        table = checked_table(X)
-        if hasattr(table, "tocsr"):
-            check_array(table)  # refuses it, in scikit-learn's own words
-        own = self._as_they_are = _prepares_rows(self.estimator)
-        encode = not own and (needs_encoding(table) or (self.encoder is not None and hasattr(table, "columns")))
-        if encode and _prepares_rows(self.estimator, all_of_them=False):
-            raise InvalidInputError(
-                "pipelines take a frame as it is and other classifiers take numbers; blend pipelines only, or encode "
-                "the frame with TableEncoder first."
-            )
-        if encode:
-            self.encoder_ = clone(self.encoder or TableEncoder(pictures=installed_pictures()))
-        else:
-            self.encoder_ = None
-        validate_data(self, table, skip_check_array=True)
-        if self.encoder_ is not None:
-            rows = self.encoder_.fit_transform(table, column_or_matrix(labels), groups)
-        else:
-            rows = table if own and hasattr(table, "iloc") else self._numbers(table, first=True)
-        check_consistent_length(rows, labels)
-        if len(labels) < 2:
-            raise InvalidInputError(f"Found array with {len(labels)} sample(s) while a minimum of 2 is required.")
-        return rows, labels
-
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         given = given_probabilities(self.estimator)
-        table = checked_table(X) if given is None else given.columns(X)
-        validate_data(self, table, reset=False, skip_check_array=True)
-        return table if self._as_they_are and hasattr(table, "iloc") else self._numbers(table)
-
-    def _numbers(self, table: Any, *, first: bool = False) -> Array:
-        """Return rows as a matrix of finite numbers."""
-        if self.encoder_ is not None:
-            encoded: Array = self.encoder_.transform(table)
-            return encoded
-        if not first and not self._as_they_are and needs_encoding(table):
-            raise InvalidInputError(
-                "X has text or missing values, and the training rows had none; fill them in, or fit to such rows."
-            )
-        finite: Any = "allow-nan" if self._as_they_are else True
-        kinds = (np.float64, np.float32)
-        found: Array = check_array(
-            table, dtype=kinds, ensure_min_samples=2 if first else 1, ensure_all_finite=finite, estimator=self
-        )
-        return found
-
-    def _frozen(self, estimators: list[Any], classes: Array, x: Any, target: Tensor) -> bool:
-        """Return whether the models are already trained; then they must know the labels."""
-        trained = [each for each in estimators if is_frozen(each)]
-        if 0 < len(trained) < len(estimators):
-            raise InvalidInputError(
-                "a FrozenEstimator cannot be blended with models yet to be fitted; freeze all or none."
-            )
-        for each in trained:
-            check_is_fitted(each)
-            if target.ndim == 1:
-                check_frozen(each, x, classes)
-            else:
-                check_frozen_attributes(each, x, target.numpy())
-        return bool(trained)
-
-    def _folds(
-        self, x: Any, labels: Array, groups: ArrayLike | None, seed: int, counted: Array
-    ) -> list[tuple[Array, Array]]:
-        """Return the rows that a member is fitted on, and those that it predicts; all have non-zero weight."""
-        own = None if groups is None else np.asarray(groups)
-        if own is not None and own.shape != (len(labels),):
-            raise InvalidInputError(f"groups must name a group for each of the {len(labels)} rows, got {own.shape}.")
-        whole = isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
-        if self.cv is not None and not whole:
-            splitter = check_cv(self.cv, labels if labels.ndim == 1 else None, classifier=True)
-            found = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(x, labels, own)]
-            return [(a[np.isin(a, counted)], b[np.isin(b, counted)]) for a, b in found]
-        folds = self.cv if whole else self.members
-        if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-            raise InvalidInputError(f"members must be a whole number of at least 2, got {folds!r}.")
-        most = len(counted) if own is None else len(np.unique(own[counted]))
-        if most < 2:
-            raise InvalidInputError("groups must name at least two groups, got one; leave groups out.")
-        given = None if own is None else own[counted]
-        dealt = stratified_folds(labels[counted], min(int(folds), most), seed=seed, groups=given, allow_missing=True)
-        return [(counted[a], counted[b]) for a, b in dealt]
-
-    def _fit_one(
-        self, estimator: Any, x: Any, target: Tensor, parts: list[Array], weight: Tensor | None, seed: int
-    ) -> list[Any]:
-        """Fit the members of one classifier."""
-        if is_frozen(estimator):
-            return [estimator]
-        if self.verbose:
-            print(f"Fitting {len(parts)} members: {family_label(estimator)}.", file=sys.stderr, flush=True)
-        weights = None if weight is None else weight.numpy()
-        return fit_members(estimator, x, target.numpy(), parts, sample_weight=weights, seed=seed, n_jobs=self.n_jobs)
-
-    def _out_of_fold(
-        self, x: Any, target: Tensor, weight: Tensor | None, folds: list[tuple[Array, Array]], seed: int
-    ) -> tuple[Array, Tensor, Tensor | None]:
-        """Return rows, their out-of-fold probabilities by each classifier, (models, rows, ...), and their weights.
-
-        In very large tables some rows stand for the others of their class: a class weighs as much as all of its rows.
-        """
-        predicted = self._predicted_rows(target, folds)
-        rows, share = thinned(predicted, target.numpy(), seed, MOST_OUT_OF_FOLD)
-        shape = (len(self.classes_), 2) if self._several else (len(self.classes_),)
-        found = torch.zeros(len(self.members_), len(rows), *shape, dtype=torch.float64)
-        place = np.full(len(target), -1)
-        place[rows] = np.arange(len(rows))
-        for number, (_, own) in enumerate(folds):
-            chosen = own[place[own] >= 0]
-            part = take(x, chosen)
-            for model, members in enumerate(self.members_):
-                found[model, place[chosen]] = self._output(members[number], part, self._shares[model][number])
-        each = None if weight is None else weight[rows].double()
-        if share is not None:
-            weights = torch.ones(len(target), dtype=torch.float64) if weight is None else weight.double()
-            whole, drawn = (class_counts(target[some], shape[0], weights[some]) for some in (predicted, rows))
-            each = weights[rows] * (whole / drawn)[target[rows]]
-        return rows, found, each
-
-    def _answered(
-        self, x: Any, target: Tensor, rows: Array, folds: list[tuple[Array, Array]], kept: NDArray[np.intp]
-    ) -> Tensor:
-        """Return the logits that the members' mean would give unseen rows like these, though most members saw them.
-
-        Args:
-            rows: that have out-of-fold predictions.
-            kept: places among them.
-        """
-        own = rows[kept]
-        by = np.zeros(len(target), dtype=np.intp)
-        for number, (_, predicted) in enumerate(folds):
-            by[predicted] = number
-        part = take(x, own)
-        means = []
-        for members, shares in zip(self.members_, self._shares, strict=True):
-            each = torch.stack([self._output(one, part, share) for one, share in zip(members, shares, strict=True)])
-            means.append(as_if_unseen(each, target[own], by[own]).mean(0))
-        return self.blend_.logits(torch.stack(means))
-
-    def _predicted_rows(self, target: Tensor, folds: list[tuple[Array, Array]]) -> Array:
-        """Return the rows predicted by some member that has seen their class; others would teach that it never occurs.
-
-        Several labels have both values in nearly every fold and are taken as they are.
-        """
-        if self._several:
-            return np.unique(np.concatenate([own for _, own in folds]))
-        y = target.numpy()
-        honest = np.unique(np.concatenate([own[np.isin(y[own], y[part])] for part, own in folds]))
-        if len(honest) == 0:
-            raise InvalidInputError(
-                "each class has all of its rows in one fold, so that no member can predict a class it has seen; give "
-                "more rows of a class, or use other groups or another cv."
-            )
-        lost = np.setdiff1d(y, y[honest])
-        if len(lost):
-            named = listed([str(self.classes_[place]) for place in lost], most=5, quoted=False)
-            warnings.warn(
-                f"all rows of {named} lie in one fold, so that no out-of-fold prediction shows how well it is "
-                "recognised; its margin follows its count alone.",
-                stacklevel=4,
-            )
-        return honest
-
-    def _output(self, member: Any, x: Any, share: Array | None) -> Tensor:
-        """Return a member's probabilities at the class prior of all rows, though it was fitted on some."""
-        known = self.classes_ if is_frozen(member) else None
-        given = member_probabilities(member, x, len(self.classes_), known=known, several=self._several)
-        p = torch.from_numpy(given)
-        if known is not None:  # it may know further classes
-            p = p / p.sum(-1, keepdim=True).clamp_min(SMALLEST_SHARE)
-        if share is not None:
-            p = p / torch.from_numpy(share)
-            p = p / p.sum(-1, keepdim=True)
-        check_finite(p.isfinite().flatten(1).all(1).numpy())
-        return p
-
-    def _member_outputs(self, x: Any) -> Tensor:
-        """Return the probabilities of every member: (models, members, rows, ...)."""
-        return torch.stack(
-            [
-                torch.stack([self._output(each, x, share) for each, share in zip(own, shares, strict=True)])
-                for own, shares in zip(self.members_, self._shares, strict=True)
-            ]
-        )
+        return blend_rows(self, checked_table(X) if given is None else given.columns(X))
 
     def _unresolved(self, logits: Tensor, prior: ArrayLike | None) -> Tensor:
         """Return the variance of the label that is decided, Σ p(1 − p), (rows,)."""
@@ -489,28 +255,4 @@ class BalancedClassifier(CalibratedClassifier):
         return (p * (1 - p)).flatten(1).sum(-1)
 
     def _logits(self, x: Any) -> Tensor:
-        return self.blend_.logits(self._member_outputs(x).mean(1))
-
-
-def _unfitted(members: list[Any]) -> Any:
-    """Return the classifier that members are copies of; a trained model is returned as it is."""
-    flat = [each for member in members for each in (member if isinstance(member, list) else [member])]
-    own = next((each for each in flat if not isinstance(each, DummyClassifier)), flat[0])
-    if is_frozen(own):
-        return own
-    model = clone(own)
-    seeds = [name for name in model.get_params() if name.rpartition("__")[2] == "random_state"]
-    return model.set_params(**dict.fromkeys(seeds))
-
-
-def _named(estimator: Any) -> Any:
-    """Return an estimator given by names, or None for one that is not."""
-    given = estimator if isinstance(estimator, list) else [estimator]
-    return estimator if all(isinstance(each, str) for each in given) else None
-
-
-def _prepares_rows(estimator: Any, *, all_of_them: bool = True) -> bool:
-    """Return whether the user's estimator takes rows as they are: a pipeline, or an already trained model."""
-    given = estimator if isinstance(estimator, list | tuple) else [estimator]
-    own = [isinstance(each, Pipeline) or is_frozen(each) for each in given]
-    return all(own) if all_of_them else any(own)
+        return self.blend_.logits(self._fitted.outputs(x).mean(1))

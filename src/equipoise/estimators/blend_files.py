@@ -10,7 +10,8 @@ import safetensors
 import safetensors.torch
 import torch
 from msgspec import Meta, Struct
-from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from torch import Tensor
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
@@ -18,12 +19,14 @@ from equipoise.calibration.scaling import Scaling
 from equipoise.decisions import DecisionRule, Evidence
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.estimators.blending import Blend
+from equipoise.estimators.cross_fitted import CrossFittedMembers
 from equipoise.estimators.member_files import MemberRecord, load_member, save_member
 from equipoise.estimators.member_outputs import is_frozen
 from equipoise.estimators.persistence import (
     LARGEST_RECORD,
     REMEDY,
     checked_rule,
+    common_record,
     evidence_from,
     evidence_tensors,
     labels_from_json,
@@ -72,19 +75,26 @@ def is_blend(folder: Path) -> bool:
     return isinstance(found, dict) and found.get("kind") == "blend"
 
 
-def save_blend(
-    folder: Path,
-    record: BlendRecord,
-    members: list[list[Any]],
-    blend: Blend,
-    calibrated: Calibrated,
-    evidence: Evidence | None,
-) -> None:
-    """Write the members first and ``model.json`` last: a folder with that file is complete."""
-    record.members = [
-        [_save_member(member, folder / MEMBERS, f"{model}-{number}") for number, member in enumerate(own)]
-        for model, own in enumerate(members)
-    ]
+def save_blend(folder: Path, fitted: Any) -> None:
+    """Write a fitted blend, the members first and ``model.json`` last: a folder with that file is complete."""
+    own, blend = fitted._fitted, fitted.blend_
+    record = BlendRecord(
+        **common_record(fitted),
+        format=FORMAT,
+        kind="blend",
+        parameters={
+            "members": int(fitted.members),
+            "probabilities": fitted.probabilities,
+            "estimator": _named(fitted.estimator),
+        },
+        multilabel=own.several,
+        rows_as_they_are=fitted._as_they_are,
+        members=[
+            [_save_member(member, folder / MEMBERS, f"{model}-{number}") for number, member in enumerate(each)]
+            for model, each in enumerate(own.members)
+        ],
+        shares=[[None if share is None else share.tolist() for share in each] for each in own.shares],
+    )
     numbers = {
         "scale": torch.stack([each.scale for each in blend.scalings]),
         "bias": torch.stack([each.bias for each in blend.scalings]),
@@ -92,11 +102,17 @@ def save_blend(
         "uncertainty": blend.uncertainty,
         "margins": blend.margins,
     }
-    tensors = with_prefix("blend", numbers) | with_prefix("calibrated", calibrated.tensors())
-    tensors |= evidence_tensors(evidence)
+    tensors = with_prefix("blend", numbers) | with_prefix("calibrated", fitted.calibrated_.tensors())
+    tensors |= evidence_tensors(fitted.evidence_)
     with writing_into(folder, "a model"):
         write_atomically(folder / MODEL, safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}))
         write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+
+
+def _named(estimator: Any) -> Any:
+    """Return an estimator given by names, or None for one that is not."""
+    given = estimator if isinstance(estimator, list) else [estimator]
+    return estimator if all(isinstance(each, str) for each in given) else None
 
 
 def _save_member(member: Any, folder: Path, name: str) -> list[MemberRecord]:
@@ -111,9 +127,7 @@ class SavedBlend(Struct):
     """A saved blend, read and checked."""
 
     record: BlendRecord
-    classes: NDArray[Any]
-    members: list[list[Any]]
-    shares: list[list[NDArray[np.float64] | None]]
+    fitted: CrossFittedMembers
     blend: Blend
     calibrated: Calibrated
     decision: DecisionRule | None
@@ -148,7 +162,8 @@ def load_blend(folder: Path) -> SavedBlend:
     members = [[_load_member(files, folder / MEMBERS, record) for files in own] for own in record.members]
     shares = [[None if share is None else np.array(share) for share in own] for own in record.shares]
     decision = checked_rule(record.decision, classes, path, several=record.multilabel)
-    return SavedBlend(record, classes, members, shares, blend, calibrated, decision, evidence)
+    fitted = CrossFittedMembers(members, shares, classes, record.multilabel)
+    return SavedBlend(record, fitted, blend, calibrated, decision, evidence)
 
 
 def _blend(tensors: dict[str, Tensor], models: int, shape: tuple[int, ...]) -> Blend:
@@ -192,3 +207,19 @@ def _load_member(files: list[MemberRecord], folder: Path, record: BlendRecord) -
     if record.multilabel and one and not is_frozen(found[0]):
         raise InvalidInputError(f"{folder} holds one member for several labels; {REMEDY}.")
     return found[0] if one else found
+
+
+def unfitted(members: list[list[Any]]) -> Any:
+    """Return the classifiers that members are copies of, one alone as it is; a trained model is returned unchanged."""
+    found = [_one_unfitted(own) for own in members]
+    return found[0] if len(found) == 1 else found
+
+
+def _one_unfitted(members: list[Any]) -> Any:
+    flat = [each for member in members for each in (member if isinstance(member, list) else [member])]
+    own = next((each for each in flat if not isinstance(each, DummyClassifier)), flat[0])
+    if is_frozen(own):
+        return own
+    model = clone(own)
+    seeds = [name for name in model.get_params() if name.rpartition("__")[2] == "random_state"]
+    return model.set_params(**dict.fromkeys(seeds))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
@@ -17,11 +17,12 @@ from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.conformal import unanswered
 from equipoise.data.images import Images
-from equipoise.data.labels import label_indices, plain_array, plain_labels
+from equipoise.data.labels import label_indices, plain_array
 from equipoise.decisions import Balanced, Chosen, DecisionRule, Evidence, Situation
 from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
 from equipoise.errors import InvalidInputError, listed
+from equipoise.estimators.table_rows import checked_labels
 from equipoise.tensor_checks import new_tensor
 from equipoise.training.batches import relative_weights
 
@@ -141,7 +142,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ``sample_weight``, (samples,), weighs samples for the probabilities; for the sets all count equally.
         """
         x = self._rows(X)
-        labels = check_array(plain_labels(y), ensure_2d=False, dtype=None, input_name="y")
+        labels = checked_labels(y)
         check_consistent_length(x, labels)
         target = torch.from_numpy(label_indices(labels, self.classes_, multilabel=self._multilabel))
         weight = relative_weights_of(sample_weight, x)
@@ -248,17 +249,6 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             "mistakes.",
             stacklevel=3,
         )
-
-
-def checked_table(X: Any) -> Any:
-    """Return X unchanged if it has rows and loses nothing as a numpy array."""
-    shape = getattr(X, "shape", None)
-    if isinstance(shape, tuple) and len(shape) < 2:
-        raise InvalidInputError(
-            f"X must have rows and columns, got the shape {shape}. Reshape your data: X.reshape(-1, 1) for a single "
-            "column, X.reshape(1, -1) for a single row."
-        )
-    return plain_array(X, "X")
 
 
 def relative_weights_of(sample_weight: ArrayLike | None, x: Any) -> Tensor | None:

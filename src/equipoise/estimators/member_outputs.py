@@ -1,10 +1,13 @@
 """Probabilities of a blend's members: of those fitted here, and of models that were trained elsewhere."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from equipoise.data.labels import label_places
 from equipoise.errors import InvalidInputError
@@ -92,7 +95,21 @@ def _of_one(p: NDArray[np.float64], classes: Array) -> NDArray[np.float64]:
     return np.asarray(p @ (classes == 1).astype(np.float64))
 
 
-def check_frozen(estimator: Any, x: Any, classes: Array) -> None:
+def check_frozen(estimators: Sequence[Any], x: Any, classes: Array, target: Tensor) -> bool:
+    """Return whether the models are already trained; then they must know the labels."""
+    trained = [each for each in estimators if is_frozen(each)]
+    if 0 < len(trained) < len(estimators):
+        raise InvalidInputError("a FrozenEstimator cannot be blended with models yet to be fitted; freeze all or none.")
+    for each in trained:
+        check_is_fitted(each)
+        if target.ndim == 1:
+            _check_labels(each, x, classes)
+        else:
+            _check_attributes(each, x, target.numpy())
+    return bool(trained)
+
+
+def _check_labels(estimator: Any, x: Any, classes: Array) -> None:
     """Refuse a trained model that does not know the labels it is to be balanced for, or gives a row several of them."""
     if isinstance(estimator.classes_, list):
         raise InvalidInputError(
@@ -115,7 +132,7 @@ def check_frozen(estimator: Any, x: Any, classes: Array) -> None:
         )
 
 
-def check_frozen_attributes(estimator: Any, x: Any, labels: Array) -> None:
+def _check_attributes(estimator: Any, x: Any, labels: Array) -> None:
     """Refuse a trained model whose rows have one label where y has several.
 
     Args:

@@ -1,55 +1,47 @@
 """The scikit-learn estimator of the paper's network: ``UncertaintyBalancedClassifier().fit(X, y)``."""
 
-import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.data.encoder import TableEncoder, needs_encoding
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import Images
-from equipoise.data.labels import class_counts, column_or_matrix, encode_labels, plain_labels
-from equipoise.data.samples import rows_of
-from equipoise.data.splits import hold_out
+from equipoise.data.labels import class_counts, encode_labels
 from equipoise.decisions import DecisionRule
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.calibrated_classifier import (
-    CalibratedClassifier,
-    Prior,
-    check_rule,
-    checked_table,
-    relative_weights_of,
-)
-from equipoise.estimators.persistence import FORMAT, ModelRecord, SavedModel, labels_to_json, load_model, save_model
+from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
+from equipoise.estimators.persistence import SavedModel, load_model, restore_common, restored_network, save_model
+from equipoise.estimators.table_rows import network_rows, network_samples
 from equipoise.estimators.training_options import (
-    PRESETS,
     TrainingOptions,
-    check_options,
     documented,
     option,
     positional,
 )
-from equipoise.losses import LossBuilder, loss_builder
-from equipoise.models import ImageBackbone
-from equipoise.models.picture_features import installed_pictures
+from equipoise.estimators.training_plan import (
+    check_parameters,
+    curriculum_for,
+    has_unseen,
+    held_out_rows,
+    recipe_for,
+)
+from equipoise.losses import LossBuilder
 from equipoise.tensor_checks import check_finite, new_tensor
-from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
+from equipoise.training import ArrayData, Bar, Network, Settings, train
 from equipoise.training.curriculum import StrengthRule
-from equipoise.training.epoch_order import random_order
 from equipoise.training.settings import (
     choose_batch_size,
     choose_length,
-    choose_width,
     rows_at_once,
     suitable_threads,
 )
@@ -59,8 +51,6 @@ from equipoise.uncertainty.class_level import UncertaintyKind
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
 Probabilities = Literal["natural", "balanced"]
-UNSAVED = ("backbone", "run_dir", "decision", "encoder")
-"""Parameters that a saved model does not name: one could be anything, one any folder, two have places of their own."""
 
 
 @documented
@@ -150,18 +140,17 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; rows
         of weight 0 are left out.
         """
-        loss_builder(self._told("method"))
-        self._check_parameters()
-        x, labels = self._samples(X, y)
+        check_parameters(self)
+        x, labels = network_samples(self, X, y)
         classes, target = encode_labels(labels)
         data = ArrayData(x, target, relative_weights_of(sample_weight, x))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        recipe = self._recipe_for(x, classes, target)
-        rows, held = self._split(data, recipe, seed)
+        recipe = recipe_for(self, x, classes, target)
+        rows, held = held_out_rows(self, data, recipe, seed)
         trained_on, held_out = data.subset(rows), data.subset(held) if len(held) else None
         settings = self._settings(len(rows), seed)
         counts = class_counts(trained_on.y, len(classes), trained_on.weight)
-        curriculum = self._curriculum(settings.epochs) if recipe.uncertain or self.strength == "head" else None
+        curriculum = curriculum_for(self, settings.epochs) if recipe.uncertain or self.strength == "head" else None
         with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
             torch.manual_seed(seed)
             network = recipe.new_network(x, counts, self.backbone, data.weight)
@@ -184,13 +173,14 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
         self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
-        if not self._unseen or held_out is None:
+        unseen = has_unseen(self)
+        if not unseen or held_out is None:
             self._decide_as(self.decision, None)
         if held_out is not None and self.calibration != "none":
-            logits, unseen = self._logits(x[held.numpy()]), self._unseen
-            self.calibrated_ = self.calibrated_.fit_on(logits, held_out.y, sample_weight=held_out.weight, unseen=unseen)
+            logits, weight = self._logits(x[held.numpy()]), held_out.weight
+            self.calibrated_ = self.calibrated_.fit_on(logits, held_out.y, sample_weight=weight, unseen=unseen)
             if unseen:
-                self._decide_by(logits, held_out.y, held_out.weight)
+                self._decide_by(logits, held_out.y, weight)
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
@@ -254,125 +244,40 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             raise InvalidInputError(
                 "a loss without a name cannot be saved; add it to equipoise.losses.LOSSES and fit with that name."
             )
-        names = getattr(self, "feature_names_in_", None)
-        classes, class_type = labels_to_json(self.classes_)
-        record = ModelRecord(
-            format=FORMAT,
-            parameters={
-                name: _plain(value) for name, value in self.get_params(deep=False).items() if name not in UNSAVED
-            },
-            custom_backbone=self.backbone is not None,
-            classes=classes,
-            class_type=class_type,
-            recipe=asdict(self._recipe),
-            features=self.network_.head.in_features,
-            columns=self.n_features_in_,
-            column_names=None if names is None else [str(name) for name in names],
-            encoder=None if self.encoder_ is None else self.encoder_.to_json(),
-            history=self.history_,
-            decision=None if self.decision is None else self.decision.to_json(),
-        )
-        uncertainty = None if self.class_uncertainty_ is None else torch.from_numpy(self.class_uncertainty_)
-        save_model(Path(folder), record, self.network_.state_dict(), self.calibrated_, uncertainty, self.evidence_)
+        save_model(Path(folder), self)
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
         """Read a model written by :meth:`save` from its ``folder``; pass your own ``backbone`` again if it has one."""
-        return restore(load_model(Path(folder)), folder, backbone, estimator=cls)
+        return cls.restored(load_model(Path(folder)), folder, backbone)
+
+    @classmethod
+    def restored(
+        cls, model: SavedModel, folder: str | Path, backbone: nn.Module | None = None
+    ) -> "UncertaintyBalancedClassifier":
+        """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` it was trained with."""
+        network, record = restored_network(model, folder, backbone), model.record
+        unknown = set(record.parameters) - set(cls().get_params())
+        if unknown:
+            raise InvalidInputError(f"{folder} names parameters that this version does not know: {sorted(unknown)}.")
+        found = cls(backbone=backbone, **record.parameters)
+        restore_common(found, record, model.classes)
+        if found.encoder_ is not None and len(found.encoder_.column_names_) != model.recipe.columns:
+            raise InvalidInputError(f"{folder} holds a table encoding of another model; save the model again.")
+        found._recipe, found.calibrated_ = model.recipe, model.calibrated
+        found._seed = int(record.history["chosen"]["seed"])
+        found._keep(network, model.uncertainty)
+        found._decide_as(model.decision, model.evidence)
+        return found
 
     @property
     def _multilabel(self) -> bool:
         return bool(self.network_.head.multilabel)
 
-    def _samples(self, X: Any, y: Any) -> tuple[Array | Images, Array]:
-        """Check X and y for :meth:`fit`; images are not copied."""
-        y = plain_labels(y)
-        self.encoder_: TableEncoder | None = None
-        if not rows_of(X).from_files:
-            table = checked_table(X)
-            named = self.backbone is None and hasattr(table, "columns")
-            if named and (self.encoder is not None or needs_encoding(table)):
-                return self._encoded(table, y)
-            checks = {"multi_output": True, "ensure_min_samples": 2, "dtype": self._dtypes(X)}
-            x, labels = validate_data(self, table, y, allow_nd=self.backbone is not None, **checks)
-            return x, labels
-        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        check_consistent_length(X, labels)
-        self.n_features_in_ = X.shape[1]  # channels
-        return X, labels
-
-    def _encoded(self, table: Any, y: Any) -> tuple[Array, Array]:
-        """Learn to encode the columns of a frame as numbers."""
-        validate_data(self, table, skip_check_array=True)
-        labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        check_consistent_length(table, labels)
-        encoder = self.encoder_ = clone(self.encoder or TableEncoder(pictures=installed_pictures()))
-        return encoder.fit_transform(table, column_or_matrix(labels)), labels
-
     def _rows(self, X: Any) -> Any:
         """Check X for prediction against what was fitted."""
         check_is_fitted(self)
-        if self.encoder_ is not None:
-            table = checked_table(X)
-            validate_data(self, table, reset=False, skip_check_array=True)
-            return self.encoder_.transform(table)
-        if not rows_of(X).from_files:
-            return validate_data(
-                self, checked_table(X), dtype=self._dtypes(X), allow_nd=self.backbone is not None, reset=False
-            )
-        if X.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"the model was fitted to images of {self.n_features_in_} channels, got {X.shape[1]}; read them with "
-                f"channels={self.n_features_in_}."
-            )
-        return X
-
-    def _dtypes(self, X: Any) -> Any:
-        """Return the dtypes that X may have or must be converted to.
-
-        Tables are standardised in float64, and stay float32 only if it holds their values exactly. Image backbones
-        scale bytes themselves, so images take a quarter of the memory.
-        """
-        if self.backbone is not None:
-            return (np.float32, np.uint8) if isinstance(self.backbone, ImageBackbone) else np.float32
-        given = getattr(X, "dtype", None)
-        exact = isinstance(given, np.dtype) and np.can_cast(given, np.float32)
-        return np.float32 if exact else np.float64
-
-    def _check_parameters(self) -> None:
-        """Raise an error for invalid or conflicting parameters before any work is done."""
-        if self.run_dir is not None and self.random_state is None:
-            raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
-        check_options(self)
-        if self.decision is not None:
-            check_rule(self.decision)
-        if self.decision is not None and self.decision.needs_evidence and not self._unseen:
-            raise InvalidInputError(
-                f"decision={self.decision!r} is chosen by samples that no epoch sees; set calibration='validation', "
-                "without early_stopping or strength='feedback'."
-            )
-        for name, asked in (
-            ("early_stopping", self.early_stopping),
-            ("strength", self.strength == "feedback"),
-            ("calibration", self.calibration == "validation"),
-        ):
-            if asked and self.validation_fraction == 0:
-                raise InvalidInputError(
-                    f"{name}={getattr(self, name)!r} needs held-out samples; set validation_fraction above 0."
-                )
-
-    @property
-    def _unseen(self) -> bool:
-        """True if there are samples that no epoch sees and that choose nothing about the network."""
-        return self.calibration == "validation" and not (self.early_stopping or self.strength == "feedback")
-
-    def _split(self, data: ArrayData, recipe: Recipe, seed: int) -> tuple[Tensor, Tensor]:
-        """Return the rows to train on and the rows held out; rows of weight 0 are neither."""
-        feedback = self.strength == "feedback" and recipe.uncertain
-        share = self.validation_fraction if feedback or self.early_stopping or self.calibration == "validation" else 0.0
-        counted = torch.arange(len(data)) if data.weight is None else data.weight.nonzero().squeeze(-1)
-        rows, held = hold_out(data.y[counted].numpy(), share, order=random_order(len(counted), seed))
-        return counted[rows], counted[held]
+        return network_rows(self, X)
 
     def _settings(self, samples: int, seed: int) -> Settings:
         batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
@@ -387,31 +292,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             passes=self.passes,
             patience=self.patience if self.early_stopping else None,
             precision=self.precision,
-        )
-
-    def _curriculum(self, epochs: int) -> Curriculum:
-        lengths = {"softmax": self.softmax_epochs, "class_level": self.class_epochs, "sample_level": self.sample_epochs}
-        names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
-        given: dict[str, Any] = {name: own for name, own in lengths.items() if own is not None}
-        return Curriculum(epochs, **given, **{name: self._told(name) for name in names})
-
-    def _told(self, name: str) -> Any:
-        """Return a parameter as the method sets it, or as it is."""
-        preset = PRESETS.get(self.method, {}) if isinstance(self.method, str) else {}
-        return preset.get(name, getattr(self, name))
-
-    def _recipe_for(self, x: Array | Images, classes: Array, target: Tensor) -> Recipe:
-        return Recipe(
-            method=self._told("method"),
-            classes=len(classes),
-            multilabel=target.ndim > 1,
-            dropout=self.dropout,
-            form=self._told("form"),
-            sample_level=self._told("sample_level"),
-            placement=self._told("placement"),
-            normalize=self._told("normalize"),
-            columns=x.shape[1],
-            width=choose_width(len(x)) if self.width is None else self.width,
         )
 
     def _take_weights(self, network: Network, classes: Array) -> None:
@@ -456,49 +336,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             found = torch.cat([forward(part) for part in parts])
         check_finite(found.isfinite().flatten(1).all(1).numpy() if found.ndim > 1 else found.isfinite().numpy())
         return found
-
-
-def restore(
-    model: SavedModel,
-    folder: str | Path,
-    backbone: nn.Module | None = None,
-    *,
-    estimator: type[UncertaintyBalancedClassifier] = UncertaintyBalancedClassifier,
-) -> UncertaintyBalancedClassifier:
-    """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` it was trained with."""
-    record = model.record
-    if record.custom_backbone and backbone is None:
-        raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
-    unknown = set(record.parameters) - set(estimator().get_params())
-    if unknown:
-        raise InvalidInputError(f"{folder} names parameters that this version does not know: {sorted(unknown)}.")
-    found = estimator(backbone=backbone, **record.parameters)
-    found.classes_, found.n_features_in_ = model.classes, record.columns
-    if record.column_names is not None:
-        found.feature_names_in_ = np.array(record.column_names, dtype=object)
-    found.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, installed_pictures())
-    if found.encoder_ is not None and len(found.encoder_.column_names_) != model.recipe.columns:
-        raise InvalidInputError(f"{folder} holds a table encoding of another model; save the model again.")
-    found._recipe, found.calibrated_, found.history_ = model.recipe, model.calibrated, record.history
-    found._seed = int(record.history["chosen"]["seed"])
-    features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
-    network = Network(features, model.recipe.head(model.calibrated.prior, features=record.features))
-    try:
-        network.load_state_dict(model.network)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[-1].strip().rstrip(".")  # torch's first line names its own classes
-        raise InvalidInputError(
-            f"the weights in {folder} do not fit the network: {reason}; was it saved by another version?"
-        ) from error
-    found._keep(network, model.uncertainty)
-    found._decide_as(model.decision, model.evidence)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON: numpy's numbers as Python's, and None if it is not a plain value."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, bool | int | float | str) else None
 
 
 def _cuda_devices() -> list[int]:

@@ -1,8 +1,9 @@
 """A model on disk: weights as safetensors, all else as JSON. Nothing in it can run code."""
 
+import copy
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,24 +14,28 @@ import safetensors.torch
 import torch
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
+from equipoise.data.encoder import TableEncoder
 from equipoise.decisions import DecisionRule, Evidence, rule_from_json
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
+from equipoise.models.picture_features import installed_pictures
 from equipoise.storage.files import write_atomically, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
-from equipoise.training.network_recipe import Recipe
+from equipoise.training.network_recipe import Network, Recipe
 from equipoise.training.settings import is_whole
 
 FORMAT = 1
 REMEDY = "save the model again"
+UNSAVED = ("backbone", "run_dir", "decision", "encoder")
+"""Parameters that a saved model does not name: one could be anything, one any folder, two have places of their own."""
 OWN = ("prior", "uncertainty")
 KINDS = (torch.float32, torch.float64, torch.int64)
 """Allowed types of the tensors stored beside the network."""
@@ -79,28 +84,61 @@ class SavedModel:
     evidence: Evidence | None
 
 
-def save_model(
-    folder: Path,
-    record: ModelRecord,
-    network: dict[str, Tensor],
-    calibrated: Calibrated,
-    uncertainty: Tensor | None,
-    evidence: Evidence | None = None,
-) -> None:
-    """Write both files, each atomically."""
+def common_record(estimator: Any) -> dict[str, Any]:
+    """Return what the records of all estimators have: labels, columns, their encoding, the rule and the history."""
+    names = getattr(estimator, "feature_names_in_", None)
+    classes, class_type = labels_to_json(estimator.classes_)
+    return {
+        "classes": classes,
+        "class_type": class_type,
+        "columns": estimator.n_features_in_,
+        "column_names": None if names is None else [str(name) for name in names],
+        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
+        "decision": None if estimator.decision is None else estimator.decision.to_json(),
+        "history": estimator.history_,
+    }
+
+
+def restore_common(estimator: Any, record: Any, classes: NDArray[Any]) -> None:
+    """Give an estimator what :func:`common_record` kept, but for its rule."""
+    estimator.classes_, estimator.n_features_in_, estimator.history_ = classes, record.columns, record.history
+    if record.column_names is not None:
+        estimator.feature_names_in_ = np.array(record.column_names, dtype=object)
+    pictures = None if record.encoder is None else installed_pictures()
+    estimator.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, pictures)
+
+
+def save_model(folder: Path, fitted: Any) -> None:
+    """Write both files of an :class:`~equipoise.UncertaintyBalancedClassifier`, each atomically."""
+    network = fitted.network_.state_dict()
     wrong = not_finite(network)
     if wrong is not None:
         raise InvalidStateError(
             f"the network has NaN or infinity in {wrong!r}, so it was not saved; train with a smaller learning rate."
         )
-    tensors = with_prefix("network", network) | with_prefix("calibrated", calibrated.tensors())
-    tensors |= evidence_tensors(evidence)
-    if uncertainty is not None:
-        tensors["uncertainty"] = uncertainty
+    given = {name: _plain(value) for name, value in fitted.get_params(deep=False).items() if name not in UNSAVED}
+    record = ModelRecord(
+        **common_record(fitted),
+        format=FORMAT,
+        parameters=given,
+        custom_backbone=fitted.backbone is not None,
+        recipe=asdict(fitted._recipe),
+        features=fitted.network_.head.in_features,
+    )
+    tensors = with_prefix("network", network) | with_prefix("calibrated", fitted.calibrated_.tensors())
+    tensors |= evidence_tensors(fitted.evidence_)
+    if fitted.class_uncertainty_ is not None:
+        tensors["uncertainty"] = torch.from_numpy(fitted.class_uncertainty_)
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with writing_into(folder, "a model"):
         write_atomically(folder / MODEL, safetensors.torch.save(plain))
         write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.structs.asdict(record), indent=1).encode())
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON: numpy's numbers as Python's, and None if it is not a plain value."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def load_model(folder: Path) -> SavedModel:
@@ -140,6 +178,22 @@ def load_model(folder: Path) -> SavedModel:
     decision = checked_rule(record.decision, classes, path, several=several)
     evidence = evidence_from(tensors, len(classes), several=several)
     return SavedModel(record, classes, recipe, network, calibrated, tensors.get("uncertainty"), decision, evidence)
+
+
+def restored_network(model: SavedModel, folder: str | Path, backbone: nn.Module | None) -> Network:
+    """Build the network of a saved model, read from ``folder``, on a copy of the ``backbone`` it was trained with."""
+    if model.record.custom_backbone and backbone is None:
+        raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
+    features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
+    network = Network(features, model.recipe.head(model.calibrated.prior, features=model.record.features))
+    try:
+        network.load_state_dict(model.network)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip().rstrip(".")  # torch's first line names its own classes
+        raise InvalidInputError(
+            f"the weights in {folder} do not fit the network: {reason}; was it saved by another version?"
+        ) from error
+    return network
 
 
 def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from equipoise.app.output_files import RunWatcher
 from equipoise.app.report import write_report
 from equipoise.app.run_folder import check_folder, read_run_record
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.choose_model import own_estimator
 from equipoise.app.runs.evaluate import evaluate_run

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.app.output_files import RunWatcher
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.choose_split import divide
 from equipoise.app.runs.predict import predict_to

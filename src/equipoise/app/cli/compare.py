@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags
-from equipoise.app.cli.flags import AsJson, Drop, Keep, Kind, Labels, Quiet, Target, TextEncoder, check_weights
+from equipoise.app.cli.decision_flags import DECISION
+from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
+from equipoise.app.runs.run_options import TrainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,47 +22,37 @@ if TYPE_CHECKING:
     from equipoise.data.samples import Samples
 
 
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        help="Names with commas between, and NAME=MODULE:OBJECT for an estimator of yours; default all but the "
+        "research variants."
+    ),
+]
+Seeds = Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")]
+Folds = Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")]
+Budget = Annotated[
+    float | None, typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named.")
+]
+Out = Annotated[Path | None, typer.Option(help="A .jsonl file that keeps every fit; the same call goes on.")]
+Page = Annotated[Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")]
+COLUMNS = ("target", "labels", "group", "drop", "keep", "kind", "text_encoder")
+NETWORK = ("epochs", "backbone", "weights", "freeze", "size")
+
+
+@takes("data", *COLUMNS, *DECISION, *NETWORK)
 def compare(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
-    target: Target = None,
-    labels: Labels = None,
-    group: Annotated[str | None, typer.Option(help="Column whose equal values stay in one fold: a patient.")] = None,
-    drop: Drop = None,
-    keep: Keep = None,
-    kind: Kind = None,
-    text_encoder: TextEncoder = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Names with commas between, and NAME=MODULE:OBJECT for an estimator of yours; default all but the "
-            "research variants."
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")] = 5,
-    folds: Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")] = None,
-    cost: Cost = None,
-    recall: Recall = None,
-    precision: PrecisionFloor = None,
-    review: Review = None,
-    f_score: FBeta = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named."),
-    ] = None,
+    *,
+    methods: Methods = None,
+    seeds: Seeds = 5,
+    folds: Folds = None,
+    budget: Budget = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Visits of all samples; default: by their number.")] = None,
-    backbone: Annotated[str | None, typer.Option(help="For images, as in training.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Pretrained weights for the backbone.")] = None,
-    freeze: Annotated[
-        bool | None, typer.Option("--freeze/--fine-tune", help="Use the backbone as it is, or train it too.")
-    ] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Side of the square that images are brought to.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A .jsonl file that keeps every fit; the same call goes on.")] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")
-    ] = None,
+    out: Out = None,
+    page: Page = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Rank all methods on your data.
 
@@ -81,61 +72,70 @@ def compare(
         equipoise compare patients.csv --methods boosting,boosting_prior_shift,mine=my_models:MyClassifier
     """
     started = time.monotonic()  # what is imported and read counts too
-    from equipoise.app.runs.run_options import TrainOptions
-    from equipoise.data.sources import check_source, open_data
-
-    file = None if weights is None else str(weights)
-    options = TrainOptions(
-        data,
-        drop=drop,
-        keep=keep,
-        kind=kind,
-        text_encoder=text_encoder,
-        backbone=backbone,
-        weights=file,
-        freeze=freeze,
-        size=size,
-    )
+    options = TrainOptions(**values)
     chosen = None if methods is None else named_methods(methods)
-    decision = rule_of_flags(cost, recall, precision, review, f_score)
-    check_source(data, target=target, labels=labels, group=group, columns=options.columns)
-    check_weights(weights)
-    from equipoise.app.compare import FitOptions  # torch
-    from equipoise.app.compare import compare as run_comparison
-    from equipoise.app.compare.comparison_page import check_page, write_methods_page
+    _check(options, chosen, page)
+    with ConsoleWatcher(quiet=quiet) as watcher:
+        samples = _samples(options, watcher, started, budget)
+        limits = {"seeds": seeds, "folds": folds, "jobs": jobs, "started": started, "out": out}
+        limits["budget_seconds"] = None if budget is None else 60 * budget
+        try:
+            found = _compared(samples, options, watcher, methods=chosen, **limits)
+        except KeyboardInterrupt:
+            if out is None:
+                raise
+            raise Interrupted(f"stopped; finished fits are kept in {out}: the same command goes on.") from None
+    _tell(found, watcher, page, data=options.data, as_json=as_json)
+
+
+def _check(options: TrainOptions, chosen: dict[str, Any] | None, page: Path | None) -> None:
+    """Refuse data, methods and pages that cannot be used, before anything takes time."""
+    from equipoise.data.sources import check_source
+
+    where = {"target": options.target, "labels": options.labels, "group": options.group}
+    check_source(options.data, **where, columns=options.columns)
+    check_weights(options.weights)
+    from equipoise.app.compare.comparison_page import check_page  # torch
     from equipoise.app.compare.methods import check_installed
-    from equipoise.app.runs.inputs import make_input
 
     check_installed(name for name, own in (chosen or {}).items() if own is None)
     if page is not None:
         check_page(page)
 
-    with ConsoleWatcher(quiet=quiet) as watcher:
-        read = partial(open_data, data, target=target, labels=labels, group=group, size=size, progress=watcher.progress)
-        samples = options.columns.of(read() if budget is None else _in_time(read, started, budget, data))
-        for sentence in samples.notes:
-            watcher.note(sentence)
-        try:
-            found = run_comparison(
-                samples,
-                methods=chosen,
-                seeds=seeds,
-                folds=folds,
-                budget_seconds=None if budget is None else 60 * budget,
-                out=out,
-                jobs=jobs,
-                decision=decision,
-                options=FitOptions(epochs=epochs),
-                prepare=partial(make_input, options=options),
-                progress=partial(_show, watcher),
-                reading=partial(watcher.progress, name="features of the images"),
-                note=watcher.note,
-                started=started,
-            )
-        except KeyboardInterrupt:
-            if out is None:
-                raise
-            raise Interrupted(f"stopped; finished fits are kept in {out}: the same command goes on.") from None
+
+def _samples(options: TrainOptions, watcher: ConsoleWatcher, started: float, budget: float | None) -> "Samples":
+    """Read the data, as long as the budget of minutes lasts."""
+    from equipoise.data.sources import open_data
+
+    where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group", "size")}
+    read = partial(open_data, options.data, **where, progress=watcher.progress)
+    samples = options.columns.of(read() if budget is None else _in_time(read, started, budget, options.data))
+    for sentence in samples.notes:
+        watcher.note(sentence)
+    return samples
+
+
+def _compared(samples: "Samples", options: TrainOptions, watcher: ConsoleWatcher, **more: Any) -> "Comparison":
+    from equipoise.app.compare import FitOptions
+    from equipoise.app.compare import compare as run_comparison
+    from equipoise.app.runs.inputs import make_input
+
+    return run_comparison(
+        samples,
+        decision=options.decision(),
+        options=FitOptions(epochs=options.epochs),
+        prepare=partial(make_input, options=options),
+        progress=partial(_show, watcher),
+        reading=partial(watcher.progress, name="features of the images"),
+        note=watcher.note,
+        **more,
+    )
+
+
+def _tell(found: "Comparison", watcher: ConsoleWatcher, page: Path | None, *, data: str, as_json: bool) -> None:
+    """Print what was found, and write its page."""
+    from equipoise.app.compare.comparison_page import write_methods_page
+
     for sentence in found.notes:
         watcher.note(sentence)
     written = None if page is None else write_methods_page(found, page, data=data)

@@ -1,28 +1,17 @@
 """``equipoise data summary``."""
 
-from typing import Annotated
+from typing import Any
 
-import typer
 from rich.console import Console
 
-from equipoise.app.cli.flags import AsJson, Drop, Keep, Kind, Labels, Quiet, Target
+from equipoise.app.cli.flags import AsJson, Quiet, takes
 from equipoise.app.cli.printing import ConsoleWatcher, print_columns, print_json, print_summary
 from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.wording import counted
 
 
-def summary(
-    source: Annotated[
-        str, typer.Argument(metavar="DATA", help="A table, an image folder or archive, or a set's name.")
-    ],
-    target: Target = None,
-    labels: Labels = None,
-    drop: Drop = None,
-    keep: Keep = None,
-    kind: Kind = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
+@takes("data", "target", "labels", "drop", "keep", "kind")
+def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> None:
     """Show classes, counts and imbalance, the columns of a table, and what is odd about the data.
 
     Of each column: what it is taken for, what is missing, different values, their spread, and how well it alone ranks
@@ -35,14 +24,15 @@ def summary(
     """
     from equipoise.data.sources import check_source, open_data
 
-    columns = ChosenColumns(drop, keep, kind)
-    check_source(source, target=target, labels=labels, columns=columns)
+    columns = ChosenColumns(values["drop"], values["keep"], values["kind"])
+    where = {"source": values["data"], "target": values["target"], "labels": values["labels"]}
+    check_source(**where, columns=columns)
     from equipoise.data.leaks import leak_notes  # pandas
     from equipoise.data.profile import profile_columns
     from equipoise.data.summary import summarize
 
     with ConsoleWatcher(quiet=quiet) as watcher:
-        samples = columns.of(open_data(source, target=target, labels=labels, progress=watcher.progress))
+        samples = columns.of(open_data(**where, progress=watcher.progress))
     found = summarize(samples.y, names=samples.attributes or None)
     profiles = []
     if hasattr(samples.x, "columns"):

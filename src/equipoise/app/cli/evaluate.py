@@ -1,13 +1,13 @@
 """``equipoise evaluate``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import Abstain, AsJson, Labels, Prior, Quiet, RunFolder, Target
+from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
+from equipoise.app.cli.flags import Abstain, AsJson, Prior, Quiet, RunFolder, takes
 from equipoise.app.cli.printing import (
     ConsoleWatcher,
     print_json,
@@ -25,20 +25,16 @@ if TYPE_CHECKING:
     from equipoise.app.runs.evaluate import Evaluation
 
 
+@takes("target", "labels", *DECISION)
 def evaluate(
     run: RunFolder,
     data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
-    target: Target = None,
-    labels: Labels = None,
+    *,
     prior: Prior = None,
-    cost: Cost = None,
-    recall: Recall = None,
-    precision: PrecisionFloor = None,
-    review: Review = None,
-    f_score: FBeta = None,
     abstain: Abstain = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Score a finished run on other labelled data.
 
@@ -56,16 +52,14 @@ def evaluate(
     """
     from equipoise.app.run_folder import finished_record
 
-    rule = rule_of_flags(cost, recall, precision, review, f_score)
-    _check_source(finished_record(run), data, target, labels)
+    rule, where = rule_of_flags(values), {name: values[name] for name in ("target", "labels")}
+    _check_source(finished_record(run), data, **where)
     from equipoise.app.runs.evaluate import evaluate_run  # torch
     from equipoise.app.runs.trained_run import RunModel
 
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
-        found = evaluate_run(
-            model, data, target=target, labels=labels, watcher=watcher, prior=prior, abstain=abstain, rule=rule
-        )
+        found = evaluate_run(model, data, watcher=watcher, prior=prior, abstain=abstain, rule=rule, **where)
     judged = _worth(model, found)
     if as_json:
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
@@ -75,6 +69,10 @@ def evaluate(
         return
     if found.prior is not None:
         watcher.note(shares_sentence("estimated class prior" if prior == "estimate" else "class prior", found.prior))
+    _print(model, found, judged)
+
+
+def _print(model: "RunModel", found: "Evaluation", judged: "Worth") -> None:
     print_scores(
         Console(),
         found.scores,
@@ -92,7 +90,7 @@ def evaluate(
     print_verdict(Console(), judged.headline, judged.sentences)
 
 
-def _check_source(record: "RunRecord", data: str, target: str | None, labels: Path | None) -> None:
+def _check_source(record: "RunRecord", data: str, *, target: str | None, labels: str | None) -> None:
     """Raise an error for missing data, and for a table without the column that the run, or the user, names."""
     from equipoise.data.sources import check_source
     from equipoise.storage.archives import is_archive

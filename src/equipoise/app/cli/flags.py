@@ -1,14 +1,18 @@
 """Options shared by several commands."""
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
 
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import declared
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def _check_abstain(share: float | None) -> float | None:
@@ -33,14 +37,62 @@ def check_data(source: str) -> None:
         raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
 
 
-def training_flag(name: str) -> Any:
-    """Return typer's description of a training option, as declared by its field in :class:`TrainOptions`."""
+def checked_output(
+    out: Path | None, kind: str | None, *, force: bool, as_json: bool, what: str
+) -> tuple[Path | None, str]:
+    """Return the file for rows and its format; None is standard output. Refuse a file that cannot be written.
+
+    Args:
+        out, kind: as given by ``--out`` and ``--format``.
+        what: the rows, in an error.
+    """
+    from equipoise.app.output_files import check_free, format_of
+
+    file = None if out is None or str(out) == "-" else out
+    if as_json and file is None:
+        raise typer.BadParameter(
+            f"the {what} themselves go to standard output; name a file with --out, or say --format jsonl.",
+            param_hint="'--json'",
+        )
+    chosen = format_of(file, kind)
+    if file is not None:
+        check_free(file, force)
+    return file, chosen
+
+
+def takes(*names: str, optional: bool = False) -> Callable[[Command], Command]:
+    """Give a command training options in place of its ``**values``, each as its field in TrainOptions declares it.
+
+    They follow the command's own arguments and precede its own options, which stand behind a ``*``.
+
+    Args:
+        names: of the options.
+        optional: whether what has no default, the data, may be left out.
+    """
+
+    def derived(command: Command) -> Command:
+        own = [each for each in signature(command).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        found = [*first, *(_parameter(name, optional) for name in names), *own[len(first) :]]
+        command.__signature__ = Signature(found)  # type: ignore[attr-defined]
+        return command
+
+    return derived
+
+
+def _parameter(name: str, optional: bool) -> Parameter:
+    """Return typer's description of a training option."""
     field = next(each for each in fields(TrainOptions) if each.name == name)
-    found = declared(field)
+    kind, found = get_type_hints(TrainOptions)[name], declared(field)
+    kind = str if get_origin(kind) is Literal else kind
     if field.default is MISSING:
-        return typer.Argument(metavar=name.upper(), help=found.help)
-    low, high = (found.least, found.most) if found.whole else (None, None)
-    return typer.Option(*found.flags, help=found.help, metavar=found.metavar, min=low, max=high)
+        flag: Any = typer.Argument(metavar=name.upper(), help=found.help)
+    else:
+        low, high = (found.least, found.most) if found.whole else (None, None)
+        flag = typer.Option(*found.flags, help=found.help, metavar=found.metavar, min=low, max=high)
+    missing = None if optional else Parameter.empty
+    default = missing if field.default is MISSING else field.default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
 
 Human = Annotated[
@@ -58,12 +110,6 @@ Raw = Annotated[
     bool, typer.Option("--raw", help="CSV with names as they are, also such as a spreadsheet takes for formulae.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
-Target = Annotated[str | None, training_flag("target")]
-Labels = Annotated[Path | None, training_flag("labels")]
-Drop = Annotated[str | None, training_flag("drop")]
-Keep = Annotated[str | None, training_flag("keep")]
-Kind = Annotated[str | None, training_flag("kind")]
-TextEncoder = Annotated[str | None, training_flag("text_encoder")]
 Prior = Annotated[
     str | None,
     typer.Option(

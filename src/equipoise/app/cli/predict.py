@@ -2,37 +2,56 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, RunFolder, check_data
+from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
+from equipoise.app.cli.flags import (
+    Abstain,
+    AsJson,
+    Force,
+    Human,
+    Prior,
+    Quiet,
+    Raw,
+    RunFolder,
+    check_data,
+    checked_output,
+    takes,
+)
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, shares_sentence
+from equipoise.wording import counted
+
+if TYPE_CHECKING:
+    from equipoise.app.runs import RunModel
+    from equipoise.app.runs.predict import PredictedCounts
+    from equipoise.app.runs.trained_run import Prior as Shares
+
+Source = Annotated[
+    str, typer.Argument(metavar="DATA", help="A table or images; '-' reads a table from standard input.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default, and '-', is standard output.")
+]
+Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")]
 
 
+@takes(*DECISION)
 def predict(
     run: RunFolder,
-    data: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="A table or images; '-' reads a table from standard input."),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default, and '-', is standard output.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")] = None,
+    data: Source,
+    *,
+    out: Out = None,
+    kind: Format = None,
     human: Human = 0.1,
     prior: Prior = None,
-    cost: Cost = None,
-    recall: Recall = None,
-    precision: PrecisionFloor = None,
-    review: Review = None,
-    f_score: FBeta = None,
     abstain: Abstain = None,
     raw: Raw = False,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Predict for new data.
 
@@ -54,34 +73,18 @@ def predict(
         cat new.csv | equipoise predict runs/patients - --format jsonl
         equipoise predict runs/patients new.csv --prior estimate --abstain 0.1 --out answers.csv
     """
-    from equipoise.app.output_files import check_free, format_of
     from equipoise.app.run_folder import finished_record
 
-    file = None if out is None or str(out) == "-" else out
-    if as_json and file is None:
-        raise typer.BadParameter(
-            "the predictions themselves go to standard output; name a file with --out, or say --format jsonl.",
-            param_hint="'--json'",
-        )
-    chosen = format_of(file, kind)
-    rule = rule_of_flags(cost, recall, precision, review, f_score)
+    file, chosen = checked_output(out, kind, force=force, as_json=as_json, what="predictions")
+    rule = rule_of_flags(values)
     finished_record(run)
     check_data(data)
-    if file is not None:
-        check_free(file, force)
     from equipoise.app.runs.predict import human_threshold, predict_to
-    from equipoise.app.runs.trained_run import ESTIMATE, RunModel  # torch
-    from equipoise.app.runs.unlabelled_data import estimated_prior
+    from equipoise.app.runs.trained_run import RunModel  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
-        model = RunModel.load(run)
-        threshold = human_threshold(run, human)
-        shares = None
-        if prior == ESTIMATE:
-            shares = estimated_prior(model, data)
-            watcher.note(shares_sentence("estimated class prior", model.named_shares(shares)))
-        elif prior is not None:
-            shares = model.read_prior(prior)
+        model, threshold = RunModel.load(run), human_threshold(run, human)
+        shares = _shares(model, prior, data, watcher)
         model = model.deciding(rule, shares)
         if rule is not None and model.chosen is not None:
             tell_expected(model.chosen, tell=watcher.note)
@@ -97,13 +100,29 @@ def predict(
             abstain=abstain,
             raw=raw,
         )
-    for column, values in found.unread_values.items():
-        what = "value" if values == 1 else "values"
-        watcher.note(f"{column}: {values:,} {what} could not be read and counted as missing; a human should look.")
+    _tell(watcher, found, file)
     if as_json:
         named = None if shares is None else model.named_shares(shares)
         told = None if model.chosen is None else model.chosen.to_json()
         print_json({"out": str(file), **asdict(found), "prior": named, "decision": told})
+
+
+def _shares(model: "RunModel", prior: str | None, data: str, watcher: ConsoleWatcher) -> "Shares | None":
+    """Return the class prior that ``--prior`` gives, or None."""
+    from equipoise.app.runs.trained_run import ESTIMATE
+    from equipoise.app.runs.unlabelled_data import estimated_prior
+
+    if prior != ESTIMATE:
+        return None if prior is None else model.read_prior(prior)
+    shares = estimated_prior(model, data)
+    watcher.note(shares_sentence("estimated class prior", model.named_shares(shares)))
+    return shares
+
+
+def _tell(watcher: ConsoleWatcher, found: "PredictedCounts", file: Path | None) -> None:
+    for column, count in found.unread_values.items():
+        unread = f"{counted(count, 'value')} could not be read and counted as missing"
+        watcher.note(f"{column}: {unread}; a human should look.")
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
         rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from equipoise.app.output_files import RunWatcher, printable, printable_json
+from equipoise.app.output_files import printable, printable_json
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.wording import counted
 
 if TYPE_CHECKING:

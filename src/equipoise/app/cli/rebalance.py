@@ -2,13 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import Cost, FBeta, PrecisionFloor, Recall, Review, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, Target, check_data
+from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
+from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, check_data, checked_output, takes
 from equipoise.app.cli.printing import ConsoleWatcher, ends, new_table, print_json, print_verdict, shown
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
@@ -18,45 +18,49 @@ if TYPE_CHECKING:
     from equipoise.decisions import DecisionRule
 
 
+Predictions = Annotated[
+    str, typer.Argument(metavar="PREDICTIONS", help="A table with a probability for each class, CSV or Parquet.")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="The columns of the probabilities in the order of the sorted classes, or class=column. Default: those "
+        "named p_CLASS, prob_CLASS, probability_CLASS or CLASS; of two classes one is enough.",
+    ),
+]
+Apply = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Answer new predictions, without labels, by an earlier decision.json."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, default, and '-', is "
+        "standard output."
+    ),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="With --apply: csv, parquet or jsonl; default by the file.")
+]
+
+
+@takes("target", *DECISION)
 def rebalance(
-    data: Annotated[
-        str, typer.Argument(metavar="PREDICTIONS", help="A table with a probability for each class, CSV or Parquet.")
-    ],
-    target: Target = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B",
-            help="The columns of the probabilities in the order of the sorted classes, or class=column. Default: those "
-            "named p_CLASS, prob_CLASS, probability_CLASS or CLASS; of two classes one is enough.",
-        ),
-    ] = None,
-    apply: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Answer new predictions, without labels, by an earlier decision.json."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, default, and '-', is "
-            "standard output."
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--format", help="With --apply: csv, parquet or jsonl; default by the file.")
-    ] = None,
+    data: Predictions,
+    *,
+    columns: Columns = None,
+    apply: Apply = None,
+    out: Out = None,
+    kind: Format = None,
     human: Human = 0.1,
     prior: Prior = None,
-    cost: Cost = None,
-    recall: Recall = None,
-    precision: PrecisionFloor = None,
-    review: Review = None,
-    f_score: FBeta = None,
     abstain: Abstain = None,
     raw: Raw = False,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Make balanced decisions of any model's predictions.
 
@@ -73,78 +77,39 @@ def rebalance(
         equipoise rebalance --apply runs/predictions/decision.json new.csv --out answers.csv
         equipoise rebalance --apply runs/predictions/decision.json new.csv --prior estimate --abstain 0.1
     """
-    rule = rule_of_flags(cost, recall, precision, review, f_score)
+    rule, output = rule_of_flags(values), {"raw": raw, "as_json": as_json, "quiet": quiet}
     if apply is None:
         _refuse_options(
             "it goes with --apply only",
             {"--format": kind, "--prior": prior, "--abstain": abstain, "--force": force or None},
         )
-        _fit(data, target, columns, out, human=human, rule=rule, raw=raw, as_json=as_json, quiet=quiet)
+        _fit(data, values["target"], columns, out, human=human, rule=rule, **output)
         return
     if rule is not None:
         raise InvalidInputError("the rule is chosen with labels; give its flags when the decision is fitted.")
-    _refuse_options("labels are not used with --apply", {"--target": target})
-    _apply(
-        apply,
-        data,
-        columns,
-        None if out is None or str(out) == "-" else out,
-        kind=kind,
-        human=human,
-        prior=prior,
-        abstain=abstain,
-        raw=raw,
-        force=force,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    _refuse_options("labels are not used with --apply", {"--target": values["target"]})
+    file, kind = checked_output(out, kind, force=force, as_json=as_json, what="answers")
+    given: dict[str, Any] = {"columns": columns, "human": human, "prior": prior, "abstain": abstain}
+    _apply(apply, data, file, kind=kind, force=force, **given, **output)
 
 
 def _apply(
     decision: Path,
     data: str,
-    columns: str | None,
     file: Path | None,
     *,
-    kind: str | None,
-    human: float,
-    prior: str | None,
-    abstain: float | None,
-    raw: bool,
-    force: bool,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
-    from equipoise.app.output_files import check_free, format_of
-
-    if as_json and file is None:
-        raise typer.BadParameter(
-            "the answers themselves go to standard output; name a file with --out, or say --format jsonl.",
-            param_hint="'--json'",
-        )
-    chosen = format_of(file, kind)
     if not decision.is_file():
         raise InvalidInputError(f"there is no file {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
     check_data(data)
-    if file is not None:
-        check_free(file, force)
     from equipoise.app.runs.apply_decision import apply_decision  # torch
     from equipoise.app.runs.decision_file import Decision
 
     with ConsoleWatcher(quiet=quiet) as watcher:
-        found = apply_decision(
-            Decision.load(decision),
-            data,
-            file,
-            kind=chosen,
-            tell=watcher.note,
-            columns=columns,
-            human=human,
-            prior=prior,
-            abstain=abstain,
-            force=force,
-            raw=raw,
-        )
+        found = apply_decision(Decision.load(decision), data, file, tell=watcher.note, **options)
         if file is not None:
             watcher.note(f"{counted(found.samples - found.broken, 'answer')} in {file}.")
     if as_json:

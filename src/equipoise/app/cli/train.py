@@ -2,36 +2,39 @@
 
 import shlex
 import sys
-from dataclasses import MISSING, fields, replace
-from inspect import Parameter, Signature, signature
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from equipoise.app.cli.decision_flags import tell_expected
-from equipoise.app.cli.flags import AsJson, Quiet, check_weights, training_flag
+from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
 from equipoise.app.runs.run_options import NETWORK, NETWORK_OPTIONS, OUT, TrainOptions, read_config
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.training_options import TrainingOptions
 
 if TYPE_CHECKING:
     from equipoise.app.report.sections.verdict import Verdict
     from equipoise.app.runs import RunResult
 
 
+OPTIONS = [each.name for each in fields(TrainOptions) if each.name not in NETWORK_OPTIONS]
+"""Options of a run, which the help names before those of the network."""
+Config = Annotated[
+    Path | None,
+    typer.Option(help="Options from a TOML file, or from another run's run.json; command-line flags take precedence."),
+]
+
+
+@takes(*OPTIONS, *NETWORK_OPTIONS, optional=True)
 def train(
     context: typer.Context,
+    *,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="Options from a TOML file, or from another run's run.json; command-line flags take precedence."
-        ),
-    ] = None,
+    config: Config = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **values: Any,
@@ -51,19 +54,10 @@ def train(
         equipoise train --config options.toml --seed 3
         equipoise train --resume --out runs/photos
     """
-    from equipoise.app.run_folder import are_several, check_folder, is_main, new_folder
-    from equipoise.data.sources import check_source
+    from equipoise.app.run_folder import is_main
 
     options, configured = _options(context, values, config, out if resume else None)
-    folder = out or (Path(configured) if configured else new_folder(options.data))
-    check_source(
-        options.data, target=options.target, labels=options.labels, group=options.group, columns=options.columns
-    )
-    if options.test is not None:
-        check_source(options.test, target=options.target, labels=options.test_labels or options.labels)
-    check_weights(options.weights)
-    if not are_several():  # else another process may have begun the folder
-        check_folder(folder, options.as_dict(), resume=resume)
+    folder = _checked_folder(options, out or (Path(configured) if configured else None), resume=resume)
     from equipoise.app.runs.train import train_run  # torch, after everything that can be refused without it
 
     quiet = quiet or not is_main()
@@ -75,40 +69,39 @@ def train(
             result = train_run(options, folder, resume=resume, verbose=shown, watcher=watcher, command=command)
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(folder)) from None
-    if not is_main():
-        return
+    if is_main():
+        _tell(result, watcher, as_json=as_json)
+
+
+def _checked_folder(options: TrainOptions, folder: Path | None, *, resume: bool) -> Path:
+    """Return the run's folder; refuse data, weights and folders that cannot be used."""
+    from equipoise.app.run_folder import are_several, check_folder, new_folder
+    from equipoise.data.sources import check_source
+
+    target, labels = options.target, options.labels
+    check_source(options.data, target=target, labels=labels, group=options.group, columns=options.columns)
+    if options.test is not None:
+        check_source(options.test, target=target, labels=options.test_labels or labels)
+    check_weights(options.weights)
+    found = folder or new_folder(options.data)
+    if not are_several():  # else another process may have begun the folder
+        check_folder(found, options.as_dict(), resume=resume)
+    return found
+
+
+def _tell(result: "RunResult", watcher: ConsoleWatcher, *, as_json: bool) -> None:
+    """Print what came out."""
     if as_json:
         print_json(summary_of(result))
     else:
-        print_scores(
-            Console(),
-            result.scores,
-            result.classes,
-            uncertainty=result.class_uncertainty,
-            margins=result.margins,
-        )
+        uncertainty, margins = result.class_uncertainty, result.margins
+        print_scores(Console(), result.scores, result.classes, uncertainty=uncertainty, margins=margins)
         found = verdict_of(result)
         print_verdict(Console(), found.headline, [*found.worth, *found.change])
     if result.decision is not None:
         tell_expected(result.decision, tell=watcher.note if as_json else None)
     watcher.note(f"The run is in {result.folder}.")
     watcher.note(f"Open {result.report} in a browser.")
-
-
-def _parameters() -> list[Parameter]:
-    """Return the command's parameters: its own, and one for each training option in place of ``**values``."""
-    context, *own, _ = signature(train).parameters.values()
-    shared, kinds = [each.name for each in fields(TrainingOptions)], get_type_hints(TrainOptions)
-    found = [context]
-    for each in sorted(fields(TrainOptions), key=lambda each: each.name in shared):
-        kind: Any = str if get_origin(kinds[each.name]) is Literal else kinds[each.name]
-        default = None if each.default is MISSING else each.default  # it may come from a file instead
-        annotation = Annotated[kind, training_flag(each.name)]
-        found.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
-    return [*found, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own)]
-
-
-train.__signature__ = Signature(_parameters())  # type: ignore[attr-defined]
 
 
 def _options(

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.app.compare.advice import recommend
+from equipoise.app.compare.advice import Advice, recommend
 from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
 from equipoise.app.compare.decision_scores import checked_rule
 from equipoise.app.compare.image_features import Reading, with_features
@@ -159,62 +159,96 @@ def compare(
     start = began if started is None else started
     limit = None if budget_seconds is None else Deadline(start, budget_seconds, clock)
     prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
-    leaks = leak_notes(samples)
+    notes = tuple(leak_notes(samples))
     samples, backbone = with_features(samples, prepare, limit, reading)
-    folds, notes = _chosen_folds(samples, folds)
-    notes = (*leaks, *notes)
+    folds, more = _chosen_folds(samples, folds)
+    notes += more
     if methods is None:
         chosen, left = _suited(chosen, samples)
         notes += left
-    names = tuple(chosen)
     decision = None if decision is None else checked_rule(decision, samples, folds)
-    yardstick = None if decision is None else decision.yardstick
-    metric = metric or ("balanced_accuracy" if yardstick is None else yardstick.score)
     run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, decision)
-    rounds = seeds * (folds or 1)
-    more, left_out = "give more seeds", dict[str, str]()
-    settings = run.options.recorded() | {"folds": folds, "tune": tune, "backbone": backbone}
-    settings |= {} if decision is None else {"decision": decision.to_json()}
-    own = {f"method {name}": method.identity for name, method in chosen.items() if method.identity}
-    with ResultStore(out, data={CASE: samples.checksum()} | own, settings=settings) as store:
-        fit = partial(_fit, folds=folds or 1)
-        if limit is None:
-            reached = Plan(names, rounds)
-            run_fits(_fits(reached, fit), store, run, progress=progress, jobs=jobs)
-        else:
-            alone = tuple(name for name, method in chosen.items() if not method.has_network)
-            schedule = Schedule(names, store, limit, first=FIRST, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
-            schedule.estimate(run)
-            if note is not None:
-                note(schedule.sentence())
-            with suppress(OutOfTimeError):
-                run_fits(schedule, store, run, progress=progress, jobs=jobs, clock=clock, counts=schedule.counts)
-            reached, left_out = schedule.reached(), schedule.left_out()
-            if left_out or reached.rounds < rounds:
-                more = f"give more minutes: {schedule.needed()}"
-        records = [store[one] for one in _fits(reached, fit) if one in store]
-    if not records:
-        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
-    if reached.rounds < rounds:
-        notes += (f"{reached.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget.",)
-    plain, moved = ([name for name in names if chosen[name].remedy == what] for what in ("none", "threshold"))
-    ranking = rank(records, metric=metric, baseline=plain, test_to_train=0.0 if folds is None else 1 / (folds - 1))
-    said = {name: method.said for name, method in chosen.items()}
-    advice = recommend(ranking, said, plain=plain, moved=moved, more=more)
+    with _store(run, out, backbone) as store:
+        reached = _run(run, store, seeds * (folds or 1), jobs=jobs, progress=progress, note=note)
+    ranking, advice = _ranked(run, reached, metric)
     return Comparison(
         ranking=ranking,
         verdict=advice.verdict,
         recommendation=str(advice),
-        left_out=left_out,
-        notes=notes + tuple(dict.fromkeys(note for record in records for note in record.get("notes", ()))),
-        records=records,
+        left_out=reached.left_out,
+        notes=notes + reached.notes,
+        records=reached.records,
         methods=chosen,
         seeds=seeds,
         folds=folds,
         rounds=reached.rounds,
         seconds=clock() - began,
-        yardstick=yardstick,
+        yardstick=None if decision is None else decision.yardstick,
     )
+
+
+class Reached(NamedTuple):
+    """Finished fits: ``rounds`` of each method, why others were ``left_out``, and what would give ``more``."""
+
+    records: list[dict[str, Any]]
+    rounds: int
+    left_out: dict[str, str]
+    more: str
+    notes: tuple[str, ...]
+
+
+def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> ResultStore:
+    """Return the file of results, which tells these data, options and methods from others."""
+    settings = run.options.recorded() | {"folds": run.folds, "tune": run.tune, "backbone": backbone}
+    settings |= {} if run.decision is None else {"decision": run.decision.to_json()}
+    own = {f"method {name}": method.identity for name, method in run.methods.items() if method.identity}
+    return ResultStore(out, data={CASE: run.samples.checksum()} | own, settings=settings)
+
+
+def _run(
+    run: FoldRun,
+    store: ResultStore,
+    rounds: int,
+    *,
+    jobs: int,
+    progress: Progress | None,
+    note: Callable[[str], None] | None,
+) -> Reached:
+    """Run the fits of all methods, or as many of them as there is time for."""
+    fit, names, limit = partial(_fit, folds=run.folds or 1), tuple(run.methods), run.deadline
+    plan, left_out, more = Plan(names, rounds), dict[str, str](), "give more seeds"
+    if limit is None:
+        run_fits(_fits(plan, fit), store, run, progress=progress, jobs=jobs)
+    else:
+        alone = tuple(name for name, method in run.methods.items() if not method.has_network)
+        schedule = Schedule(names, store, limit, first=FIRST, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
+        schedule.estimate(run)
+        if note is not None:
+            note(schedule.sentence())
+        with suppress(OutOfTimeError):
+            run_fits(schedule, store, run, progress=progress, jobs=jobs, clock=limit.clock, counts=schedule.counts)
+        plan, left_out = schedule.reached(), schedule.left_out()
+        if left_out or plan.rounds < rounds:
+            more = f"give more minutes: {schedule.needed()}"
+    records = [store[one] for one in _fits(plan, fit) if one in store]
+    if not records:
+        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
+    few = [f"{plan.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget."]
+    said = dict.fromkeys(note for record in records for note in record.get("notes", ()))
+    return Reached(records, plan.rounds, left_out, more, (*few[: plan.rounds < rounds], *said))
+
+
+def _ranked(run: FoldRun, reached: Reached, metric: str | None) -> tuple[Ranking, Advice]:
+    """Rank the methods, and say in words what to use."""
+    names = {
+        what: [name for name, each in run.methods.items() if each.remedy == what] for what in ("none", "threshold")
+    }
+    yardstick = None if run.decision is None else run.decision.yardstick
+    metric = metric or ("balanced_accuracy" if yardstick is None else yardstick.score)
+    share = 0.0 if run.folds is None else 1 / (run.folds - 1)
+    ranking = rank(reached.records, metric=metric, baseline=names["none"], test_to_train=share)
+    said = {name: method.said for name, method in run.methods.items()}
+    return ranking, recommend(ranking, said, plain=names["none"], moved=names["threshold"], more=reached.more)
 
 
 def default_methods() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,33 +166,39 @@ def rank(
     baselines = (baseline,) if isinstance(baseline, str) else baseline or ()
     order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name not in baselines, name))
     reference = next((name for name in order if name in baselines), None)
-
-    def difference(one: str, other: str, level: float = confidence) -> Interval | None:
-        shared = sorted(scores[one].keys() & scores[other].keys())
-        if one == other or not shared:
-            return None
-        pairs = [scores[one][pair] - scores[other][pair] for pair in shared]
-        return paired_interval(pairs, test_to_train=test_to_train, confidence=level)
-
-    places = []
-    for name in order:
-        values = np.array(list(scores[name].values()))
-        to_best = difference(order[0], name)
-        places.append(
-            Place(
-                method=name,
-                mean=float(values.mean()),
-                deviation=float(values.std(ddof=1)) if len(values) > 1 else math.nan,
-                runs=len(values),
-                to_best=to_best,
-                to_baseline=None if reference is None else difference(name, reference),
-                tied=name == order[0] or (to_best is not None and to_best.contains_zero),
-            )
-        )
+    lead = partial(_difference, scores, test_to_train=test_to_train, confidence=confidence)
+    places = [
+        _place(name, scores[name], lead(order[0], name), lead(name, reference), best=name == order[0]) for name in order
+    ]
     strict = 1 - (1 - confidence) / max(len(order) - 1, 1)
-    leads = {name: difference(order[0], name, strict) for name in order[1:]}
-    claims = {name: lead for name, lead in leads.items() if lead is not None}
+    leads = {name: lead(order[0], name, confidence=strict) for name in order[1:]}
+    claims = {name: found for name, found in leads.items() if found is not None}
     return Ranking(metric, reference, tuple(places), cannot_run, claims, confidence)
+
+
+def _difference(
+    scores: Mapping[str, Mapping[Pair, float]],
+    one: str,
+    other: str | None,
+    *,
+    test_to_train: float,
+    confidence: float,
+) -> Interval | None:
+    """Return by how much one method is ahead of another; None where they share no runs, or are the same."""
+    shared = [] if other is None else sorted(scores[one].keys() & scores[other].keys())
+    if other is None or one == other or not shared:
+        return None
+    pairs = [scores[one][pair] - scores[other][pair] for pair in shared]
+    return paired_interval(pairs, test_to_train=test_to_train, confidence=confidence)
+
+
+def _place(
+    name: str, scores: Mapping[Pair, float], to_best: Interval | None, to_baseline: Interval | None, *, best: bool
+) -> Place:
+    values = np.array(list(scores.values()))
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    tied = best or (to_best is not None and to_best.contains_zero)
+    return Place(name, float(values.mean()), deviation, len(values), to_best, to_baseline, tied)
 
 
 def mean_score(records: Iterable[Mapping[str, Any]], metric: str) -> float | None:

@@ -42,7 +42,7 @@ def blend_graph(
     x = graph.node("Clip", whole, graph.constant(-LARGEST), graph.constant(LARGEST))
     outputs = [
         _mean(graph, [_member(graph, estimator, *each, x) for each in zip(own, shares, strict=True)])
-        for own, shares in zip(estimator.members_, estimator._shares, strict=True)
+        for own, shares in zip(estimator.members_, estimator._fitted.shares, strict=True)
     ]
     _answers(graph, _logits(graph, estimator, outputs), calibrated, chosen)
     return graph

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import RunWatcher
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.inputs import RunInput
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data import Samples, open_data

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import RunWatcher
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.predict import Abstained
 from equipoise.app.runs.trained_run import ESTIMATE, RunModel
 from equipoise.app.runs.unlabelled_data import check_images

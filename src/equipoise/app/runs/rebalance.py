@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import RunWatcher, write_rows
+from equipoise.app.output_files import write_rows
 from equipoise.app.run_folder import BlendPart, CalibrationRecord, RunRecord, check_unused
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.decision_file import HUMAN, Decision
 from equipoise.app.runs.predict import answer_rows, rule_column, rule_of
 from equipoise.app.runs.prediction_table import LabelledPredictions, read_labelled

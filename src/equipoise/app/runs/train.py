@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import RunWatcher
 from equipoise.app.run_folder import (
     CalibrationRecord,
     are_several,
@@ -23,27 +22,26 @@ from equipoise.app.run_folder import (
     read_run_record,
     write_json,
 )
+from equipoise.app.run_watcher import NoteTaker, RunWatcher
 from equipoise.app.runs.choose_model import choose_model, fit_model, own_estimator
 from equipoise.app.runs.choose_split import Division, GivenSamples, Targets, divide
-from equipoise.app.runs.held_out_decision import held_out_answers, keep_evidence
+from equipoise.app.runs.held_out import HeldOutResult, predict_held_out
 from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.app.stored_run import HeldOut, JudgedLabels, Trust
-from equipoise.calibration.cross_fitting import HeldOutCalibration
+from equipoise.app.stored_run import JudgedLabels
 from equipoise.data.leaks import leak_notes
-from equipoise.data.profile import ColumnProfile, profile_sample
+from equipoise.data.profile import profile_sample
 from equipoise.data.samples import Samples
 from equipoise.data.splits import save_split
-from equipoise.data.summary import ClassSummary, summarize
+from equipoise.data.summary import summarize
 from equipoise.data.time_order import ordering_column
 from equipoise.decisions import Chosen, DecisionRule
 from equipoise.errors import EquipoiseError, OtherProcessesWarning, ShortTrainingWarning
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.evaluation import Scores
 from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, RECORD, REPORT, SCORES, SOFTMAX, SPLIT
-from equipoise.tensor_checks import check_finite
 
 ABOUT_TRAINING = (ShortTrainingWarning, OtherProcessesWarning)
 
@@ -106,76 +104,88 @@ def train_run(
     record = open_folder(folder, options.as_dict(), resume=resume or is_restarted())
     wait_for_all()  # a later process would find what an earlier one began, and refuse the folder
     division = divide(options, told, given)
-    train, test = division.train, division.test
-    told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(test))
-    rule = _checked_rule(options, train)
-    prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
-    name, why = choose_model(options, prepared, train.y)
-    _tell_of_columns(told, options, division, prepared)
-    for sentence in [*prepared.notes, *([] if why is None else [why])]:
-        told.note(sentence)
+    train, rule = division.train, _checked_rule(options, division.train)
+    prepared, name = _prepare(options, division, told)
     if is_main():
         write_json(folder / RECORD, structs.replace(record, command=record.command or command))
         save_split(division.split, folder / SPLIT, samples=division.total)
     rows, tested = division.rows(prepared)  # both before training: problems with either show at once
     begun = time.perf_counter()
     with _noted(told):
-        groups = train.groups
-        predictor = fit_model(
-            name if own is None else own,
-            options,
-            prepared,
-            rows,
-            train.y,
-            groups=groups,
-            folder=folder,
-            verbose=verbose,
-        )
-    estimator = predictor.estimator
+        how: dict[str, Any] = {"groups": train.groups, "folder": folder, "verbose": verbose}
+        predictor = fit_model(name if own is None else own, options, prepared, rows, train.y, **how)
     fitted = time.perf_counter() - begun
     model = RunModel.of(prepared, predictor, train.attributes)
     targets = division.targets(model.classes)
-    counts = targets.counts(len(model.classes))
-    found = predict_held_out(model, tested, targets.test, counts, division, folder / SOFTMAX, options.seed, rule)
+    found = predict_held_out(
+        model,
+        tested,
+        targets.test,
+        counts=targets.counts(len(model.classes)),
+        rows=division.test_rows,
+        groups=division.test.groups,
+        softmax=folder / SOFTMAX,
+        seed=options.seed,
+        rule=rule,
+    )
+    estimator = _decided(model, found, rule)
+    seconds = all_seconds(time.perf_counter() - started, fitted, estimator.history_.get("epochs"))
+    learnt = _learnt(model, targets, found, train.attributes, round(seconds, 3))
+    if is_main():
+        if found.calibration.note is not None:
+            told.note(found.calibration.note)
+        judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
+        samples = gallery(model, division.test.x, found.held, pictures=given.pictures if given else None)
+        learnt |= {"notes": told.notes, "input": prepared.save(folder)}
+        _write_run(folder, learnt, found, judged, samples, estimator)
+    each = {name: learnt[name] for name in ("classes", "class_uncertainty", "margins", "seconds")}
+    each |= {name: getattr(found, name) for name in ("scores", "before", "decision")}
+    return RunResult(folder, model=estimator, report=folder / REPORT, **each)
+
+
+def _prepare(options: TrainOptions, division: Division, told: RunWatcher) -> tuple[RunInput, str]:
+    """Choose preprocessing and model, and tell of the data and of the choice."""
+    train = division.train
+    told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(division.test))
+    prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
+    name, why = choose_model(options, prepared, train.y)
+    _tell_of_columns(told, options, division, prepared)
+    for sentence in [*prepared.notes, *([] if why is None else [why])]:
+        told.note(sentence)
+    return prepared, name
+
+
+def _decided(model: RunModel, found: HeldOutResult, rule: DecisionRule | None) -> CalibratedClassifier:
+    """Return the estimator, which from now on answers by what the held-out samples gave."""
+    estimator = model.predictor.estimator
     estimator.calibrated_ = found.calibration.model
     estimator._decide_as(rule and rule.by_place(model.classes) if model.multilabel else rule, estimator.evidence_)
-    if found.calibration.note is not None:
-        told.note(found.calibration.note)
+    return estimator
+
+
+def _learnt(
+    model: RunModel, targets: Targets, found: HeldOutResult, attributes: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Return what ``run.json`` says of the trained model."""
+    estimator = model.predictor.estimator
     uncertainty = estimator.class_uncertainty_
-    learnt: dict[str, Any] = {
+    return {
         "classes": list(model.classes),
-        "attributes": list(train.attributes),
-        "train_counts": counts,
+        "attributes": list(attributes),
+        "train_counts": targets.counts(len(model.classes)),
         "class_uncertainty": _each_class(uncertainty),
         "margins": None if uncertainty is None else _each_class(estimator.margins_),
-        "blend": predictor.blend,
+        "blend": model.predictor.blend,
         "decision": None if found.decision is None else found.decision.to_json(),
-        "seconds": round(all_seconds(time.perf_counter() - started, fitted, estimator.history_.get("epochs")), 3),
+        "calibration": CalibrationRecord(**found.calibration.as_dict(model.classes)),
+        "seconds": seconds,
     }
-    if is_main():
-        judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
-        calibration = CalibrationRecord(**found.calibration.as_dict(model.classes))
-        learnt |= {"calibration": calibration, "notes": told.notes, "input": prepared.save(folder)}
-        samples = gallery(model, test.x, found.held, pictures=given.pictures if given else None)
-        _write_run(folder, learnt, found, judged, samples, estimator)
-    return RunResult(
-        folder,
-        list(model.classes),
-        found.scores,
-        found.before,
-        learnt["class_uncertainty"],
-        learnt["margins"],
-        estimator,
-        folder / REPORT,
-        learnt["seconds"],
-        found.decision,
-    )
 
 
 def _write_run(
     folder: Path,
     learnt: dict[str, Any],
-    found: "HeldOutResult",
+    found: HeldOutResult,
     judged: JudgedLabels | None,
     samples: Any,
     estimator: CalibratedClassifier,
@@ -207,101 +217,6 @@ def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division
     dated = ordering_column(train.x, encoder.columns_) if hasattr(train.x, "columns") else None
     if dated is not None and options.time is None and options.test is None:
         told.note(f"the rows are in the order of {dated!r}; --time {dated} would test on the latest ones.")
-
-
-@dataclass(frozen=True)
-class HeldOutResult:
-    """Result of :func:`predict_held_out`: predictions, their calibration, and scores.
-
-    Args:
-        before: scores of the model before balancing; None if there is none.
-        decision: the rule with its thresholds; None for the default.
-    """
-
-    held: HeldOut
-    calibration: HeldOutCalibration
-    scores: Scores
-    before: Scores | None
-    decision: Chosen | None
-
-
-def predict_held_out(
-    model: RunModel,
-    inputs: Any,
-    labels: NDArray[np.int64],
-    counts: list[int],
-    division: Division,
-    softmax: Path,
-    seed: int,
-    rule: DecisionRule | None = None,
-) -> HeldOutResult:
-    """Predict the test samples by a calibration that has not seen them.
-
-    Args:
-        inputs: rows from ``model.input.rows``.
-        softmax: weights at the end of a network's softmax stage; the file is optional.
-        rule: the rule that answers; None is the default.
-    """
-    first = model.predict_rows(inputs)
-    check_finite(first.finite)
-    found = model.predictor.calibrate(first.logits, labels, groups=division.test.groups, seed=seed)
-    uncertainty = first.uncertainty
-    if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
-        for own, calibrated in found.parts:
-            part = replace(model, calibrated=calibrated).predict_rows(inputs.take(own, axis=0))
-            uncertainty[own] = part.uncertainty
-    keep_evidence(model, found, labels)
-    chosen, predicted = None, found.predicted
-    if rule is not None:
-        chosen = rule.choose(replace(model, calibrated=found.model).situation())
-        predicted = held_out_answers(model, chosen, found, first.logits, labels)
-    before = model.predict_before(inputs, softmax)
-    trust = None
-    if found.uncalibrated is not None and found.sets is not None:
-        trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
-    held = HeldOut(
-        found.probabilities,
-        labels,
-        predicted,
-        uncertainty,
-        division.test_rows,
-        None if before is None else before.predicted,
-        trust,
-    )
-    return HeldOutResult(
-        held,
-        found,
-        model.scores(held.probabilities, held.predicted, labels, counts),
-        None
-        if before is None
-        else model.scores(before.probabilities, before.predicted, labels, counts, intervals=False),
-        chosen,
-    )
-
-
-class NoteTaker(RunWatcher):
-    """Watcher that passes everything on and records the sentences."""
-
-    def __init__(self, watcher: RunWatcher) -> None:
-        self.watcher, self.notes = watcher, list[str]()
-
-    def note(self, sentence: str) -> None:
-        """Pass on and record a note."""
-        self.notes.append(sentence)
-        self.watcher.note(sentence)
-
-    def summary(self, classes: ClassSummary, *, train: int, test: int) -> None:
-        """Pass on a summary, and record its notes."""
-        self.notes += classes.notes
-        self.watcher.summary(classes, train=train, test=test)
-
-    def columns(self, profiles: Sequence[ColumnProfile]) -> None:
-        """Pass on the columns."""
-        self.watcher.columns(profiles)
-
-    def progress(self, done: int, total: int) -> None:
-        """Pass on the progress."""
-        self.watcher.progress(done, total)
 
 
 def wait_for_all() -> None:

@@ -19,7 +19,7 @@ from equipoise.decisions import Chosen, DecisionRule, Situation
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.blend_files import is_blend
-from equipoise.estimators.network import restore
+from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.estimators.persistence import load_model
 from equipoise.evaluation import Scores, scores
 from equipoise.storage.files import foreign_files
@@ -245,7 +245,7 @@ class RunModel:
 def _load_network(folder: Path, record: RunRecord) -> tuple[RunInput, Predictor]:
     saved = load_model(folder)
     prepared = load_input(record.input, folder, saved.recipe.columns, saved)
-    estimator = restore(saved, folder, prepared.backbone)
+    estimator = UncertaintyBalancedClassifier.restored(saved, folder, prepared.backbone)
     return prepared, NetworkPredictor(estimator, estimator.network_)
 
 

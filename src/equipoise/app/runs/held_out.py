@@ -1,0 +1,119 @@
+"""Predictions for held-out samples, by a calibration and a decision rule that have not seen them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.app.runs.trained_run import RunModel
+from equipoise.app.stored_run import HeldOut, Trust
+from equipoise.calibration.cross_fitting import HeldOutCalibration
+from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
+from equipoise.errors import InvalidInputError
+from equipoise.evaluation import Scores
+from equipoise.tensor_checks import check_finite
+
+
+@dataclass(frozen=True)
+class HeldOutResult:
+    """Result of :func:`predict_held_out`: predictions, their calibration, and scores.
+
+    Args:
+        before: scores of the model before balancing; None if there is none.
+        decision: the rule with its thresholds; None for the default.
+    """
+
+    held: HeldOut
+    calibration: HeldOutCalibration
+    scores: Scores
+    before: Scores | None
+    decision: Chosen | None
+
+
+def predict_held_out(
+    model: RunModel,
+    inputs: Any,
+    labels: NDArray[np.int64],
+    *,
+    counts: list[int],
+    rows: NDArray[np.int64],
+    groups: NDArray[Any] | None,
+    softmax: Path,
+    seed: int,
+    rule: DecisionRule | None = None,
+) -> HeldOutResult:
+    """Predict the test samples by a calibration that has not seen them.
+
+    Args:
+        inputs: rows from ``model.input.rows``, with ``labels`` as class indices.
+        counts: training samples of each class.
+        rows: of the samples in the user's data, and their ``groups``.
+        softmax: weights at the end of a network's softmax stage; the file is optional.
+        rule: the rule that answers; None is the default.
+    """
+    first = model.predict_rows(inputs)
+    check_finite(first.finite)
+    found = model.predictor.calibrate(first.logits, labels, groups=groups, seed=seed)
+    uncertainty = first.uncertainty
+    if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
+        for own, calibrated in found.parts:
+            part = replace(model, calibrated=calibrated).predict_rows(inputs.take(own, axis=0))
+            uncertainty[own] = part.uncertainty
+    if found.source != "out_of_fold":  # a network has no out-of-fold predictions to choose rules on
+        model.predictor.estimator.evidence_ = Evidence.of(found.probabilities, labels)
+    chosen, predicted = None, found.predicted
+    if rule is not None:
+        chosen = rule.choose(replace(model, calibrated=found.model).situation())
+        predicted = _by_rule(model, chosen, found, first.logits, labels)
+    trust, before, old = None, model.predict_before(inputs, softmax), None
+    if found.uncalibrated is not None and found.sets is not None:
+        trust = Trust(found.uncalibrated, found.sets, model.calibrated.prior.numpy())
+    if before is not None:
+        old = model.scores(before.probabilities, before.predicted, labels, counts, intervals=False)
+    early = None if before is None else before.predicted
+    held = HeldOut(found.probabilities, labels, predicted, uncertainty, rows, early, trust)
+    scores = model.scores(held.probabilities, held.predicted, labels, counts)
+    return HeldOutResult(held, found, scores, old, chosen)
+
+
+def _by_rule(
+    model: RunModel, chosen: Chosen, found: HeldOutCalibration, logits: Tensor, labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Answer the held-out samples by a rule chosen without them.
+
+    For a blend, the training samples' out-of-fold predictions chose it. For a network the held-out samples themselves
+    did, so each part is answered by thresholds from the others, or by those of all if the others lack a class.
+    """
+    if found.source == "out_of_fold":
+        return chosen.places(found.model, logits)
+    answers = np.empty_like(labels)
+    for own, _ in found.parts:
+        others = np.setdiff1d(np.arange(len(labels)), own)
+        one = _chosen_by(model, chosen.rule, found, labels, others) if len(others) else chosen
+        answers[own] = _answers(model, one or chosen, found.probabilities[own])
+    return answers
+
+
+def _chosen_by(
+    model: RunModel, rule: DecisionRule, found: HeldOutCalibration, labels: NDArray[np.int64], rows: NDArray[Any]
+) -> Chosen | None:
+    try:
+        return rule.choose(_situation(model, Evidence.of(found.probabilities[rows], labels[rows])))
+    except InvalidInputError:
+        return None
+
+
+def _answers(model: RunModel, chosen: Chosen, probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
+    several = model.multilabel
+    blank = np.zeros(probabilities.shape if several else len(probabilities), dtype=np.int64)
+    rows = Evidence(probabilities, blank, np.ones(len(probabilities)))
+    here = _situation(model, rows).at(None, chosen.mix)
+    return chosen.form.places(here.probabilities)
+
+
+def _situation(model: RunModel, evidence: Evidence | None) -> Situation:
+    prior, aimed = model.calibrated.prior.numpy(), model.calibrated.aimed.numpy()
+    return Situation(model.classes, prior, aimed, evidence)

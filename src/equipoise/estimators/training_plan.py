@@ -1,0 +1,91 @@
+"""What the options of :class:`~equipoise.UncertaintyBalancedClassifier` ask of a training."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from equipoise.data.images import Images
+from equipoise.data.splits import hold_out
+from equipoise.errors import InvalidInputError
+from equipoise.estimators.calibrated_classifier import check_rule
+from equipoise.estimators.training_options import PRESETS, check_options
+from equipoise.losses import loss_builder
+from equipoise.training import ArrayData, Curriculum, Recipe
+from equipoise.training.epoch_order import random_order
+from equipoise.training.settings import choose_width
+
+if TYPE_CHECKING:
+    from equipoise.estimators.network import UncertaintyBalancedClassifier
+
+
+def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
+    """Return an option as the method sets it, or as it is."""
+    preset = PRESETS.get(options.method, {}) if isinstance(options.method, str) else {}
+    return preset.get(name, getattr(options, name))
+
+
+def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
+    """Raise an error for invalid or conflicting options before any work is done."""
+    loss_builder(told(options, "method"))
+    if options.run_dir is not None and options.random_state is None:
+        raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
+    check_options(options)
+    if options.decision is not None:
+        check_rule(options.decision)
+    if options.decision is not None and options.decision.needs_evidence and not has_unseen(options):
+        raise InvalidInputError(
+            f"decision={options.decision!r} is chosen by samples that no epoch sees; set calibration='validation', "
+            "without early_stopping or strength='feedback'."
+        )
+    asked = {
+        "early_stopping": options.early_stopping,
+        "strength": options.strength == "feedback",
+        "calibration": options.calibration == "validation",
+    }
+    for name in filter(asked.get, asked):
+        if options.validation_fraction == 0:
+            raise InvalidInputError(
+                f"{name}={getattr(options, name)!r} needs held-out samples; set validation_fraction above 0."
+            )
+
+
+def has_unseen(options: "UncertaintyBalancedClassifier") -> bool:
+    """Return whether there are samples that no epoch sees and that choose nothing about the network."""
+    return options.calibration == "validation" and not (options.early_stopping or options.strength == "feedback")
+
+
+def held_out_rows(
+    options: "UncertaintyBalancedClassifier", data: ArrayData, recipe: Recipe, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return the rows to train on and the rows held out; rows of weight 0 are neither."""
+    feedback = options.strength == "feedback" and recipe.uncertain
+    needed = feedback or options.early_stopping or options.calibration == "validation"
+    counted = torch.arange(len(data)) if data.weight is None else data.weight.nonzero().squeeze(-1)
+    share = options.validation_fraction if needed else 0.0
+    rows, held = hold_out(data.y[counted].numpy(), share, order=random_order(len(counted), seed))
+    return counted[rows], counted[held]
+
+
+def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int) -> Curriculum:
+    """Return the stages of a training of so many epochs."""
+    stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
+    given: dict[str, Any] = {stage: getattr(options, name) for stage, name in stages.items()}
+    lengths = {stage: length for stage, length in given.items() if length is not None}
+    names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
+    return Curriculum(epochs, **lengths, **{name: told(options, name) for name in names})
+
+
+def recipe_for(
+    options: "UncertaintyBalancedClassifier", x: NDArray[Any] | Images, classes: NDArray[Any], target: Tensor
+) -> Recipe:
+    """Return the network to train for samples x with these classes."""
+    return Recipe(
+        **{name: told(options, name) for name in ("method", "form", "sample_level", "placement", "normalize")},
+        classes=len(classes),
+        multilabel=target.ndim > 1,
+        dropout=options.dropout,
+        columns=x.shape[1],
+        width=choose_width(len(x)) if options.width is None else options.width,
+    )
