@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.runs.inspect import ranking
-from equipoise.app.stored_run import JudgedLabels, read_labels
+from equipoise.app.stored_arrays import JudgedLabels, read_labels
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
 from equipoise.storage.run_files import LABELS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from equipoise.evaluation.out_of_fold_labels import doubt_of_probabilities
+from equipoise.evaluation.label_quality import doubt_of_probabilities
 
 
 def test_the_score_is_the_rivals_share_at_the_middle_prior():

@@ -1,8 +1,9 @@
-"""scikit-learn's trees as plain arrays, checked before a tree is built from them.
+"""scikit-learn's trees as plain arrays, checked before a tree is built from them, and the checks of other trees.
 
 The compiled code that walks a tree follows the indices in its nodes without checking their range.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
-Arrays = dict[str, NDArray[Any]]
+Numbers = NDArray[Any]
+Arrays = dict[str, Numbers]
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 LEAF = -1
 
 
@@ -126,3 +129,29 @@ def require(sound: bool, fault: str) -> None:
     """Raise a ValueError that says what a file holds."""
     if not sound:
         raise ValueError(f"it holds {fault}")
+
+
+def finite(values: Sequence[Any], count: int) -> Numbers:
+    """Return numbers given as numbers or as text."""
+    sound = all(NUMBER.fullmatch(value) if type(value) is str else type(value) in (int, float) for value in values)
+    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    found = np.array([float(value) for value in values], np.float64)
+    require(bool(np.isfinite(found).all()), "a number that is not finite")
+    return found
+
+
+def whole(values: Sequence[Any], count: int) -> Numbers:
+    """Return whole numbers given as numbers or as text."""
+    sound = all(re.fullmatch(r"-?\d{1,15}", value) if type(value) is str else type(value) is int for value in values)
+    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    return np.array([int(value) for value in values], np.int64)
+
+
+def within(values: Numbers, low: int, high: int, fault: str) -> None:
+    """Raise an error for numbers below ``low``, or equal to ``high`` and above."""
+    require(bool(np.all((values >= low) & (values < high))), fault)
+
+
+def check_unique(children: Numbers) -> None:
+    """Raise an error for a node with two parents, or a root with any: then every walk from the root ends."""
+    require(len(np.unique(children)) == len(children) and 0 not in children, "a node with several parents")

@@ -11,6 +11,11 @@ The error of a label y against a rival j is :math:`E_j = v_j - v_y`, about -1 if
 the probability :math:`\hat F = P(E > 0)` of a Gaussian error, here with σ² its spread about -1 over all samples: above
 ½ another class fits better. A class of n samples weighs √n, half way between natural and balanced classes: otherwise
 rare samples would be suspected for being rare, or mislabelled ones among them trusted.
+
+Models that have not seen a sample judge its label directly. With their probabilities p at the training samples' class
+prior π, a label y and its strongest rival j, the rival is right rather than the label with the probability
+
+.. math:: \hat F = \frac{q_j}{q_j + q_y}, \qquad q_c \propto p_c / \sqrt{\pi_c} .
 """
 
 from dataclasses import dataclass
@@ -19,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.labels import label_array
+from equipoise.data.labels import class_indices, label_array
 from equipoise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -30,6 +35,8 @@ LEAST_SAMPLES = 5
 """Fewest samples of a class for judging its labels: with fewer there is nothing to compare with."""
 ROWS_AT_ONCE, NUMBERS_AT_ONCE = 4096, 2**22
 """Most rows of a part, and most values of all classes together."""
+SMALLEST = 1e-12
+"""Smallest probability whose logarithm is finite."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
             "features must be (samples, D) and labels (samples,) or (samples, attributes), both of as many rows, got "
             f"{x.shape} and {y.shape}."
         )
-    names, places = np.unique(y, return_inverse=True)
+    names, places = class_indices(y)
     places = y.astype(np.int64) if y.ndim == 2 else places.astype(np.int64)
     judge = LabelJudge(class_sizes(places, len(names)), several=y.ndim == 2)
     step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // len(judge.sizes)))
@@ -105,6 +112,34 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
         judge.look(x[part], places[part], added=True)
     found = judge.doubt()
     return found if y.ndim == 2 else LabelDoubt(found.error, names[found.suggested])
+
+
+def doubt_of_probabilities(
+    probabilities: NDArray[np.floating], labels: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> LabelDoubt:
+    """Judge labels by probabilities predicted without them.
+
+    Args:
+        probabilities: (samples, classes), or (samples, attributes, 2); NaN for a sample that cannot be judged.
+        labels: class indices, (samples,), or 0 and 1, (samples, attributes).
+        sizes: training samples of each class, (classes,), or of both values, (attributes, 2).
+
+    >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [np.nan, np.nan]])
+    >>> found = doubt_of_probabilities(p, np.array([0, 0, 1]), np.array([10, 10]))
+    >>> found.score.round(2), found.suggested
+    (array([0.1, 0.8, nan]), array([1, 1, 0]))
+    """
+    prior = sizes / sizes.sum(-1, keepdims=True)
+    moved = np.log(np.maximum(probabilities, SMALLEST)) - np.log(np.maximum(prior, SMALLEST)) / 2
+    own = np.take_along_axis(moved, labels[..., None], -1)[..., 0]
+    np.put_along_axis(moved, labels[..., None], -np.inf, -1)
+    suggested = moved.argmax(-1)
+    gap = moved.max(-1) - own  # log-odds of the rival
+    enough = sizes.min(-1) >= LEAST_SAMPLES if labels.ndim == 2 else sizes[labels] >= LEAST_SAMPLES
+    from scipy.special import log_expit, ndtri_exp  # slow to import, and not needed to read stored results
+
+    error = -np.sign(gap) * ndtri_exp(log_expit(-np.abs(gap)))  # Φ⁻¹(F̂), also where F̂ is nearly 0 or 1
+    return LabelDoubt(np.where(enough & np.isfinite(gap), error, np.nan), suggested)
 
 
 def class_sizes(places: Places, classes: int) -> Places:

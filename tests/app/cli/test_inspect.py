@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from equipoise.app.runs import TrainOptions, train_run
 from equipoise.app.runs.choose_split import GivenSamples
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
-from equipoise.app.stored_run import JudgedLabels, read_run
+from equipoise.app.stored_arrays import JudgedLabels
+from equipoise.app.stored_run import read_run
 from equipoise.data import Samples
 from equipoise.evaluation import label_doubt
 from equipoise.storage.run_files import LABELS

@@ -23,7 +23,8 @@ from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.export import export_run
 from equipoise.app.runs.inspect import inspect_run
 from equipoise.app.runs.run_options import read_config
-from equipoise.app.stored_run import read_labels, read_run
+from equipoise.app.stored_arrays import read_labels
+from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.models import build_backbone

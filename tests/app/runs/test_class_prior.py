@@ -52,7 +52,7 @@ def test_a_mix_is_named_typed_or_read(model, tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("unknown", "--prior must be natural, balanced, estimate, a .json file, or name=share"),
+        ("unknown", "--prior must be natural, balanced, estimate, a .json file, or CLASS=NUMBER"),
         ("<digit> 0=a half", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1,<digit> 0=2", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1", "--prior leaves no share for the other classes, got"),

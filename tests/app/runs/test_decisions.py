@@ -8,10 +8,11 @@ import pytest
 
 from equipoise.app.run_folder import RECORD
 from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs.answer_table import rule_of
 from equipoise.app.runs.decision_option import read_decision
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.export import export_run
-from equipoise.app.runs.predict import predict_to, rule_of
+from equipoise.app.runs.predict import predict_to
 from equipoise.app.runs.rebalance import rebalance
 from equipoise.app.stored_run import read_run
 from equipoise.decisions import Balanced, Costs, FScore, Natural, PrecisionAtLeast, RecallAtLeast, ReviewBudget

@@ -15,7 +15,8 @@ import torch
 from equipoise.app.output_files import format_of
 from equipoise.app.runs import RunModel
 from equipoise.app.runs import unlabelled_data as sources
-from equipoise.app.runs.predict import human_threshold, predict_to, rule_column, rule_of
+from equipoise.app.runs.answer_table import rule_column, rule_of
+from equipoise.app.runs.predict import human_threshold, predict_to
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import InvalidInputError

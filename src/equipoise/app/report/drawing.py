@@ -18,7 +18,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from equipoise.app.stored_run import Floats, StoredRun
+from equipoise.app.stored_arrays import Floats
+from equipoise.app.stored_run import StoredRun
 from equipoise.data.summary import Group
 
 WIDTH = 420

@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.app.output_files import open_rows
+from equipoise.app.runs.answer_table import Abstained, answered
 from equipoise.app.runs.decision_file import HUMAN, Decision
-from equipoise.app.runs.predict import Abstained, PredictedCounts, answer_rows, rule_column, rule_of
+from equipoise.app.runs.predict import PredictedCounts
 from equipoise.app.runs.prediction_table import iterate_predictions, read_probabilities, row_names
 from equipoise.app.runs.prior_option import read_prior
 from equipoise.app.runs.probability_columns import asked_columns
-from equipoise.app.runs.trained_run import ESTIMATE, Prior
+from equipoise.app.runs.trained_run import ESTIMATE, Predictions, Prior
 from equipoise.app.runs.unlabelled_data import ROWS_AT_ONCE, STANDARD_INPUT, held_standard_input
 from equipoise.calibration import estimate_prior
 from equipoise.errors import InvalidInputError
@@ -111,29 +113,12 @@ def _answers(
 ) -> tuple[pd.DataFrame, int]:
     """Return the answers to a part, and the number of its rows without one."""
     given = _probabilities(decision, frame, where, columns)
-    known = np.asarray(~np.isnan(given).any(1))
-    found = np.full(given.shape, np.nan), np.zeros(len(given), dtype=np.int64), np.full(len(given), np.nan)
-    probabilities, predicted, uncertainty = found
-    possible = np.ones(given.shape, dtype=np.bool_)
+    known, found = np.asarray(~np.isnan(given).any(1)), None
     if known.any():
         logits = decision.logits(given[known])
-        probabilities[known] = decision.calibrated.probabilities(logits, prior).numpy()
-        predicted[known] = decision.places(logits, prior)
-        uncertainty[known] = decision.uncertainty_of(logits, prior)
-        if unanswered is not None:
-            possible[known] = unanswered.add(logits, predicted[known])
-    missing = int((~known).sum())
-    if unanswered is not None:
-        unanswered.total, unanswered.rows = unanswered.total + missing, unanswered.rows + missing
-    rows = answer_rows(
-        decision,
-        row_names(frame, decision.columns),
-        predicted=predicted,
-        decided=known,
-        rules=rule_column(rule_of(decision, prior), probabilities, predicted, known),
-        probabilities=probabilities,
-        uncertainty=uncertainty,
-        human=(uncertainty > threshold) | ~known,
-        possible=None if unanswered is None else possible,
-    )
-    return rows, missing
+        probabilities: Any = decision.calibrated.probabilities(logits, prior).numpy()
+        uncertainty: Any = decision.uncertainty_of(logits, prior)
+        found = Predictions(probabilities, decision.places(logits, prior), uncertainty, logits)
+    names = row_names(frame, decision.columns)
+    rows = answered(decision, names, known, found, threshold=threshold, prior=prior, unanswered=unanswered)
+    return rows, int((~known).sum())

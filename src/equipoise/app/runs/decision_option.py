@@ -56,8 +56,8 @@ def read_decision(
     return Natural(**more) if cost is None else _costs(cost, more)
 
 
-def pairs(text: str, flag: str) -> dict[str, float]:
-    """Return numbers by class, in order.
+def pairs(text: str, flag: str, *, otherwise: str = "") -> dict[str, float]:
+    """Return numbers by class, in order; an error also names what the flag may be ``otherwise``.
 
     >>> pairs("a=0.2,b=0.8", "--prior")
     {'a': 0.2, 'b': 0.8}
@@ -71,9 +71,8 @@ def pairs(text: str, flag: str) -> dict[str, float]:
                 f"{flag} takes shares above 0 and below 1, got {number.strip()}; did you mean {percent / 100:g}?"
             )
         if value is None or not name.strip() or name.strip() in found:
-            raise InvalidInputError(
-                f"{flag} must be CLASS=NUMBER, with commas between several and each class once, got {text!r}."
-            )
+            many = "with commas between several and each class once"
+            raise InvalidInputError(f"{flag} must be {otherwise}CLASS=NUMBER, {many}, got {text!r}.")
         found[name.strip()] = value
     return found
 

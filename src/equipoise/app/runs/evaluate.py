@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.run_watcher import RunWatcher
-from equipoise.app.runs.predict import Abstained
+from equipoise.app.runs.answer_table import Abstained
 from equipoise.app.runs.trained_run import ESTIMATE, RunModel
 from equipoise.app.runs.unlabelled_data import check_images
 from equipoise.calibration.conformal import unanswered_rows

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.app.stored_run import HeldOut, Trust
+from equipoise.app.stored_arrays import HeldOut, Trust
 from equipoise.calibration.cross_fitting import HeldOutCalibration
 from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
 from equipoise.errors import InvalidInputError

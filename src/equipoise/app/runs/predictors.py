@@ -22,8 +22,7 @@ from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.estimators.members import family_label
 from equipoise.estimators.network import UncertaintyBalancedClassifier
-from equipoise.evaluation.label_quality import LabelDoubt, LabelJudge, class_sizes
-from equipoise.evaluation.out_of_fold_labels import doubt_of_probabilities
+from equipoise.evaluation.label_quality import LabelDoubt, LabelJudge, class_sizes, doubt_of_probabilities
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import new_tensor
 from equipoise.training import Network

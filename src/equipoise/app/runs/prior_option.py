@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.app.runs.decision_option import pairs
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
-from equipoise.errors import InvalidInputError
 from equipoise.storage.records import read_json
 
 
@@ -32,22 +32,5 @@ def read_prior(text: str, classes: Sequence[str], calibrated: Calibrated) -> NDA
         remedy = "write an object of shares by class"
         given: dict[str, float] = read_json(Path(text), dict[str, float], remedy=remedy, most_bytes=2**26)
     else:
-        given = _pairs(text)
+        given = pairs(text, "--prior", otherwise="natural, balanced, estimate, a .json file, or ")
     return prior_of(ByClass(given, "--prior"), classes, prior, name="--prior")
-
-
-def _pairs(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for entry in text.split(","):
-        name, _, share = entry.rpartition("=")
-        try:
-            number = float(share)
-        except ValueError:
-            number = None
-        if number is None or "=" not in entry or name.strip() in found:
-            raise InvalidInputError(
-                f"--prior must be natural, balanced, estimate, a .json file, or name=share with "
-                f"commas between, got {text!r}."
-            )
-        found[name.strip()] = number
-    return found

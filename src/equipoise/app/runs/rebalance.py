@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from equipoise.app.output_files import write_rows
 from equipoise.app.run_folder import BlendPart, CalibrationRecord, RunRecord, check_unused
 from equipoise.app.run_watcher import RunWatcher
+from equipoise.app.runs.answer_table import answer_rows, rule_column, rule_of
 from equipoise.app.runs.decision_file import HUMAN, Decision
-from equipoise.app.runs.predict import answer_rows, rule_column, rule_of
 from equipoise.app.runs.prediction_table import LabelledPredictions, read_labelled
-from equipoise.app.stored_run import HeldOut, StoredRun, Trust
+from equipoise.app.stored_arrays import HeldOut, Trust
+from equipoise.app.stored_run import StoredRun
 from equipoise.calibration.conformal import LEVEL
 from equipoise.data.splits import stratified_folds
 from equipoise.data.summary import class_groups

@@ -30,7 +30,7 @@ from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.app.stored_run import JudgedLabels
+from equipoise.app.stored_arrays import JudgedLabels
 from equipoise.data.leaks import leak_notes
 from equipoise.data.profile import profile_sample
 from equipoise.data.samples import Samples

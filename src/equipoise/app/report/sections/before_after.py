@@ -12,7 +12,8 @@ from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill, percent
 from equipoise.app.report.sections.class_table import by_count
-from equipoise.app.stored_run import Floats, HeldOut, StoredRun
+from equipoise.app.stored_arrays import Floats, HeldOut
+from equipoise.app.stored_run import StoredRun
 from equipoise.data.summary import GROUPS, Group
 from equipoise.evaluation.intervals import Z, combined, known_mean
 

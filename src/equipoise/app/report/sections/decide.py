@@ -29,7 +29,8 @@ from equipoise.app.report.threshold_choice import (
     share,
     situation,
 )
-from equipoise.app.stored_run import HeldOut, StoredRun
+from equipoise.app.stored_arrays import HeldOut
+from equipoise.app.stored_run import StoredRun
 from equipoise.decisions import Chosen
 from equipoise.evaluation.intervals import Estimate
 from equipoise.evaluation.operating_points import against_strongest, operating_points

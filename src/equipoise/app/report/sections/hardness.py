@@ -9,7 +9,8 @@ from markupsafe import Markup
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import Section, fill, percent
 from equipoise.app.report.sections.confusion import rivals
-from equipoise.app.stored_run import Floats, StoredRun
+from equipoise.app.stored_arrays import Floats
+from equipoise.app.stored_run import StoredRun
 
 Kind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
 LEAST_MISSED, LEAST_TESTED, MOST_NAMED, MOST_LABELLED = 0.1, 10, 12, 40

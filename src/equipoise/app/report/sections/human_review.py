@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.stored_run import Floats, HeldOut, StoredRun
+from equipoise.app.stored_arrays import Floats, HeldOut
+from equipoise.app.stored_run import StoredRun
 from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
 from equipoise.data.summary import GROUPS
 from equipoise.decisions.abstention import (

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.stored_run import Floats, StoredRun
+from equipoise.app.stored_arrays import Floats
+from equipoise.app.stored_run import StoredRun
 from equipoise.calibration.reliability import Calibration, ReliabilityDiagram, calibration_at_prior, reliability_diagram
 from equipoise.data.summary import Group
 from equipoise.evaluation.intervals import wilson
