@@ -135,6 +135,7 @@ def answered(
     doubtful: NDArray[np.bool_] | None = None,
     prior: Prior | None = None,
     unanswered: Abstained | None = None,
+    dtype: Any = np.float32,
 ) -> pd.DataFrame:
     """Return a table with a row per sample; one that could not be read or has no finite probabilities has no class.
 
@@ -146,16 +147,15 @@ def answered(
         doubtful: further rows for human review.
         prior: the class prior of the predictions, if one was given.
         unanswered: counts the samples, and adds the sets of possible classes.
+        dtype: of probabilities and uncertainty.
     """
     shape, decided = (len(known), len(model.classes)), known.copy()
-    probabilities, uncertainty = np.full(shape, np.nan), np.full(len(known), np.nan)
+    probabilities, uncertainty = np.full(shape, np.nan, dtype), np.full(len(known), np.nan, dtype)
     predicted = np.zeros(shape if model.multilabel else len(known), dtype=np.int64)
     possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # all, for unreadable samples
     if found is not None:
         finite = found.finite
         decided[known] = finite
-        probabilities = probabilities.astype(found.probabilities.dtype)
-        uncertainty = uncertainty.astype(found.uncertainty.dtype)
         probabilities[decided], uncertainty[decided] = found.probabilities[finite], found.uncertainty[finite]
         predicted[decided] = found.predicted[finite]
         if unanswered is not None and finite.any():

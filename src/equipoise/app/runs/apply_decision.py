@@ -120,5 +120,6 @@ def _answers(
         uncertainty: Any = decision.uncertainty_of(logits, prior)
         found = Predictions(probabilities, decision.places(logits, prior), uncertainty, logits)
     names = row_names(frame, decision.columns)
-    rows = answered(decision, names, known, found, threshold=threshold, prior=prior, unanswered=unanswered)
+    more: dict[str, Any] = {"prior": prior, "unanswered": unanswered, "dtype": np.float64}
+    rows = answered(decision, names, known, found, threshold=threshold, **more)
     return rows, int((~known).sum())
