@@ -37,7 +37,7 @@ from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.member_files import MemberRecord, load_member, save_member
 from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
 from equipoise.paper.sets.celeba import read_attributes, read_partition
-from equipoise.paper.sets.cifar10 import read_binary_batch, read_python_batch
+from equipoise.paper.sets.cifar10 import read_binary_batch
 from equipoise.paper.sets.mnist import read_idx
 from equipoise.storage.archives import unpack
 from equipoise.training.checkpoints import Checkpoints
@@ -101,12 +101,6 @@ def _binary_batches(_: Path) -> list[bytes]:
     pixels, labels = next(iter(cifar_arrays().values()))
     records = np.concatenate([np.array(labels, np.uint8)[:, None], pixels], axis=1)
     return [records[:1].tobytes(), records.tobytes()]
-
-
-def _python_batches(_: Path) -> list[bytes]:
-    pixels, labels = next(iter(cifar_arrays().values()))
-    batch = {b"labels": labels[:1], b"data": pixels[:1], b"filenames": [b"a.png"]}
-    return [pickle.dumps(batch, protocol=protocol) for protocol in range(5)]
 
 
 def _lfw(folder: Path) -> list[bytes]:
@@ -422,7 +416,6 @@ HEADER = (
 READERS: dict[str, Reader] = {
     "idx": Reader(_idx_files, _of_file("images-idx", _read_idx), ("gzip",), NUMBERS),
     "cifar binary batch": Reader(_binary_batches, _of_file("batch.bin", read_binary_batch)),
-    "cifar python batch": Reader(_python_batches, _of_file("batch", read_python_batch), tokens=PICKLE),
     "lfw pairs": Reader(_lfw, _of_file("pairs.txt", lambda path: read_lfw_pairs(path, path.parent / "faces"))),
     "ytf pairs": Reader(_ytf, _of_file("splits.txt", lambda path: read_ytf_pairs(path, path.parent / "faces"))),
     "pair list": Reader(_list, _of_file("list.txt", lambda path: read_pair_list(path, path.parent / "faces"))),

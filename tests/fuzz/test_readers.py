@@ -180,7 +180,7 @@ def claims(name, tmp_path):
         return bytes([0, 0, 8, 3]) + struct.pack(">III", 2**32 - 1, 2**32 - 1, 2**32 - 1)
     if name in ("npz", "held_out.npz"):
         return npz(tmp_path / "huge.npz", (2**40,))
-    if name in ("cifar python batch", "bin pairs"):  # bytes of 2**40 by their own length, then a memo's index of 2**31
+    if name == "bin pairs":  # bytes of 2**40 by their own length, then a memo's index of 2**31
         return b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"ab" + b"r\xff\xff\xff\x7f."
     if name == "image":
         return _png(60_000)
@@ -207,7 +207,7 @@ RESERVED = pytest.mark.xfail(reason="numpy reserves, without touching it, what a
 @pytest.mark.parametrize(
     "name",
     [
-        *("idx", "cifar python batch", "bin pairs", "image", "split", "model.safetensors"),
+        *("idx", "bin pairs", "image", "split", "model.safetensors"),
         *(pytest.param(name, marks=RESERVED) for name in ("npz", "held_out.npz")),
     ],
 )
@@ -250,7 +250,7 @@ FOUND = {
     "more digits than Python reads": ("lfw pairs", b"1" * 5000 + b" 2\nAnn 1 2\n", "begin with the number of folds"),
     "as many images": ("celeba attributes", b"1" * 5000 + b"\na b\n", "must start with the number of images"),
     "a name in two lines": ("delimited table", b'"a\nb",c\n1,2\n3,4\n', "one of: a b, c"),
-    "a class in two lines": ("cifar python batch", b"\x80\x02cn\rpy\nx\n.", r"names 'n py\.x', which plain data"),
+    "a class in two lines": ("bin pairs", b"\x80\x02cn\rpy\nx\n.", r"names 'n py\.x', which plain data"),
     "notes of pandas": ("parquet", odd_parquet(), "is no Parquet file or is damaged"),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.sections.human_review import set_rows, set_sentence
+from equipoise.app.report.possible_classes import set_rows, set_sentence
 from equipoise.app.report.sections.reliability_diagrams import (
     calibrated_how,
     calibration_rows,

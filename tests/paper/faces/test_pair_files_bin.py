@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces import pair_files
+from equipoise.paper.faces import pair_files, plain_pickle
 from equipoise.paper.faces.pair_files import read_bin_pairs
-from equipoise.paper.sets import plain_pickle
 from tests.paper.faces.faces_made import encoded
 
 IMAGES = [encoded(level) for level in range(8)]

@@ -1,7 +1,6 @@
 """Tiny folders in the official layout of each data set, with random pixels and known labels."""
 
 import gzip
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,22 +44,6 @@ def cifar_arrays() -> dict[str, tuple[np.ndarray, list[int]]]:
     return {
         name: (random.integers(0, 256, (4, 3072), dtype=np.uint8), random.integers(0, 10, 4).tolist()) for name in names
     }
-
-
-def cifar10_python(folder: Path, *, protocol: int = 2) -> dict[str, tuple[np.ndarray, list[int]]]:
-    place = folder / "cifar-10-batches-py"
-    place.mkdir(parents=True)
-    arrays = cifar_arrays()
-    for name, (pixels, labels) in arrays.items():
-        batch = {
-            b"batch_label": b"training batch",
-            b"labels": labels,
-            b"data": pixels,
-            b"filenames": [b"a.png"] * len(labels),
-        }
-        (place / name).write_bytes(pickle.dumps(batch, protocol=protocol))
-    (place / "batches.meta").write_bytes(b"not read")
-    return arrays
 
 
 def cifar10_binary(folder: Path) -> dict[str, tuple[np.ndarray, list[int]]]:
@@ -160,7 +143,7 @@ def orl(folder: Path) -> None:
 LAYOUTS: dict[str, Callable[[Path], object]] = {
     "mnist": mnist,
     "fashion_mnist": mnist,
-    "cifar10": cifar10_python,
+    "cifar10": cifar10_binary,
     "celeba": celeba,
     "dermofit": dermofit,
     "dermofit_5": dermofit,

@@ -70,20 +70,7 @@ def evaluate_run(
     shares = None if prior in (None, ESTIMATE) else model.read_prior(str(prior))
     model = model.deciding(rule, shares)
     samples = _read(model, source, target, labels, told)
-    if samples.partition is not None and "test" in samples.partition:
-        samples = samples.part("test")
-        told.note(f"the official test part, {len(samples)} samples, is scored.")
-    if samples.multilabel != model.multilabel or (model.multilabel and samples.y.shape[1] != len(model.classes)):
-        raise InvalidInputError(
-            f"the run predicts {', '.join(model.classes[:5])} with {'0/1 each' if model.multilabel else 'one class'}; "
-            f"{source} has other labels: name the target columns as in training."
-        )
-    places = label_indices(
-        samples.y if model.multilabel else samples.y.astype(str),
-        model.classes,
-        multilabel=model.multilabel,
-        whose="the data have",
-    )
+    places = _label_places(model, samples, source)
     counts: Any = model.learnt("train_counts") or [1] * len(model.classes)
     whole = model.predictions(samples.x, shares)
     check_finite(whole.finite)
@@ -92,15 +79,29 @@ def evaluate_run(
         shares = model.estimate_prior(probabilities)
         model = model.deciding(rule, shares)
         probabilities, predicted = model.decided(whole.logits, shares)
-    found = model.scores(probabilities, predicted, places, counts)
+    found, chosen = model.scores(probabilities, predicted, places, counts), model.chosen
     judged = skill(places, predicted, len(model.classes), probabilities=probabilities)
-    judged = with_bootstrap(judged, found.intervals)
-    named = None if shares is None else model.named_shares(shares)
-    sets = None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted), places)
-    chosen = model.chosen
-    cost = None if chosen is None else chosen.cost_of(places, predicted)
-    told_of = () if chosen is None else tuple(outcome(chosen, places, predicted))
-    return Evaluation(found, judged, named, sets, chosen, cost, told_of)
+    return Evaluation(
+        scores=found,
+        skill=with_bootstrap(judged, found.intervals),
+        prior=None if shares is None else model.named_shares(shares),
+        sets=None if asked is None else _set_scores(asked, asked.add(whole.logits, predicted), places),
+        decision=chosen,
+        cost=None if chosen is None else chosen.cost_of(places, predicted),
+        outcome=() if chosen is None else tuple(outcome(chosen, places, predicted)),
+    )
+
+
+def _label_places(model: RunModel, samples: Samples, source: str) -> NDArray[np.int64]:
+    """Return the labels as class indices, or as 0 and 1; refuse others than the run predicts."""
+    several, classes = model.multilabel, model.classes
+    if samples.multilabel != several or (several and samples.y.shape[1] != len(classes)):
+        raise InvalidInputError(
+            f"the run predicts {', '.join(classes[:5])} with {'0/1 each' if several else 'one class'}; {source} has "
+            "other labels: name the target columns as in training."
+        )
+    labels = samples.y if several else samples.y.astype(str)
+    return label_indices(labels, classes, multilabel=several, whose="the data have")
 
 
 def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[np.int64]) -> dict[str, Any]:
@@ -145,6 +146,9 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
         raise InvalidInputError(_other_kind(source, table))
     if not table:
         check_images(model, samples.x, source)
+    if samples.partition is not None and "test" in samples.partition:
+        samples = samples.part("test")
+        told.note(f"the official test part, {len(samples)} samples, is scored.")
     return samples
 
 

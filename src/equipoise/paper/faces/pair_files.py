@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.data.images.scan import Scan, scan_images
 from equipoise.errors import InvalidInputError
 from equipoise.paper.faces.pairs import NamedPair, Pairs, dealt_folds, gather_pairs
-from equipoise.paper.sets.plain_pickle import (
+from equipoise.paper.faces.plain_pickle import (
     RecordedCall,
     RefusedPickleError,
     array_content,

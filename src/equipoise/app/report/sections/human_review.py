@@ -1,4 +1,4 @@
-"""Human review of the most uncertain samples: its value, which classes it takes most, and which remain possible."""
+"""Human review of the most uncertain samples: its value, and which classes it takes most."""
 
 from typing import Any, NamedTuple
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.possible_classes import MOST_CLASSES, possible_classes, share_rows
 from equipoise.app.stored_arrays import Floats, HeldOut
 from equipoise.app.stored_run import StoredRun
-from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
 from equipoise.data.summary import GROUPS
 from equipoise.decisions.abstention import (
     AbstainedShares,
@@ -25,7 +25,6 @@ from equipoise.errors import listed
 STEPS = 100
 SHOWN_STEP = 10
 """Initial share on the slider, in hundredths, at which classes are listed."""
-MOST_CLASSES = 100
 MOST_LINES = 20
 """Most classes with a line each; beyond, groups have one."""
 TEMPLATE = """\
@@ -80,31 +79,7 @@ that it may be chance.</p>
 line a {{ run.noun }} is answered as often as all samples; below the line it is left to the human more often. Below: \
 of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} The lines are means over the \
 {{ run.nouns }} of a group.{% endif %}{% endcall %}
-{% if sets %}
-<h3>Which {{ run.nouns }} remain possible?</h3>
-<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
-{{ "{:.0%}".format(level) }} or a little more shall have it among them. \
-{% if not run.is_blend %}Here, too, each sample was judged by others. {% endif %}\
-{{ sets_sentence }}</p>
-{% call table("Sets of possible " ~ run.nouns, "sets") %}
-<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
-{{ sort("covered", hint="share of its samples for which it remains possible") }}\
-{{ sort("unanswered", dir="descending", hint="share of its samples with more than one possibility") }}\
-{{ held_out_head(run) }}{{ sort("possibilities", hint="on average for its samples") }}\
-{{ sort("verdict", "text") }}</tr></thead>
-<tbody>
-{% for row in sets[:most] %}
-<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}{{ n(row.coverage|percent) }}\
-<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.size|number) }}\
-<td>{% if not row.always or row.verdict != "in proportion" %}{{ row.verdict }}\
-{{ "; " if row.always else "" }}{% endif %}{{ "never ruled out" if row.always else "" }}</td></tr>
-{% endfor %}
-</tbody>{% endcall %}
-<p class="aside">\
-{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; {{ (sets|length - most)|whole }} more \
-are not listed. {% endif %}Never ruled out: fewer than {{ (level / (1 - level))|round|int }} samples of it are too few \
-to rule it out at this level, so it stays possible everywhere.</p>
-{% endif %}
+{{ sets }}
 {% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
 """
 
@@ -147,7 +122,7 @@ def section(run: StoredRun) -> Section:
     if found is None:
         return Section(menu, title, fill(TEMPLATE, found=None), {"steps": [], "places": []})
     figure, places = abstention_figure(found.steps)
-    rows, sets, told = sent_rows(run, found), set_rows(run), run.record.calibration
+    rows = sent_rows(run, found)
     body = fill(
         TEMPLATE,
         run=run,
@@ -159,9 +134,7 @@ def section(run: StoredRun) -> Section:
         most=MOST_CLASSES,
         means=len(rows) > MOST_LINES,
         class_figure=class_coverage_figure(run, found),
-        sets=sets,
-        sets_sentence=set_sentence(run, sets),
-        level=LEVEL if told is None or told.level is None else told.level,
+        sets=possible_classes(run),
     )
     steps = [  # JSON has no NaN
         {name: None if np.isnan(value) else value for name, value in step._asdict().items()} for step in found.steps
@@ -204,23 +177,7 @@ def _steps(
 def sent_rows(run: StoredRun, found: Sending) -> list[dict[str, Any]]:
     """Return one row per class with held-out samples, those sent most first."""
     error = _own_class(found.curve.class_error)
-    return _class_rows(run, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
-
-
-def _class_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
-    rows = [
-        {
-            "name": run.classes[place],
-            "group": run.groups[place],
-            "support": count,
-            "sent": shares.each[place],
-            "verdict": shares.verdicts[place],
-            **{name: values[place] for name, values in columns.items()},
-        }
-        for place, count in enumerate(shares.samples)
-        if count
-    ]
-    return sorted(rows, key=lambda row: -row["sent"])
+    return share_rows(run, found.shares, error=error[STEPS], left=error[STEPS - SHOWN_STEP])
 
 
 def sent_sentence(run: StoredRun, found: Sending) -> str:
@@ -234,41 +191,6 @@ def sent_sentence(run: StoredRun, found: Sending) -> str:
         f"{'is' if len(away) == 1 else 'are'} left to the human far more often than the rest: "
         f"{listed(named, most=8, quoted=False)}."
     )
-
-
-def set_rows(run: StoredRun) -> list[dict[str, Any]]:
-    """Return one row per class with held-out samples, those left unanswered most first; none without sets."""
-    held = run.held_out
-    if held is None or held.trust is None:
-        return []
-    coverage, sizes = class_coverage(held.trust.sets, held.labels)
-    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(run.classes))
-    never = never_ruled_out(run)
-    return _class_rows(run, shares, coverage=coverage, size=sizes, always=[name in never for name in run.classes])
-
-
-def never_ruled_out(run: StoredRun) -> list[str]:
-    """Return the classes with too few calibration samples in the saved model to be ruled out."""
-    told = run.record.calibration
-    return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
-
-
-def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
-    """Return how many samples are left unanswered, and which classes most."""
-    held = run.held_out
-    if held is None or held.trust is None:
-        return ""
-    share = float(unanswered_rows(held.trust.sets).mean())
-    settled = "an attribute is not settled" if run.multilabel else "more than one class remains"
-    said = f"For {share:.1%} of the held-out samples {settled}."
-    always = never_ruled_out(run)
-    if always:
-        names = listed(always, most=8, quoted=False)
-        said += f" Too few samples to be ruled out, and so possible for every sample: {names}."
-    away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
-    if not away:
-        return f"{said} No {run.noun} is left unanswered far more often than the rest."
-    return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."
 
 
 @drawing.house_style()

@@ -113,7 +113,10 @@ def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str
 
     Anything that ``decode`` raises means that the file is not ``what``.
     """
-    content = read_bounded(path, most_bytes=most_bytes)
+    try:
+        content = read_plain(path, most_bytes=most_bytes)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
         return decode(_PlainUnpickler(content).load())
     except InvalidInputError:
@@ -123,14 +126,6 @@ def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str
     except Exception as error:  # a damaged pickle can fail in any way
         said = type(error).__name__
         raise InvalidInputError(f"{path} is not {what} or is damaged ({said}); fetch it again.") from error
-
-
-def read_bounded(path: Path, *, most_bytes: int) -> bytes:
-    """Read a regular file of limited size."""
-    try:
-        return read_plain(path, most_bytes=most_bytes)
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def array_content(value: Any, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], bytes]:

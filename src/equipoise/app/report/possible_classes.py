@@ -1,0 +1,100 @@
+"""Sets of possible classes, part of the section on human review: how often each holds, and what stays unanswered."""
+
+from typing import Any
+
+from markupsafe import Markup
+
+from equipoise.app.report.markup import fill
+from equipoise.app.stored_run import StoredRun
+from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
+from equipoise.decisions.abstention import AbstainedShares, abstained_shares
+from equipoise.errors import listed
+
+MOST_CLASSES = 100
+"""Most classes that a table lists."""
+TEMPLATE = """\
+<h3>Which {{ run.nouns }} remain possible?</h3>
+<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
+{{ "{:.0%}".format(level) }} or a little more shall have it among them. \
+{% if not run.is_blend %}Here, too, each sample was judged by others. {% endif %}\
+{{ sets_sentence }}</p>
+{% call table("Sets of possible " ~ run.nouns, "sets") %}
+<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
+{{ sort("covered", hint="share of its samples for which it remains possible") }}\
+{{ sort("unanswered", dir="descending", hint="share of its samples with more than one possibility") }}\
+{{ held_out_head(run) }}{{ sort("possibilities", hint="on average for its samples") }}\
+{{ sort("verdict", "text") }}</tr></thead>
+<tbody>
+{% for row in sets[:most] %}
+<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}{{ n(row.coverage|percent) }}\
+<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.size|number) }}\
+<td>{% if not row.always or row.verdict != "in proportion" %}{{ row.verdict }}\
+{{ "; " if row.always else "" }}{% endif %}{{ "never ruled out" if row.always else "" }}</td></tr>
+{% endfor %}
+</tbody>{% endcall %}
+<p class="aside">\
+{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; {{ (sets|length - most)|whole }} more \
+are not listed. {% endif %}Never ruled out: fewer than {{ (level / (1 - level))|round|int }} samples of it are too few \
+to rule it out at this level, so it stays possible everywhere.</p>
+"""
+
+
+def possible_classes(run: StoredRun) -> Markup:
+    """Return the table of sets with its sentences; nothing for a run without sets."""
+    rows, told = set_rows(run), run.record.calibration
+    if not rows:
+        return Markup()
+    level = LEVEL if told is None or told.level is None else told.level
+    return fill(TEMPLATE, run=run, sets=rows, sets_sentence=set_sentence(run, rows), level=level, most=MOST_CLASSES)
+
+
+def share_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
+    """Return one row per class with samples, those sent or left unanswered most first."""
+    rows = [
+        {
+            "name": run.classes[place],
+            "group": run.groups[place],
+            "support": count,
+            "sent": shares.each[place],
+            "verdict": shares.verdicts[place],
+            **{name: values[place] for name, values in columns.items()},
+        }
+        for place, count in enumerate(shares.samples)
+        if count
+    ]
+    return sorted(rows, key=lambda row: -row["sent"])
+
+
+def set_rows(run: StoredRun) -> list[dict[str, Any]]:
+    """Return one row per class with held-out samples, those left unanswered most first; none without sets."""
+    held = run.held_out
+    if held is None or held.trust is None:
+        return []
+    coverage, sizes = class_coverage(held.trust.sets, held.labels)
+    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(run.classes))
+    never = never_ruled_out(run)
+    return share_rows(run, shares, coverage=coverage, size=sizes, always=[name in never for name in run.classes])
+
+
+def never_ruled_out(run: StoredRun) -> list[str]:
+    """Return the classes with too few calibration samples in the saved model to be ruled out."""
+    told = run.record.calibration
+    return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
+
+
+def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
+    """Return how many samples are left unanswered, and which classes most."""
+    held = run.held_out
+    if held is None or held.trust is None:
+        return ""
+    share = float(unanswered_rows(held.trust.sets).mean())
+    settled = "an attribute is not settled" if run.multilabel else "more than one class remains"
+    said = f"For {share:.1%} of the held-out samples {settled}."
+    always = never_ruled_out(run)
+    if always:
+        names = listed(always, most=8, quoted=False)
+        said += f" Too few samples to be ruled out, and so possible for every sample: {names}."
+    away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
+    if not away:
+        return f"{said} No {run.noun} is left unanswered far more often than the rest."
+    return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."
