@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
 from equipoise.errors import InvalidInputError
-from equipoise.estimators import balanced, members
+from equipoise.estimators import cross_fitted, members
 from equipoise.estimators.members import MOST_BOOSTED, as_estimators
 
 OTHER_FOLDS = "copies of a row fall into other folds than a row of their weight"
@@ -373,7 +373,7 @@ def test_large_tables_are_thinned_without_a_change_of_meaning(monkeypatch):
     x, y = clouds(12_000, rare=0.03)
     new, _ = clouds(6000, rare=0.03, seed=1)
     monkeypatch.setattr(members, "MOST_OF_A_MEMBER", 1500)
-    monkeypatch.setattr(balanced, "MOST_OUT_OF_FOLD", 2500)
+    monkeypatch.setattr(cross_fitted, "MOST_OUT_OF_FOLD", 2500)
     fitted = BalancedClassifier(LogisticRegression(), members=3, random_state=0).fit(x, y)
     assert np.isnan(fitted.out_of_fold_[:, 0]).sum() == 12_000 - 2500
     assert not np.isnan(fitted.out_of_fold_[y == 1]).any()  # rare rows are all looked at
@@ -387,7 +387,7 @@ def test_thinned_rows_of_uneven_weight_keep_the_prior(monkeypatch, tmp_path):
     weight = np.random.RandomState(0).gamma(1.0, 1.0, len(y))
     y[0] = 2  # a class that folds lack
     monkeypatch.setattr(members, "MOST_OF_A_MEMBER", 900)
-    monkeypatch.setattr(balanced, "MOST_OUT_OF_FOLD", 1000)
+    monkeypatch.setattr(cross_fitted, "MOST_OUT_OF_FOLD", 1000)
     with pytest.warns(UserWarning, match="all rows of 2 lie in one fold"):
         fitted = BalancedClassifier(GaussianNB(), members=3, random_state=0).fit(x, y, weight)
     assert fitted.prior_[1] == pytest.approx(weight[y == 1].sum() / weight.sum())
