@@ -72,7 +72,11 @@ def assert_alike(loaded: UncertaintyBalancedClassifier, model: UncertaintyBalanc
 def test_a_model_comes_back_as_it_was(tmp_path, y):
     model = fitted(y)
     model.save(tmp_path / "new" / "folder")
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["model.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == [
+        "README.md",
+        "model.json",
+        "model.safetensors",
+    ]
     loaded = UncertaintyBalancedClassifier.load(tmp_path / "new" / "folder")
     assert_alike(loaded, model)
     np.testing.assert_array_equal(loaded.margins_, model.margins_)

@@ -4,23 +4,20 @@ A folder to read may be untrusted: files are data only, nothing in them is execu
 in one sentence.
 """
 
-import functools
 import itertools
 import json
 import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from equipoise import __version__
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import remove_abandoned, write_atomically, writing_into
 from equipoise.storage.records import AtLeastOne, Count, Counts, MaybeNumbers, Name, Names, Text, read_json
 from equipoise.storage.run_files import FINISHED, MEMBERS, RECORD, REPORT
+from equipoise.storage.versions import versions
 
 REMEDY = "train again"
 EARLIER = {"model": "network"}
@@ -211,13 +208,6 @@ def write_json(path: Path, content: Any) -> None:
     """Write a record or plain values into the run's folder, creating it if missing; atomically."""
     with writing_into(path.parent, "a run"):
         write_atomically(path, json.dumps(msgspec.to_builtins(content), indent=1, allow_nan=False).encode())
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on."""
-    names = ("torch", "numpy", "scikit-learn", "imbalanced-learn")
-    return {"equipoise": __version__, "python": platform.python_version()} | {name: version(name) for name in names}
 
 
 def is_main() -> bool:

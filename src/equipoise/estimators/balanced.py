@@ -23,6 +23,7 @@ from equipoise.estimators.cross_fitted import CrossFittedMembers, deal_folds
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
 from equipoise.estimators.member_outputs import check_frozen, take
 from equipoise.estimators.members import as_estimators
+from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.persistence import restore_common
 from equipoise.estimators.table_rows import blend_rows, blend_samples, checked_table
 
@@ -169,7 +170,8 @@ class BalancedClassifier(CalibratedClassifier):
             return self.blend_.logits(self._fitted.means_as_if_unseen(x, target, rows[kept], folds))
 
         self._decide_by(logits, target[rows], own, answered=None if frozen else by_all)
-        self.history_ = {"chosen": {"seed": seed, "classifiers": [type(each).__name__ for each, _ in chosen]}}
+        names = [type(each).__name__ for each, _ in chosen]
+        self.history_ = {"chosen": {"seed": seed, "rows": len(counted), "classifiers": names}}
         return self
 
     def uncertainty(
@@ -199,11 +201,12 @@ class BalancedClassifier(CalibratedClassifier):
         return np.asarray(found.flatten(1).sum(-1).minimum(together).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``: ``model.json``, ``model.safetensors`` and a file for each member;
-        nothing in them can run code. A classifier of your own class cannot be written so.
+        """Write the fitted model into a ``folder``: ``model.json``, ``model.safetensors``, a file for each member, and
+        a model card; nothing in them can run code. A classifier of your own class cannot be written so.
         """
         check_is_fitted(self)
         save_blend(Path(folder), self)
+        write_model_card(Path(folder), self)
 
     @classmethod
     def load(cls, folder: str | Path) -> "BalancedClassifier":

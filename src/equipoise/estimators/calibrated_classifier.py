@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from equipoise.decisions import Balanced, Chosen, DecisionRule, Evidence, Situat
 from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
 from equipoise.errors import InvalidInputError, listed
+from equipoise.estimators.hub import fetch_model, push_model
 from equipoise.estimators.table_rows import checked_labels
 from equipoise.tensor_checks import new_tensor
 from equipoise.training.batches import relative_weights
@@ -39,6 +41,8 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """
 
     classes_: Array
+    n_features_in_: int
+    history_: dict[str, Any]
     calibrated_: Calibrated
     evidence_: Evidence | None
     decision_: Chosen
@@ -153,6 +157,38 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.calibrated_ = self.calibrated_.fit_on(logits, target, sample_weight=weight)
         self._decide_by(logits, target, weight)
         return self
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model into a ``folder``."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls: type[Self], folder: str | Path) -> Self:
+        """Read a model written by :meth:`save` from its ``folder``."""
+
+    def push_to_hub(self, repo_id: str, *, private: bool = True, revision: str | None = None) -> str:
+        """Save the fitted model and its card in a repository of the Hugging Face Hub; returns the commit's address.
+
+        Needs ``pip install "equipoise[hub]"``, and ``hf auth login`` once.
+
+        Args:
+            repo_id: ``"name/model"``; the repository is made if it is missing.
+            private: whether a new repository is.
+            revision: a branch; None is the main one.
+        """
+        check_is_fitted(self)
+        return push_model(self, repo_id, private=private, revision=revision)
+
+    @classmethod
+    def from_hub(cls: type[Self], repo_id: str, *, revision: str | None = None) -> Self:
+        """Read a model that :meth:`push_to_hub` saved; nothing in its files can run code.
+
+        Args:
+            repo_id: ``"name/model"``.
+            revision: a branch, a tag or a commit; None is the newest of the main branch.
+        """
+        return cls.load(fetch_model(repo_id, revision=revision))
 
     @property
     def prior_(self) -> Array:

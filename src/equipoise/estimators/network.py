@@ -20,6 +20,7 @@ from equipoise.decisions import DecisionRule
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
+from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.persistence import SavedModel, load_model, restore_common, restored_network, save_model
 from equipoise.estimators.table_rows import network_rows, network_samples
 from equipoise.estimators.training_options import (
@@ -183,7 +184,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
                 self._decide_by(logits, held_out.y, weight)
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
-        self.history_ = {"chosen": chosen | {"held_out": len(held), "seed": seed}, "epochs": epochs}
+        chosen |= {"rows": len(data), "held_out": len(held), "seed": seed}
+        self.history_ = {"chosen": chosen, "epochs": epochs}
         return self
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
@@ -236,8 +238,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return np.asarray(self._in_batches(x, traces, passes=draws).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder`` as ``model.safetensors`` and ``model.json``; nothing in them can run
-        code.
+        """Write the fitted model into a ``folder``: ``model.safetensors``, ``model.json`` and a model card; nothing in
+        them can run code.
         """
         check_is_fitted(self)
         if not isinstance(self.method, str):
@@ -245,6 +247,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
                 "a loss without a name cannot be saved; add it to equipoise.losses.LOSSES and fit with that name."
             )
         save_model(Path(folder), self)
+        write_model_card(Path(folder), self)
 
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":

@@ -2,8 +2,8 @@
 
 RECORD, SPLIT, METRICS = "run.json", "split.json", "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
-MODEL, MODEL_RECORD, MEMBERS = "model.safetensors", "model.json", "members"
-"""Files of a saved model: its tensors, its record, and the folder of a blend's members."""
+MODEL, MODEL_RECORD, MEMBERS, MODEL_CARD = "model.safetensors", "model.json", "members", "README.md"
+"""Files of a saved model: its tensors, its record, the folder of a blend's members, and its model card."""
 FINISHED = MODEL_RECORD
 """The file written last: a folder that has it holds a finished run."""
 SOFTMAX, EXTRACTOR = "softmax.safetensors", "extractor.safetensors"

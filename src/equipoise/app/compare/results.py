@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from equipoise.app.run_folder import versions
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically
+from equipoise.storage.versions import versions
 
 FORMAT = 1
 Record = dict[str, Any]

@@ -83,9 +83,9 @@ def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
     """Four pictures, their numbers as JSON, and the page; no data are needed."""
     import json
 
-    from equipoise.app.run_folder import versions
     from equipoise.paper.tables import illustrate, illustration_page
     from equipoise.storage.files import write_atomically
+    from equipoise.storage.versions import versions
 
     figures, pictures = illustrate(seed=seed, smoke=smoke)
     figures |= {"smoke": smoke, "versions": versions()}
