@@ -3,25 +3,24 @@
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from equipoise.app.compare.advice import Advice, recommend
-from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError
+from equipoise.app.compare.deadline import Clock, Deadline
 from equipoise.app.compare.decision_scores import checked_rule
 from equipoise.app.compare.image_features import Reading, with_features
 from equipoise.app.compare.leaderboard import Ranking, mean_score, rank
 from equipoise.app.compare.methods import METHODS, Method, check_installed, own_method
 from equipoise.app.compare.networks import FitOptions
-from equipoise.app.compare.results import Fit, ResultStore
-from equipoise.app.compare.runner import Progress, run_fits
+from equipoise.app.compare.results import ResultStore
+from equipoise.app.compare.runner import Progress
 from equipoise.app.compare.single_fit import FoldRun, Prepare, unsuited
-from equipoise.app.compare.time_budget import Plan, Schedule
+from equipoise.app.compare.time_budget import CASE, Reached, run_rounds
 from equipoise.app.runs.inputs import make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.labels import class_indices
@@ -33,7 +32,6 @@ from equipoise.errors import InvalidInputError
 from equipoise.family_names import check_methods
 from equipoise.wording import counted, plural
 
-CASE = "data"
 MOST_FOLDS = 5
 FIRST = ("boosting", "boosting_prior_shift", "cross_entropy", "blend", "uncertainty_margin")
 """Plain methods, boosting with a moved threshold, our blend and the paper's method, wherever the budget allows."""
@@ -169,7 +167,7 @@ def compare(
     decision = None if decision is None else checked_rule(decision, samples, folds)
     run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, decision)
     with _store(run, out, backbone) as store:
-        reached = _run(run, store, seeds * (folds or 1), jobs=jobs, progress=progress, note=note)
+        reached = run_rounds(run, store, seeds * (folds or 1), first=FIRST, jobs=jobs, progress=progress, note=note)
     ranking, advice = _ranked(run, reached, metric)
     return Comparison(
         ranking=ranking,
@@ -187,55 +185,12 @@ def compare(
     )
 
 
-class Reached(NamedTuple):
-    """Finished fits: ``rounds`` of each method, why others were ``left_out``, and what would give ``more``."""
-
-    records: list[dict[str, Any]]
-    rounds: int
-    left_out: dict[str, str]
-    more: str
-    notes: tuple[str, ...]
-
-
 def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> ResultStore:
     """Return the file of results, which tells these data, options and methods from others."""
     settings = run.options.recorded() | {"folds": run.folds, "tune": run.tune, "backbone": backbone}
     settings |= {} if run.decision is None else {"decision": run.decision.to_json()}
     own = {f"method {name}": method.identity for name, method in run.methods.items() if method.identity}
     return ResultStore(out, data={CASE: run.samples.checksum()} | own, settings=settings)
-
-
-def _run(
-    run: FoldRun,
-    store: ResultStore,
-    rounds: int,
-    *,
-    jobs: int,
-    progress: Progress | None,
-    note: Callable[[str], None] | None,
-) -> Reached:
-    """Run the fits of all methods, or as many of them as there is time for."""
-    fit, names, limit = partial(_fit, folds=run.folds or 1), tuple(run.methods), run.deadline
-    plan, left_out, more = Plan(names, rounds), dict[str, str](), "give more seeds"
-    if limit is None:
-        run_fits(_fits(plan, fit), store, run, progress=progress, jobs=jobs)
-    else:
-        alone = tuple(name for name, method in run.methods.items() if not method.has_network)
-        schedule = Schedule(names, store, limit, first=FIRST, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
-        schedule.estimate(run)
-        if note is not None:
-            note(schedule.sentence())
-        with suppress(OutOfTimeError):
-            run_fits(schedule, store, run, progress=progress, jobs=jobs, clock=limit.clock, counts=schedule.counts)
-        plan, left_out = schedule.reached(), schedule.left_out()
-        if left_out or plan.rounds < rounds:
-            more = f"give more minutes: {schedule.needed()}"
-    records = [store[one] for one in _fits(plan, fit) if one in store]
-    if not records:
-        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
-    few = [f"{plan.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget."]
-    said = dict.fromkeys(note for record in records for note in record.get("notes", ()))
-    return Reached(records, plan.rounds, left_out, more, (*few[: plan.rounds < rounds], *said))
 
 
 def _ranked(run: FoldRun, reached: Reached, metric: str | None) -> tuple[Ranking, Advice]:
@@ -315,13 +270,3 @@ def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tupl
         those = "1 class has" if few == 1 else f"{few} classes have"
         notes.append(f"{those} fewer {plural(2, what)} than there are folds; some test parts have none of them.")
     return chosen, tuple(notes)
-
-
-def _fit(name: str, number: int, *, folds: int) -> Fit:
-    """Return the fit of a method in a round: the folds of the first seed, then those of the next."""
-    return Fit(CASE, name, *divmod(number, folds))
-
-
-def _fits(plan: Plan, fit: Callable[[str, int], Fit]) -> list[Fit]:
-    """Return the fits of a plan, round by round."""
-    return [fit(name, number) for number in range(plan.rounds) for name in plan.methods]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from equipoise.training.settings import Length, choose_batch_size, choose_length
 from equipoise.uncertainty.class_level import UncertaintyKind
 
 Hyperparameters = Mapping[str, Any]
+Build = Callable[..., Any]
+"""(seed, hyperparameters, options) -> an unfitted estimator; its ``predict_proba`` is used where it has one."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,6 @@ class ComparedNetwork(UncertaintyBalancedClassifier):
         moved = self.prior_.clip(SMALLEST_SHARE) ** (1 - self.tau)
         found: NDArray[np.float64] = moved / moved.sum(-1, keepdims=True)
         return found
-
-
-class Build(Protocol):
-    """A function that makes an estimator with ``fit`` and ``predict``; ``predict_proba`` is used where there is one."""
-
-    def __call__(self, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Any:
-        """Return an unfitted estimator."""
-        ...
 
 
 def network(name: str, loss: Mapping[str, Any] | None = None, **own: Any) -> Build:

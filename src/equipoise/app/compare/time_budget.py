@@ -1,18 +1,21 @@
-"""A time budget for fits: choosing those for which there is time, and starting them in order."""
+"""The fits of a comparison: all of them, or within a time budget those for which there is time, in order."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from equipoise.app.compare.cost_estimates import estimate_costs
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.runner import Progress, run_fits
 from equipoise.app.compare.single_fit import FoldRun
 from equipoise.wording import counted, duration
 
+CASE = "data"
 TINY = 1e-9  # seconds
 FEWEST_METHODS = 4
 """Fewest methods with three rounds each; with fewer, every method gets one round instead."""
@@ -219,3 +222,57 @@ class Schedule:
     def _records(self, name: str) -> dict[int, dict[str, Any]]:
         fits = {number: self.fit(name, number) for number in range(self.rounds)}
         return {number: self.store[fit] for number, fit in fits.items() if fit in self.store}
+
+
+class Reached(NamedTuple):
+    """Finished fits: ``rounds`` of each method, why others were ``left_out``, and what would give ``more``."""
+
+    records: list[dict[str, Any]]
+    rounds: int
+    left_out: dict[str, str]
+    more: str
+    notes: tuple[str, ...]
+
+
+def run_rounds(
+    run: FoldRun,
+    store: ResultStore,
+    rounds: int,
+    *,
+    first: Sequence[str],
+    jobs: int,
+    progress: Progress | None,
+    note: Callable[[str], None] | None,
+) -> Reached:
+    """Run the fits of all methods, or as many of them as there is time for, those of ``first`` before others."""
+    fit, names, limit = partial(_fit, folds=run.folds or 1), tuple(run.methods), run.deadline
+    plan, left_out, more = Plan(names, rounds), dict[str, str](), "give more seeds"
+    if limit is None:
+        run_fits(_fits(plan, fit), store, run, progress=progress, jobs=jobs)
+    else:
+        alone = tuple(name for name, method in run.methods.items() if not method.has_network)
+        schedule = Schedule(names, store, limit, first=first, alone=alone, fit=fit, rounds=rounds, jobs=jobs)
+        schedule.estimate(run)
+        if note is not None:
+            note(schedule.sentence())
+        with suppress(OutOfTimeError):
+            run_fits(schedule, store, run, progress=progress, jobs=jobs, clock=limit.clock, counts=schedule.counts)
+        plan, left_out = schedule.reached(), schedule.left_out()
+        if left_out or plan.rounds < rounds:
+            more = f"give more minutes: {schedule.needed()}"
+    records = [store[one] for one in _fits(plan, fit) if one in store]
+    if not records:
+        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
+    few = [f"{plan.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget."]
+    said = dict.fromkeys(note for record in records for note in record.get("notes", ()))
+    return Reached(records, plan.rounds, left_out, more, (*few[: plan.rounds < rounds], *said))
+
+
+def _fit(name: str, number: int, *, folds: int) -> Fit:
+    """Return the fit of a method in a round: the folds of the first seed, then those of the next."""
+    return Fit(CASE, name, *divmod(number, folds))
+
+
+def _fits(plan: Plan, fit: Callable[[str, int], Fit]) -> list[Fit]:
+    """Return the fits of a plan, round by round."""
+    return [fit(name, number) for number in range(plan.rounds) for name in plan.methods]

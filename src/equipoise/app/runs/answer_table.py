@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.app.runs.trained_run import Predictions, Prior
-from equipoise.calibration.calibrated_probabilities import Calibrated
+from equipoise.app.runs.decision_file import Decision
+from equipoise.app.runs.trained_run import Predictions, Prior, RunModel
 from equipoise.calibration.conformal import unanswered_rows
-from equipoise.decisions import DECISIONS, Chosen
+from equipoise.decisions import DECISIONS
 from equipoise.decisions.abstention import shares_of_counts
 from equipoise.errors import InvalidInputError, listed
 
@@ -30,24 +30,8 @@ CLOSE = 1e-6
 BETWEEN = "|"
 
 
-class DecidingModel(Protocol):
-    """Source of answers: a run's model, or a decision fitted to another model's predictions."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, or of the attributes."""
-
-    @property
-    def multilabel(self) -> bool:
-        """True if a row has several labels."""
-
-    @property
-    def calibrated(self) -> Calibrated:
-        """Converts logits to probabilities and to sets of classes."""
-
-    @property
-    def chosen(self) -> Chosen | None:
-        """The rule that answers; None is the most probable class at a class prior."""
+DecidingModel = RunModel | Decision
+"""Source of answers: a run's model, or a decision fitted to another model's predictions."""
 
 
 @dataclass

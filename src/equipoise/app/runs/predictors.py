@@ -1,10 +1,10 @@
-"""The models that a run can hold, behind one interface: logits, uncertainty, and model-specific information."""
+"""The models that a run can hold, alike in use: logits, uncertainty, and model-specific information."""
 
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
@@ -19,7 +19,6 @@ from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_he
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
-from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.estimators.members import family_label
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.evaluation.label_quality import LabelDoubt, LabelJudge, class_sizes, doubt_of_probabilities
@@ -42,59 +41,6 @@ class Unbalanced(NamedTuple):
     prior: ArrayLike | None
 
 
-class Predictor(Protocol):
-    """A trained model of any kind."""
-
-    @property
-    def estimator(self) -> CalibratedClassifier:
-        """The fitted estimator."""
-        ...
-
-    @property
-    def multilabel(self) -> bool:
-        """True if a sample has several labels."""
-        ...
-
-    @property
-    def network(self) -> Network:
-        """The network if the model is one; otherwise an error says what it is."""
-        ...
-
-    @property
-    def blend(self) -> list[BlendPart] | None:
-        """Classifiers and weights; None for a network."""
-        ...
-
-    def logits_and_uncertainty(
-        self, rows: Any, calibrated: Calibrated, prior: ArrayLike | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return logits, (rows, classes) or (rows, attributes, 2), and the uncertainty of the decision, (rows,)."""
-        ...
-
-    def before(self, softmax: Path, calibrated: Calibrated) -> "Unbalanced | None":
-        """Return the model before balancing, or None.
-
-        Args:
-            softmax: weights of a network at the end of its softmax stage; the file is optional.
-            calibrated: of the final model.
-        """
-        ...
-
-    def calibrate(
-        self, logits: Tensor, labels: NDArray[np.int64], *, groups: NDArray[Any] | None, seed: int
-    ) -> HeldOutCalibration:
-        """Predict held-out samples by a calibration that has not seen them, and return the model's own calibration."""
-        ...
-
-    def label_doubt(self, rows: Any, tested: Any, targets: Targets, softmax: Path) -> LabelDoubt:
-        """Judge the labels of the training samples, then of the held-out ones."""
-        ...
-
-    def column_weights(self) -> NDArray[np.float64] | None:
-        """Return the importance of each encoded column, (columns,); None if the model does not say."""
-        ...
-
-
 @dataclass(frozen=True)
 class NetworkPredictor:
     """A network of this library.
@@ -109,16 +55,19 @@ class NetworkPredictor:
 
     @property
     def multilabel(self) -> bool:
+        """True if a sample has several labels."""
         return bool(self.network.head.multilabel)
 
     @property
     def blend(self) -> None:
+        """Nothing: a network has no classifiers to blend."""
         return None
 
     @torch.no_grad()
     def logits_and_uncertainty(
         self, rows: Any, calibrated: Calibrated, prior: ArrayLike | None
     ) -> tuple[Tensor, Tensor]:
+        """Return logits, (rows, classes) or (rows, attributes, 2), and the uncertainty of the decision, (rows,)."""
         module = PredictionModule(self.network, calibrated, target_prior=prior)
         parts = [module.logits_and_uncertainty(new_tensor(rows[part])) for part in _parts(rows)]
         if not parts:
@@ -127,6 +76,7 @@ class NetworkPredictor:
         return logits, uncertainty
 
     def before(self, softmax: Path, calibrated: Calibrated) -> Unbalanced | None:
+        """Return the model at the end of the softmax stage, by its optional file of weights, or None."""
         early = self._softmax_stage(softmax)
         return None if early is None else Unbalanced(early, Calibrated.of_plain_softmax(calibrated.prior), None)
 
@@ -143,6 +93,7 @@ class NetworkPredictor:
     def calibrate(
         self, logits: Tensor, labels: NDArray[np.int64], *, groups: NDArray[Any] | None, seed: int
     ) -> HeldOutCalibration:
+        """Predict held-out samples by a calibration that has not seen them, and return the model's own calibration."""
         return calibrate_held_out(self.estimator.calibrated_, logits, labels, groups=groups, seed=seed)
 
     def label_doubt(self, rows: Any, tested: Any, targets: Targets, softmax: Path) -> LabelDoubt:
@@ -186,15 +137,18 @@ class BlendPredictor:
 
     @property
     def multilabel(self) -> bool:
+        """True if a sample has several labels."""
         return self.estimator._multilabel
 
     @property
     def network(self) -> Network:
+        """Raise an error that says what the model is."""
         names = ", ".join(part.name for part in self.blend)
         raise InvalidInputError(f"a network is needed, and this run's model is {names}; train with --model network.")
 
     @property
     def blend(self) -> list[BlendPart]:
+        """Classifiers and weights."""
         each = zip(self.estimator.members_, self.estimator.weights_.tolist(), strict=True)
         return [BlendPart(_family(members), weight, len(members)) for members, weight in each]
 
@@ -202,6 +156,7 @@ class BlendPredictor:
     def logits_and_uncertainty(
         self, rows: Any, calibrated: Calibrated, prior: ArrayLike | None
     ) -> tuple[Tensor, Tensor]:
+        """Return logits, (rows, classes) or (rows, attributes, 2), and the uncertainty of the decision, (rows,)."""
         numbers = len(self.estimator.members_) * len(self.estimator.members_[0]) * calibrated.prior.numel()
         parts = [self.estimator._logits(within_reach(rows[part])) for part in _parts(rows, least=numbers)]
         logits = torch.cat(parts) if parts else torch.zeros(0, *calibrated.prior.shape, dtype=torch.float64)
@@ -209,6 +164,7 @@ class BlendPredictor:
         return logits, (p * (1 - p)).flatten(1).sum(-1)
 
     def before(self, softmax: Path, calibrated: Calibrated) -> Unbalanced:  # noqa: ARG002
+        """Return the same model, decided at the class prior of the training samples."""
         return Unbalanced(self, calibrated, calibrated.prior.numpy())
 
     def calibrate(
@@ -236,6 +192,10 @@ class BlendPredictor:
         single = [one for own in self.estimator.members_ for one in single_members(own)]
         known = [np.asarray(one.feature_importances_) for one in single if hasattr(one, "feature_importances_")]
         return np.mean([each / (each.sum() or 1) for each in known], axis=0) if known else None
+
+
+Predictor = NetworkPredictor | BlendPredictor
+"""A trained model of any kind."""
 
 
 def within_reach(rows: NDArray[Any]) -> NDArray[np.float64]:
