@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.cores_and_memory import free_memory
 from equipoise.data.parquet import SUFFIXES, parquet_group, parquet_layout
 from equipoise.errors import InvalidInputError
 
+SHARE_OF_MEMORY = 4
+"""A table is read in parts if it would fill more than a quarter of the free memory."""
 FOOTER = 2**16
 """Bytes at the end of a file that tell it from another of the same size: its statistics, in the footer."""
 
@@ -51,6 +55,11 @@ class ParquetShards:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    @property
+    def is_large(self) -> bool:
+        """True if all rows would fill more than a quarter of the free memory."""
+        return self.bytes > free_memory() // SHARE_OF_MEMORY
+
     def read(self, group: int, columns: Sequence[str]) -> Any:
         """Return some columns of a row group as a data frame; a damaged or short file is named."""
         file, place = self.groups[group]
@@ -62,8 +71,6 @@ class ParquetShards:
 
     def take(self, rows: NDArray[np.integer[Any]], columns: Sequence[str]) -> Any:
         """Return some rows in the given order, reading each row group that has any of them once."""
-        import pandas as pd
-
         order = np.argsort(rows, kind="stable")
         wanted = np.asarray(rows)[order]
         group_of = self.group_of(wanted)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from equipoise.data.parquet_shards import ParquetShards
 
 NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
 """Formats of tables whose column names are not in the first line."""
@@ -31,18 +34,20 @@ def open_data(
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    stream: bool | None = False,
 ) -> Samples:
     """Read the samples of a ``source``.
 
     Args:
-        source: a CSV, JSON lines, Excel, Parquet or npz file, a folder or archive of images, or a name of
-            :data:`NAMED_SETS`.
+        source: a CSV, JSON lines, Excel, Parquet or npz file, a folder of Parquet files, a folder or archive of images,
+            or a name of :data:`NAMED_SETS`.
         target: the table's label column, or several 0/1 columns separated by commas.
         labels: a table of ``file,label`` for images that are not sorted into folders.
         group: the column whose equal values belong together.
         size: side of the square that images are scaled to, or (height, width); None chooses it.
         channels: 1 for grey, 3 for colour; None chooses it.
         progress: called with the number of images checked and their total.
+        stream: leave the rows of a Parquet table on disk; None does so if they would fill a quarter of the memory.
     """
     from equipoise.data.images import read_images
     from equipoise.data.table_files import read_table
@@ -53,6 +58,10 @@ def open_data(
     if not path.exists():
         _refuse_unknown(source, target=target, labels=labels, group=group)
         return NAMED_SETS[str(source)](str(source), size=size, check=True, progress=progress)
+    shards = _shards(path, stream=stream)
+    if shards is not None:
+        _refuse(f"{path} is a table", labels=labels, size=size, channels=channels)
+        return _read_shards(shards, target, group, stream=stream)
     if path.is_dir() or is_archive(path):
         images = read_images(
             path, labels=labels, target=target, group=group, size=size, channels=channels, progress=progress
@@ -98,6 +107,31 @@ def check_source(
             check_group(group, others)
         if columns is not None and columns.given:
             columns.check([name for name in others if name != group])
+
+
+def _shards(path: Path, *, stream: bool | None) -> "ParquetShards | None":
+    """Return the Parquet files of a folder, or the one file whose rows are to be left on disk; None for others."""
+    from equipoise.data.parquet_shards import ParquetShards, parquet_files
+
+    if (path.is_file() and stream is False) or not parquet_files(path):
+        if stream:
+            raise InvalidInputError(f"{path} holds no Parquet, which alone is read in parts; leave --stream out.")
+        return None
+    shards = ParquetShards(path)
+    return shards if path.is_dir() or stream or shards.is_large else None
+
+
+def _read_shards(shards: "ParquetShards", target: str | None, group: str | None, *, stream: bool | None) -> Samples:
+    from equipoise.data.streamed_table import read_all, read_labels
+
+    if not (shards.is_large if stream is None else stream):
+        samples = read_all(shards, target)
+        return samples if group is None else _divisible(grouped(samples, group), group)
+    if group is not None:
+        raise InvalidInputError(
+            f"{shards.source} is read in parts, which cannot keep groups together; pass --in-memory."
+        )
+    return read_labels(shards, target)
 
 
 def _refuse_unknown(source: str | Path, **options: object) -> None:

@@ -3,20 +3,50 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.parquet_shards import ParquetShards
-from equipoise.data.samples import SampleRows
+from equipoise.data.samples import SampleRows, Samples
+from equipoise.data.table_files import read_table
+from equipoise.data.target_column import check_columns, choose_target
 from equipoise.errors import InvalidInputError
 
 BUFFER_ROWS = 2**18
 """Rows that are shuffled together, as many row groups as hold them, and at least one."""
 SAMPLED = 100_000
 """Rows that columns are learnt from."""
+ROW = "\0row"
+"""Name of a column that no file has."""
+
+
+def read_labels(shards: ParquetShards, target: str | None) -> Samples:
+    """Read the labels of a table in one pass and leave its rows on disk; rows without a label are left out.
+
+    Args:
+        shards: the files.
+        target: the label column, or several 0/1 columns with commas between.
+    """
+    check_columns(shards.columns, str(shards.source))
+    chosen = choose_target(shards.columns, target, str(shards.source))
+    labels = pd.concat([shards.read(group, chosen) for group in range(len(shards.groups))], ignore_index=True)
+    labels[ROW] = np.arange(len(labels))
+    found = read_table(labels, target=chosen)
+    rows = found.x[ROW].to_numpy(dtype=np.int64)
+    return replace(found, x=StreamedTable(shards, [name for name in shards.columns if name not in chosen], rows))
+
+
+def read_all(shards: ParquetShards, target: str | None) -> Samples:
+    """Read a table whole, with its labels."""
+    check_columns(shards.columns, str(shards.source))
+    chosen = choose_target(shards.columns, target, str(shards.source))
+    return read_table(shards.take(np.arange(len(shards)), shards.columns), target=chosen)
 
 
 class StreamedTable(SampleRows):
@@ -55,11 +85,12 @@ class StreamedTable(SampleRows):
         """Read all rows into a data frame."""
         return self.shards.take(self.rows, self.columns)
 
-    def sample(self, rows: int = SAMPLED, *, seed: int = 0) -> tuple[Any, NDArray[np.intp]]:
-        """Return some rows, drawn at random, as a data frame, and their places."""
+    @cached_property
+    def sample(self) -> tuple[Any, NDArray[np.intp]]:
+        """Some rows, drawn at random from all row groups, as a data frame, and their places."""
         places = np.arange(len(self))
-        if len(self) > rows:
-            places = np.sort(np.random.default_rng(seed).choice(len(self), rows, replace=False))
+        if len(self) > SAMPLED:
+            places = np.sort(np.random.default_rng(0).choice(len(self), SAMPLED, replace=False))
         return self.take(places).frame(), places
 
     def fingerprint(self) -> str:

@@ -14,7 +14,7 @@ from equipoise.estimators.training_options import PRESETS, check_options
 from equipoise.losses import loss_builder
 from equipoise.training import ArrayData, Curriculum, Recipe
 from equipoise.training.epoch_order import random_order
-from equipoise.training.settings import choose_width
+from equipoise.training.settings import MOST_HELD_BACK, choose_width
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
@@ -63,7 +63,7 @@ def held_out_rows(
     feedback = options.strength == "feedback" and recipe.uncertain
     needed = feedback or options.early_stopping or options.calibration == "validation"
     counted = torch.arange(len(data)) if data.weight is None else data.weight.nonzero().squeeze(-1)
-    share = options.validation_fraction if needed else 0.0
+    share = min(options.validation_fraction, MOST_HELD_BACK / len(data)) if needed else 0.0
     rows, held = hold_out(data.y[counted].numpy(), share, order=random_order(len(counted), seed))
     return counted[rows], counted[held]
 

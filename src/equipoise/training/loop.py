@@ -29,10 +29,7 @@ from equipoise.training.measure import ArraySamples, labelled_features, validati
 from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.processes import mean_of_processes, processes_watched, sum_alike_after_a_resume
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
-from equipoise.training.settings import Settings
-
-MOST_HELD_BACK = 50_000
-"""Samples that are held back at most, however many there are."""
+from equipoise.training.settings import MOST_HELD_BACK, Settings
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):

@@ -37,7 +37,7 @@ def mean_in_rank_order(
     first, *others = received.view(processes, size)
     for other in others:
         first += other
-    dist.all_gather_into_tensor(sent, first / processes)
+    dist.all_gather(list(sent.view(processes, size)), first / processes)
     done: torch.futures.Future[Tensor] = torch.futures.Future()
     done.set_result(sent[: len(flat)])
     return done

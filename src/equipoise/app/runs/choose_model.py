@@ -34,6 +34,13 @@ def own_estimator(options: TrainOptions) -> Any:
 
 def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> tuple[str, str | None]:
     """Return the name of the model to train for labels ``y``, and a sentence about it where the user may wonder."""
+    if prepared.streamed:
+        if options.model not in (None, NETWORK):
+            raise InvalidInputError(
+                f"--model {options.model} needs the whole table, and {options.data} is read in parts; leave --model "
+                "out for the network, or pass --in-memory."
+            )
+        return NETWORK, None if options.model else "a table that is read in parts trains the network."
     if options.model is not None:
         if options.model != NETWORK and prepared.backbone is not None:
             raise InvalidInputError(

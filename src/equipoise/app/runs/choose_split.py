@@ -16,8 +16,12 @@ from equipoise.data.labels import label_indices
 from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
+from equipoise.data.streamed_table import StreamedTable
 from equipoise.data.time_order import row_times, split_by_time
 from equipoise.errors import InvalidInputError
+
+MOST_HELD_OUT = 50_000
+"""Rows that are held out of a table that is read in parts: they are in memory."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Division:
         train, test = self.train.y, self.test.y
         if self.train.multilabel:
             return Targets(train.astype(np.int64), test.astype(np.int64))
-        return Targets(label_indices(train.astype(str), classes), label_indices(test.astype(str), classes))
+        return Targets(_places(train, classes), _places(test, classes))
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
         """Return both parts as the network takes them; frozen features of the whole are reused whatever the split."""
@@ -90,11 +94,19 @@ class Division:
         return prepared.training_rows(self.train.x), prepared.rows(self.test.x)
 
 
+def _places(labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Return labels as indices; each different one is written as text once, which takes far less memory."""
+    different, place = np.unique(labels, return_inverse=True)
+    return label_indices(different.astype(str), classes)[place]
+
+
 def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
     """Read the data and split them: by official parts, by a separate test set, or by holding out a share."""
     if given is not None:
         return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
-    samples = _read(options.data, options, told)
+    samples = _read(options.data, options, told, stream=options.stream)
+    if options.time is not None and isinstance(samples.x, StreamedTable):
+        raise InvalidInputError("--time sorts all rows, and this table is read in parts; pass --in-memory.")
     times = None if options.time is None else row_times(samples.x, options.time)
     samples = options.columns.of(samples)
     if options.test is not None:
@@ -148,7 +160,10 @@ def _parts(
         )
         split = Split(train, [], test)
     elif samples.partition is None:
-        train, test = hold_out(samples.y, options.test_share, seed=options.seed, groups=samples.groups)
+        share = options.test_share
+        if isinstance(samples.x, StreamedTable):
+            share = min(share, MOST_HELD_OUT / len(samples))
+        train, test = hold_out(samples.y, share, seed=options.seed, groups=samples.groups)
         split = Split(train, [], test)
     else:
         parts = {part: np.flatnonzero(samples.partition == part) for part in ("train", "val", "test")}
@@ -164,6 +179,11 @@ def _parts(
             f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
             "--test."
         )
+    if isinstance(samples.x, StreamedTable):
+        tested = samples.take(split.test)
+        tested = replace(tested, x=tested.x.frame())
+        told.note(f"the table is read in parts; {len(tested):,} rows are held out, and the others stay on disk.")
+        return Division(samples.take(split.train), tested, Split([], [], split.test), len(samples))
     whole = samples if rows_of(samples.x).from_files else None  # keeping a table would waste memory
     return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
@@ -175,7 +195,7 @@ def _without_unseen(division: Division, told: RunWatcher) -> Division:
         raise InvalidInputError("training and test samples must both have one label each, or both several.")
     if train.multilabel:
         return division
-    seen = np.isin(test.y.astype(str), train.y.astype(str))
+    seen = np.isin(test.y.astype(str), np.unique(train.y).astype(str))
     if seen.all():
         return division
     if not seen.any():
@@ -196,6 +216,7 @@ def _read(
     *,
     size: tuple[int, int] | None = None,
     channels: int | None = None,
+    stream: bool | None = False,
 ) -> Samples:
     samples = open_data(
         source,
@@ -205,6 +226,7 @@ def _read(
         size=size or options.size,
         channels=channels,
         progress=told.progress,
+        stream=stream,
     )
     for sentence in samples.notes:
         told.note(sentence)

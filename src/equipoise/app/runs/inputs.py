@@ -15,6 +15,7 @@ from equipoise.app.run_folder import BackboneRecord, InputRecord
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
+from equipoise.data.streamed_table import EncodedStream, StreamedTable
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
@@ -52,6 +53,7 @@ class RunInput(ABC):
     extractor: ImageBackbone | None = None
     described: BackboneRecord | None = None
     notes: Sequence[str] = ()
+    streamed = False
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -82,18 +84,23 @@ class TableInput(RunInput):
     Args:
         encoder: fitted.
         labels, groups: of the rows it was fitted on; None if it did not use them.
+        streamed: training rows stay on disk, and the encoder was fitted on a sample of them.
     """
 
     encoder: TableEncoder
 
-    def __init__(self, encoder: TableEncoder, labels: Any = None, groups: Any = None) -> None:
+    def __init__(
+        self, encoder: TableEncoder, labels: Any = None, groups: Any = None, *, streamed: bool = False
+    ) -> None:
         self.encoder, self.notes = encoder, encoder.notes
-        self.labels, self.groups = labels, groups
+        self.labels, self.groups, self.streamed = labels, groups, streamed
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:
         return self.encoder.transform(x)
 
-    def training_rows(self, x: Any) -> NDArray[np.floating[Any]]:
+    def training_rows(self, x: Any) -> Any:
+        if self.streamed:
+            return EncodedStream(x, self.encoder)
         return self.encoder.transform_training(x, self.labels, self.groups)
 
     def encoded(self, x: Any) -> tuple[Any, Mapping[str, NDArray[np.bool_]]]:
@@ -174,6 +181,9 @@ def make_input(
             kinds=kinds or None, text_encoder=options.text_encoder, pictures=installed_pictures(progress)
         )
         encoder.progress = progress
+        if isinstance(x, StreamedTable):
+            frame, places = x.sample
+            return TableInput(encoder.fit(frame, None if y is None else y[places]), streamed=True)
         return TableInput(encoder.fit(x, y), y, groups)
     return _image_input(options, x, progress)
 

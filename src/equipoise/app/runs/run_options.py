@@ -42,6 +42,12 @@ class TrainOptions(TrainingOptions):
     data: str = option(
         MISSING, "A table (CSV, Excel, JSON lines, Parquet, npz), an image folder or archive, or a set's name."
     )
+    stream: bool | None = option(
+        None,
+        "Read a Parquet table in parts while training, or into memory.",
+        detail="A file or a folder of files. The default reads in parts what would fill a quarter of the free memory.",
+        flags=("--stream/--in-memory",),
+    )
     target: str | None = option(None, "The table's column with the label; several, with commas, are 0/1 labels.")
     labels: str | None = option(None, "A table of file,label for images not sorted into folders.", metavar="<path>")
     group: str | None = option(None, "Column whose equal values stay on one side of the split: a patient, a person.")

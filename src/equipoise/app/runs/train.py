@@ -35,6 +35,7 @@ from equipoise.data.leaks import leak_notes
 from equipoise.data.profile import profile_sample
 from equipoise.data.samples import Samples
 from equipoise.data.splits import save_split
+from equipoise.data.streamed_table import StreamedTable
 from equipoise.data.summary import summarize
 from equipoise.data.time_order import ordering_column
 from equipoise.decisions import Chosen, DecisionRule
@@ -211,6 +212,9 @@ def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division
     train, encoder = division.train, prepared.encoder
     if encoder is None:
         return
+    if isinstance(train.x, StreamedTable):
+        frame, places = train.x.sample
+        train = replace(train, x=frame, y=train.y[places])
     told.columns(profile_sample(train.x, train.y, encoder.guesses_))
     for sentence in leak_notes(train, division.test):
         told.note(sentence)
@@ -260,6 +264,11 @@ def _judged(
     model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
     """Judge the labels; return None with a note if that fails, so that a trained model is not lost."""
+    if isinstance(division.train.x, StreamedTable):
+        told.note(
+            "the labels of a table that is read in parts are not judged; `equipoise inspect` has nothing to show."
+        )
+        return None
     try:
         return judge_labels(model, division, targets, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
