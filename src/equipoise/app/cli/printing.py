@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +125,12 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
     console.print(title, highlight=False)
     table = new_table(what, "samples", "share", "", left=(what, ""))
     rows = classes.rows()
-    for row in ends(rows):
-        if row is None:
-            table.add_row("…", "", "", "")
-            continue
-        group = row["group"]
-        marked = f"[yellow]{group}[/yellow]" if group == "rare" else group
-        table.add_row(shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked)
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        marked = "[yellow]rare[/yellow]" if row["group"] == "rare" else row["group"]
+        return [shown(row["name"]), f"{row['count']:,}", f"{row['share']:.1%}", marked]
+
+    add_rows(table, rows, cells)
     console.print(table)
     balance = "the least balanced attribute" if classes.multilabel else "the largest class over the smallest"
     console.print(f"{counted(len(rows), what)}, imbalance {classes.ratio:,.1f} ({balance})", highlight=False)
@@ -142,15 +141,15 @@ def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None
     headings = ["column", "taken for", "missing", "distinct", "spread", "AUC"]
     more = [heading for heading, width in ROOM.items() if console.width >= width]
     table = new_table(*headings, *more, left=("column", "taken for", "spread", *more))
-    for each in ends(list(profiles)):
-        if each is None:
-            table.add_row("…", *[""] * (len(table.columns) - 1))
-            continue
+
+    def cells(each: "ColumnProfile") -> list[str]:
         kind = f"[yellow]{each.kind}, ignored[/yellow]" if each.kind in ("identifier", "constant") else each.kind
         missing, area = f"{each.missing:.1%}" if each.missing else "", "–" if each.auc is None else f"{each.auc:.2f}"
         said = {"examples": ", ".join(each.examples), "because": each.reason}
-        cells = [shown(each.name), kind, missing, f"{each.distinct:,}", each.bars, area]
-        table.add_row(*cells, *(shown(said[heading]) for heading in more))
+        found = [shown(each.name), kind, missing, f"{each.distinct:,}", each.bars, area]
+        return [*found, *(shown(said[heading]) for heading in more)]
+
+    add_rows(table, list(profiles), cells)
     console.print(table)
     console.print(
         "AUC: how well the column alone ranks the rarest class; 0.5 is chance. --kind changes what a column is taken "
@@ -175,23 +174,22 @@ def print_scores(
     """
     console.print(title.format(samples=scores.samples), highlight=False)
     table = new_table("class", "tested", "recall", "precision", "F1", "uncertainty", "margin", left=["class"])
-    for place in ends(sorted(range(len(classes)), key=lambda place: -scores.support[place])):
-        if place is None:
-            table.add_row("…", *[""] * 6)
-            continue
+
+    def cells(place: int) -> list[str]:
         own = [scores.recall.each[place], scores.precision.each[place], scores.f1.each[place]]
-        cells = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
-        for column in (uncertainty, margins):
-            value = None if column is None else column[place]
-            cells.append("–" if value is None else f"{value:.2f}")
-        table.add_row(shown(classes[place]), f"{scores.support[place]:,}", *cells)
+        shares = ["–" if math.isnan(value) else f"{value:.1%}" for value in own]  # NaN: no sample of it to test
+        learnt = [None if column is None else column[place] for column in (uncertainty, margins)]
+        figures = ["–" if value is None else f"{value:.2f}" for value in learnt]
+        return [shown(classes[place]), f"{scores.support[place]:,}", *shares, *figures]
+
+    add_rows(table, sorted(range(len(classes)), key=lambda place: -scores.support[place]), cells)
     console.print(table)
     from equipoise.evaluation.bootstrap import FEW
 
     fewest = min((count for count in scores.support if count), default=0)
-    for name, value in _all_scores(scores).items():
-        span = _span(scores, name) if fewest >= FEW else ""
-        console.print(f"{name.replace('_', ' '):<20}{value:7.1%}{span}", highlight=False)
+    for name, value, ends_of in _all_scores(scores):
+        span = f"  [{ends_of[0]:.1%}, {ends_of[1]:.1%}]" if ends_of is not None and fewest >= FEW else ""
+        console.print(f"{name:<20}{value:7.1%}{span}", highlight=False)
     if scores.intervals is not None and 0 < fewest < FEW:
         console.print(
             f"No intervals: of the rarest class {counted(fewest, 'sample')} were tested; one more or less moves its "
@@ -201,37 +199,30 @@ def print_scores(
         )
 
 
-def _all_scores(scores: "Scores") -> dict[str, float]:
-    """Return the scores of all classes together, by name."""
-    from equipoise.evaluation import METRICS
-
-    found = {"accuracy": scores.accuracy, "balanced_accuracy": scores.balanced_accuracy}
-    found |= {"macro F1": scores.f1.mean, "G-mean": scores.g_mean.mean}
-    found["Matthews"] = scores.matthews
-    if scores.auc is not None and not math.isnan(scores.auc.mean):
-        found["AUC"] = scores.auc.mean
-    precision = METRICS["macro_average_precision"](scores)
-    if not math.isnan(precision):
-        found["average precision"] = precision
-    return found | {f"recall, {name}": value for name, value in scores.group_recall.items()}
-
-
-INTERVALS = {
+SCORES = {
+    "accuracy": ("accuracy",),
+    "balanced accuracy": ("balanced_accuracy",),
     "macro F1": ("f1", "mean"),
     "G-mean": ("g_mean", "mean"),
-    "AUC": ("auc", "mean"),
     "Matthews": ("matthews",),
+    "AUC": ("auc", "mean"),
     "average precision": ("macro_average_precision",),
 }
-"""Names under which the intervals of scores are stored that are printed under another name."""
+"""Scores of all classes together, and where ``Scores.as_dict`` and its intervals hold them."""
 
 
-def _span(scores: "Scores", name: str) -> str:
-    """Return the bootstrap interval of a score, to print after it, or an empty text."""
-    found: Any = scores.intervals
-    for part in INTERVALS.get(name, (name,)):
-        found = None if found is None else found.get(part)
-    return "" if found is None else f"  [{found[0]:.1%}, {found[1]:.1%}]"
+def _all_scores(scores: "Scores") -> Iterator[tuple[str, float, list[float] | None]]:
+    """Yield name, value and bootstrap interval of the defined scores."""
+    plain = scores.as_dict()
+    for name, path in SCORES.items():
+        value: Any = plain
+        span: Any = plain["intervals"]
+        for part in path:
+            value, span = (None if found is None else found.get(part) for found in (value, span))
+        if value is not None:
+            yield name, float(value), span
+    for name, recall in scores.group_recall.items():
+        yield f"recall, {name}", recall, None
 
 
 def print_verdict(console: Console, headline: str, sentences: Sequence[str]) -> None:
@@ -250,16 +241,15 @@ def print_sets(console: Console, sets: dict[str, Any]) -> None:
         highlight=False,
     )
     table = new_table("class", "covered", "unanswered", "", left=("class", ""))
-    for row in ends(list(sets["classes"].items())):
-        if row is None:
-            table.add_row("…", "", "", "")
-            continue
+
+    def cells(row: tuple[str, dict[str, Any]]) -> list[str]:
         name, found = row
-        cells = ["–" if found[part] is None else f"{found[part]:.1%}" for part in ("coverage", "abstained")]
-        said = "never ruled out" if name in sets["never_ruled_out"] else ""
-        if found["verdict"] == "abstained away":
-            said = ", ".join(filter(None, (said, "left unanswered far more often than the rest")))
-        table.add_row(shown(name), *cells, said)
+        shares = ["–" if found[part] is None else f"{found[part]:.1%}" for part in ("coverage", "abstained")]
+        away = "left unanswered far more often than the rest" if found["verdict"] == "abstained away" else ""
+        always = "never ruled out" if name in sets["never_ruled_out"] else ""
+        return [shown(name), *shares, ", ".join(filter(None, (always, away)))]
+
+    add_rows(table, list(sets["classes"].items()), cells)
     console.print(table)
 
 
@@ -299,6 +289,12 @@ def rows_as_lists(page: str, width: int) -> str:
 def print_json(content: Any) -> None:
     """Print one JSON object on standard output, escaping what a terminal would obey."""
     print(printable_json(json.dumps(content, ensure_ascii=False, allow_nan=False)))
+
+
+def add_rows(table: Table, rows: list[Any], cells: Callable[[Any], Sequence[str]]) -> None:
+    """Fill a table with the cells of each row, or with too many of the first and the last with a gap between."""
+    for row in ends(rows):
+        table.add_row(*(["…", *[""] * (len(table.columns) - 1)] if row is None else cells(row)))
 
 
 def ends(rows: list[Any]) -> list[Any]:
