@@ -1,5 +1,6 @@
 """One thread, one seed, and no machine-dependent example counts: the suite runs alike everywhere."""
 
+import gc
 import os
 import sys
 
@@ -12,12 +13,20 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+gc.disable()  # until everything is imported and collected, all of which stays
 torch.set_num_threads(1)
 sys.dont_write_bytecode = False  # else each worker, and each command in a process of its own, compiles everything anew
-settings.register_profile("fast", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "fast", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fast")
 
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()

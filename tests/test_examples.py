@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SLOW = {"plot_abstention", "plot_comparison", "plot_digits", "plot_table", "plot_toy_boundary"}
+SLOW = {"plot_abstention", "plot_comparison", "plot_custom_loop", "plot_digits", "plot_table", "plot_toy_boundary"}
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
     "plot_digits": ("softmax", "Equipoise", 0.04),

@@ -87,6 +87,7 @@ def test_the_source_archive_holds_what_building_and_testing_need(tmp_path):
     assert not [name for name in names if name.endswith((".pyc", ".npz", ".safetensors"))]
 
 
+@pytest.mark.slow
 def test_the_installed_command_is_that_of_the_wheel(clean_python, tmp_path):
     where = run(clean_python, "-c", "import equipoise; print(equipoise.__file__)", cwd=tmp_path).strip()
     assert Path(where).is_relative_to(clean_python.parent.parent)

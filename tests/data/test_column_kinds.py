@@ -30,6 +30,7 @@ NOTES = [f"customer {i} called about {'a late parcel' if i % 3 else 'the wrong b
         (list(range(1, 61)), "identifier", "it looks like an identifier"),
         ([7] * 60, "constant", "it is 7 in every row"),
         (["x"] * 60, "constant", "it is 'x' in every row"),
+        (["x" * 9000] * 60, "constant", f"it is '{'x' * 60}…' in every row"),
         ([None] * 60, "constant", "it has no value"),
         ([np.inf, np.inf, None], "constant", "it has no finite value"),
     ],

@@ -374,7 +374,7 @@ kinds = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(kinds, min_size=1, max_size=3))
 def test_any_table_becomes_finite_numbers_and_the_record_does_the_same(columns):
     table = pd.DataFrame({f"c{i}": pd.Series(values, dtype=object) for i, values in enumerate(columns)})

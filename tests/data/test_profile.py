@@ -87,7 +87,7 @@ def test_the_rarest_class_or_attribute():
     assert rarest(np.array([[1, 0], [1, 1], [0, 0]])).tolist() == [False, True, False]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=6), st.floats(), st.integers()), min_size=4, max_size=30))
 def test_any_column_has_a_profile(values):
     y = np.arange(len(values)) % 2

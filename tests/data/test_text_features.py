@@ -202,6 +202,7 @@ def test_a_wrong_record_of_text_is_refused(change):
         TableEncoder.from_json({"format": 1, "columns": [column | {"text": text | change}]})
 
 
+@pytest.mark.slow
 def test_messages_of_the_sms_collection():
     path = os.path.join(os.environ.get("EQUIPOISE_DATA", ""), "text", "sms_spam.csv")
     if not os.path.exists(path):

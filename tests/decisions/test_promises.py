@@ -44,7 +44,10 @@ def test_samples_needed_are_the_fewest(floor, risk):
     assert allowed_misses(n - 1, floor, risk) == -1
 
 
-@pytest.mark.parametrize(("samples", "floor"), [(59, 0.95), (200, 0.95), (150, 0.8), (35, 0.9)])
+@pytest.mark.parametrize(
+    ("samples", "floor"),
+    [(59, 0.95), (35, 0.9), *(pytest.param(*more, marks=pytest.mark.slow) for more in ((200, 0.95), (150, 0.8)))],
+)
 def test_the_promised_recall_holds_in_95_of_100_draws(samples, floor):
     """Scores are uniform, so that the true recall of a threshold is known; any other scores are a monotone map."""
     rng = np.random.default_rng(samples)

@@ -80,8 +80,8 @@ def test_data_frames_and_words_as_labels():
 
 @pytest.mark.parametrize("method", LOSSES)
 def test_every_method_learns_separable_classes(method):
-    x, y = blobs()
-    model = quick(method, epochs=20).fit(x, y)
+    x, y = blobs(per_class=24)
+    model = quick(method, epochs=16).fit(x, y)
     assert balanced_accuracy_score(y, model.predict(x)) > 0.9
     margin_heads = ("uncertainty_margin", "l_softmax", "sphereface", "am_softmax", "arcface", "ldam_drw")
     assert (model.margins_ is None) == (method not in margin_heads)
@@ -425,8 +425,14 @@ def test_feedback_holds_samples_out_and_sets_a_strength():
     assert {"balanced_accuracy", "recall_rare", "recall_common"} <= set(model.history_["epochs"][-1])
 
 
-@pytest.mark.parametrize("form", ["additive", "angular"])
-@pytest.mark.parametrize("sample_level", ["none", "expected", "complement"])
+@pytest.mark.parametrize(
+    ("form", "sample_level"),
+    [
+        *(("additive", "expected"), ("angular", "complement")),
+        *(pytest.param("additive", level, marks=pytest.mark.slow) for level in ("none", "complement")),
+        *(pytest.param("angular", level, marks=pytest.mark.slow) for level in ("none", "expected")),
+    ],
+)
 def test_every_form_and_sample_level_learns(form, sample_level):
     x, y = blobs()
     kept = np.r_[0:40, 40:50, 80:85]

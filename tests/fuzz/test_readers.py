@@ -41,7 +41,7 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("files", [60, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("files", [30, pytest.param(1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_read_or_refused(name, place, files):
     outcome = fuzz(name, READERS[name], place(name), files=files, seed=SEED)

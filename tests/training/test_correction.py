@@ -1,5 +1,6 @@
 """Samples held back from the first two stages, and what predictions gain by them."""
 
+import pytest
 import torch
 
 from equipoise.losses import UncertaintyMarginLoss
@@ -34,6 +35,7 @@ def recalls(network, data):
     return [float(right[data.y == c].double().mean()) for c in (0, 1)]
 
 
+@pytest.mark.slow
 def test_what_is_learnt_by_heart_is_made_up_for():
     data, test = overlapping(700, rare=70, seed=0), overlapping(4000, rare=2000, seed=1)
     plain, _, _ = fit(data, held_back=0.0)

@@ -23,6 +23,7 @@ MANY_VALUES, MANY_WORDS = 20, 3
 MANY_ROWS = 100
 IMAGES_SHARE = 0.9
 INDICATOR_SHARE = 0.01
+LONGEST_SHOWN = 60  # characters of a value in a reason
 EXACT = 2.0**53  # whole numbers up to here are exact floats
 ID_NAME = re.compile(r"(?i:^(id|uuid|guid|index|key|row|no)$|^unnamed|[_\s.-](id|uuid|guid|key|index)$)|[a-z](Id|ID)$")
 LONG_NUMBER = 1e14
@@ -168,7 +169,9 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
     counts = word_counts(values)
     known = sum(counts.values())
     if len(counts) == 1 and known == len(values):
-        return ColumnGuess(name, "constant", f"it is {next(iter(counts))!r} in every row", None, counts)
+        only = next(iter(counts))
+        shown = only if len(only) <= LONGEST_SHOWN else f"{only[:LONGEST_SHOWN]}…"
+        return ColumnGuess(name, "constant", f"it is {shown!r} in every row", None, counts)
     if _are_images(list(counts)[:LOOKED_AT]):
         return ColumnGuess(name, "image", f"{counted(len(counts), 'path')} of image files", None, counts)
     unique = max(counts.values()) == 1 or (len(counts) > MANY_VALUES and len(counts) > known / 2)

@@ -38,10 +38,10 @@ def wine(rows=None):
 
 
 def cancer():
-    """Breast cancer with a tenth of the malignant, as a data frame with a gap and a category."""
+    """Breast cancer with a tenth of the malignant, as a data frame of eight columns, a gap and a category."""
     frame, y = load_breast_cancer(return_X_y=True, as_frame=True)
     rows = np.concatenate([np.flatnonzero(y == 0)[:20], np.flatnonzero(y == 1)[:150]])
-    frame = frame.iloc[rows].reset_index(drop=True)
+    frame = frame.iloc[rows, :8].reset_index(drop=True)
     frame.loc[3, "mean radius"] = np.nan
     frame["ward"] = np.where(np.arange(len(frame)) % 3 == 0, "north", "south")
     return Samples(frame, y.to_numpy()[rows])
@@ -392,7 +392,7 @@ def test_an_estimator_that_the_data_do_not_suit_is_named_with_the_reason():
 
 def test_a_method_may_be_added_to_the_table(monkeypatch):
     def build(seed, hyperparameters, options):  # noqa: ARG001
-        return LogisticRegression(random_state=seed, max_iter=5000, **hyperparameters)
+        return make_pipeline(StandardScaler(), LogisticRegression(random_state=seed, **hyperparameters))
 
     monkeypatch.setitem(METHODS, "logistic", Method("logistic regression", "own", build, ({}, {"C": 1e-9})))
     assert "logistic" in default_methods()

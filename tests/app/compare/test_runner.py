@@ -33,7 +33,8 @@ def alive(process):
         return False
 
 
-@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_a_killed_table_goes_on_and_leaves_no_process_behind(tmp_path, jobs):
     path = tmp_path / "fits.jsonl"

@@ -30,7 +30,7 @@ from equipoise.decisions import Costs, Evidence, Natural, ReviewBudget, Situatio
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.main import main
 from tests.app.report.runs import made_up, write_run
-from tests.app.runs.made import patients_frame
+from tests.app.runs.made import patients_frame, plain_pictures
 
 STEP = """
     const [id, value] = arguments, input = document.getElementById("decide-" + id);
@@ -184,7 +184,10 @@ def trained(tmp_path_factory):
     """The folder of a run on patients of whom few are ill; their table lies beside it."""
     folder = tmp_path_factory.mktemp("trained")
     patients_frame(900).to_csv(folder / "patients.csv", index=False)
-    return train_run(TrainOptions(str(folder / "patients.csv"), target="state", model="forest"), folder / "run").folder
+    with pytest.MonkeyPatch.context() as patch:
+        plain_pictures(patch)
+        options = TrainOptions(str(folder / "patients.csv"), target="state", model="forest")
+        return train_run(options, folder / "run").folder
 
 
 @pytest.mark.parametrize(
@@ -225,7 +228,9 @@ def promised(tmp_path_factory):
     options = TrainOptions(
         str(folder / "patients.csv"), target="state", model="forest", recall="ill=0.8", test=str(folder / "test.csv")
     )
-    return train_run(options, folder / "run").folder
+    with pytest.MonkeyPatch.context() as patch:
+        plain_pictures(patch)
+        return train_run(options, folder / "run").folder
 
 
 def answers(command, tmp_path, monkeypatch):

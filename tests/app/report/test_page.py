@@ -266,6 +266,7 @@ def test_names_do_not_lie_on_one_another():
     assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
 
 
+@pytest.mark.slow
 def test_no_torch_is_imported(seven, tmp_path):
     code = (
         "import sys; from equipoise.app.report import write_comparison, write_report; "

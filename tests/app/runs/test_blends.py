@@ -31,6 +31,9 @@ from equipoise.models import build_backbone
 from tests.app.runs import made
 from tests.training.processes import ENVIRONMENT
 
+LOGISTIC = "sklearn.linear_model:LogisticRegression"
+"""Quicker than any family of the library's own."""
+
 
 class Notes(RunWatcher):
     def __init__(self):
@@ -150,6 +153,7 @@ def test_a_run_is_evaluated_at_any_prior_with_sets(blend_run):
     assert found.sets["classes"]["ill"]["coverage"] > 0.85
 
 
+@pytest.mark.slow
 def test_the_default_for_a_table_is_the_blend_of_all_families(table, tmp_path):
     told = Notes()
     result = train_run(TrainOptions(table, target="state"), tmp_path / "run", watcher=told)
@@ -171,7 +175,7 @@ def test_an_option_of_the_network_without_a_model_trains_the_network(table, tmp_
 def test_several_labels(tmp_path):
     frame = made.patients_frame().drop(columns="state")
     frame = frame.assign(up=(frame["age"] > 1).astype(int), right=(frame["weight"] > 0).astype(int))
-    options = TrainOptions(_written(frame, tmp_path / "t.csv"), target="up,right", model="forest")
+    options = TrainOptions(_written(frame, tmp_path / "t.csv"), target="up,right", model=LOGISTIC)
     result = train_run(options, tmp_path / "run")
     model = RunModel.load(result.folder)
     assert model.classes == ("up", "right")
@@ -188,7 +192,7 @@ def test_groups_are_kept_together_in_the_folds(blend_run, monkeypatch, tmp_path)
         return fit(self, *given, groups=groups)
 
     monkeypatch.setattr(BalancedClassifier, "fit", watched)
-    options = TrainOptions(str(blend_run.parent / "patients.csv"), target="state", group="family", model="forest")
+    options = TrainOptions(str(blend_run.parent / "patients.csv"), target="state", group="family", model=LOGISTIC)
     train_run(options, tmp_path / "run")
     assert len(set(seen[0].tolist())) < len(seen[0])
 
@@ -253,11 +257,14 @@ class Mine:
         return np.full((len(X), 2), 0.5)
 
 
-def test_a_classifier_of_the_users_is_imported_and_named_in_the_record(table, tmp_path):
-    options = TrainOptions(table, target="state", model="sklearn.linear_model:LogisticRegression")
-    train_run(options, tmp_path / "run")
+def test_a_classifier_of_the_users_is_named_in_the_record_and_where_it_cannot_be_exported(table, tmp_path):
+    train_run(TrainOptions(table, target="state", model=LOGISTIC), tmp_path / "run")
     assert [part.name for part in read_run_record(tmp_path / "run").blend] == ["LogisticRegression"]
-    assert set(RunModel.load(tmp_path / "run").predict(made.patients_frame())) == {"ill", "well"}
+    model = RunModel.load(tmp_path / "run")
+    assert set(model.predict(made.patients_frame())) == {"ill", "well"}
+    with pytest.raises(InvalidInputError, match="LogisticRegression cannot be exported to ONNX; train with"):
+        export_run(model, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_images_need_the_network(tmp_path):
@@ -317,14 +324,6 @@ def test_an_exported_forest_of_several_labels_with_a_rare_one(tmp_path, onnx_ans
     options = TrainOptions(_written(frame, tmp_path / "t.csv"), target="up,odd", model="forest")
     model = RunModel.load(train_run(options, tmp_path / "run").folder)
     _agrees(model, tmp_path / "m.onnx", model.input.rows(frame), onnx_answers)
-
-
-def test_a_member_that_cannot_be_exported_is_named(table, tmp_path):
-    options = TrainOptions(table, target="state", model="sklearn.linear_model:LogisticRegression")
-    model = RunModel.load(train_run(options, tmp_path / "run").folder)
-    with pytest.raises(InvalidInputError, match="LogisticRegression cannot be exported to ONNX; train with"):
-        export_run(model, tmp_path / "m.onnx")
-    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_what_needs_a_network_says_so(blend_run):

@@ -235,7 +235,9 @@ class Rows(torch.utils.data.Dataset):
         return torch.from_numpy(self.images[rows])
 
 
-@pytest.mark.parametrize(("method", "cached"), [("fork", False), ("fork", True), ("spawn", True)])
+@pytest.mark.parametrize(
+    ("method", "cached"), [("fork", False), ("fork", True), pytest.param("spawn", True, marks=pytest.mark.slow)]
+)
 def test_workers_read_the_same_images(method, cached, folder):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} here")
