@@ -59,10 +59,12 @@ def are_codes(words: Iterable[str]) -> bool:
     >>> are_codes(["01000", "94110"]), are_codes(["007", "12"]), are_codes(["0", "1"]), are_codes(["10", "20"])
     (True, False, False, False)
     """
-    different = set(words)
-    if len({len(word) for word in different}) != 1 or not any(len(word) > 1 and word[0] == "0" for word in different):
-        return False
-    return all(word.isascii() and word.isdigit() for word in different)
+    length, led = None, False
+    for word in words:
+        if (length is not None and len(word) != length) or not (word.isascii() and word.isdigit()):
+            return False
+        length, led = len(word), led or (len(word) > 1 and word[0] == "0")
+    return led
 
 
 def is_number(text: str) -> bool:

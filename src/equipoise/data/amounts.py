@@ -10,10 +10,8 @@ FACTORS = {"k": 3, "K": 3, "M": 6, "bn": 9}
 GAPS = "'’ \u00a0\u2009\u202f"
 """Thousands separators besides comma and point."""
 GAPPED = re.compile(rf"[+-]?\d{{1,3}}(?:[{GAPS}]\d{{3}})+(?:[.,]\d+)?")
-
-
-USUAL = re.compile(rf"([0-9][0-9.,]*) ?(?:%|{'|'.join(map(re.escape, CURRENCIES))})")
-"""A number with a sign of a currency or per cent behind it: most amounts, which are read all at once."""
+SIGNS = ("%", *CURRENCIES)
+"""Signs that stand behind most amounts, which are read all at once."""
 
 
 def plain_amount(text: str, read: Callable[[str], str | None]) -> str | None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.chosen_columns import ColumnKind
-from equipoise.data.distinct import distinct
+from equipoise.data.distinct import distinct, is_packed
 from equipoise.data.images.scan import SUFFIXES
 from equipoise.data.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.errors import InvalidInputError
@@ -66,11 +66,11 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
     values = without_blanks(values)
     if values.isna().all():
         return ColumnGuess(name, "constant", "it has no value")
-    parsed = None if isinstance(values.dtype, pd.CategoricalDtype) else parse(values)
+    parsed = None if _is_category(values) else parse(values)
     if parsed is None:
         return _of_words(values, name)
     written = parsed.kind == "number" and not pd.api.types.is_numeric_dtype(values.dtype)
-    if written and are_codes(word_counts(values)):
+    if written and are_codes(_words(values)):
         return _of_codes(_of_words(values, name))
     return _of_numbers(parsed, values, name)
 
@@ -139,6 +139,18 @@ def _why_left_out(
     return None
 
 
+def _is_category(values: Any) -> bool:
+    """Return whether the user made the column a category."""
+    return isinstance(values.dtype, pd.CategoricalDtype) and not is_packed(values)
+
+
+def _words(values: Any) -> Iterator[str]:
+    """Yield the different words of a column, the first of them at once."""
+    yield from as_words(values.iloc[:LOOKED_AT]).dropna()
+    texts = distinct(values)
+    yield from as_words(values if texts is None else texts.values).dropna()
+
+
 def _different(values: Any) -> int:
     return int(values.nunique() if pd.api.types.is_integer_dtype(values.dtype) else as_words(values).nunique())
 
@@ -176,7 +188,7 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
         return ColumnGuess(name, "image", f"{counted(len(counts), 'path')} of image files", None, counts)
     unique = max(counts.values()) == 1 or (len(counts) > MANY_VALUES and len(counts) > known / 2)
     average = _mean_words(list(counts)[:LOOKED_AT])
-    listed = isinstance(values.dtype, pd.CategoricalDtype)
+    listed = _is_category(values)
     if not listed and average >= MANY_WORDS - unique and (unique or len(counts) > MOST_LEVELS):
         what = f"{len(counts)} different texts of {average:.0f} words on average"
         return ColumnGuess(name, "text", what, None, counts)

@@ -1,6 +1,8 @@
 """One column of a table as numbers: how its encoding is learnt from training rows and applied to others."""
 
+import heapq
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -34,6 +36,7 @@ from equipoise.wording import counted
 MOST_NAMED, MOST_LOOKED_AT = 3, 10_000
 """Examples in a note, and different values among which they are looked for."""
 WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+ROWS_AT_ONCE = 4096
 TOO_MANY = 5  # from this many values on, most must still be what they were in training
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -144,7 +147,10 @@ def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None
 def _examples(parsed: Parsed, values: Any) -> str:
     """Return an example of how each style of amount was read."""
     found: dict[str, str] = {}
-    first = np.flatnonzero(~values.duplicated().to_numpy())[:MOST_LOOKED_AT]
+    for some in (values.iloc[: 2 * MOST_LOOKED_AT], values):  # mostly, the beginning has enough of them
+        first = np.flatnonzero(~some.duplicated().to_numpy())[:MOST_LOOKED_AT]
+        if len(first) == MOST_LOOKED_AT:
+            break
     for word, number in zip(as_words(values.iloc[first]), parsed.numbers[first], strict=True):
         style = "" if word is None else "".join(sign for sign in word if not (sign.isdigit() or sign in "., -+"))
         if style and np.isfinite(number):
@@ -251,8 +257,9 @@ def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
             f"{name}: values that differ in case alone put together, such as {' and '.join(map(repr, pair[:2]))}."
         )
         counts = {same[0]: sum(counts[word] for word in same) for same in spellings.values()}
-    often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
-    kept = often[:MOST_LEVELS] or sorted(counts)[:MOST_LEVELS]
+    often = (word for word in counts if counts[word] > 1)
+    kept = heapq.nsmallest(MOST_LEVELS, often, key=lambda word: (-counts[word], word))
+    kept = kept or heapq.nsmallest(MOST_LEVELS, counts)
     rare = len(counts) - len(kept)
     if rare:
         notes.append(f"{name}: {counted(rare, 'rare category')} of {len(counts)} put together.")
@@ -273,7 +280,7 @@ def _spellings(counts: dict[str, int]) -> dict[str, list[str]]:
 
 
 def _fold(word: str) -> str:
-    return " ".join(word.casefold().split())
+    return word if word.isdigit() else " ".join(word.casefold().split())
 
 
 def encode_column(
@@ -349,8 +356,34 @@ def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]])
             f"{as_words(values[unread]).iloc[0]!r} and others that are none, {unread.sum()} of {known}; correct or "
             "empty them."
         )
-    gone = np.isnan(numbers) | (np.abs(numbers) > largest(column.fill))
+    _write_numbers(numbers, spoken, column, out)
+    return unread
+
+
+def _write_numbers(
+    numbers: NDArray[np.float64], spoken: NDArray[np.bool_] | bool, column: Column, out: NDArray[np.floating[Any]]
+) -> None:
+    gone = ~(np.abs(numbers) <= largest(column.fill))
     out[:, 0] = np.where(gone, column.fill, numbers)
     if column.indicator:
-        out[:, -1] = gone & ~spoken
-    return unread
+        out[:, -1] = gone & ~np.asarray(spoken)
+
+
+def encode_plain_numbers(table: Any, places: Mapping[int, Column], out: NDArray[np.floating[Any]]) -> None:
+    """Write columns that hold numbers already into ``out`` (rows, outputs), some rows of all of them at a time: a whole
+    column at a time would touch all of its memory once for each.
+
+    Args:
+        places: the first output of each column.
+    """
+    numbers = {start: table[column.name].to_numpy() for start, column in places.items()}
+    for first in range(0, len(out), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        for start, column in places.items():
+            some = numbers[start][rows].astype(np.float64)
+            _write_numbers(some, False, column, out[rows, start : start + len(column.outputs)])
+
+
+def holds_plain_numbers(values: Any, column: Column) -> bool:
+    """Return whether a column of numbers has nothing to parse."""
+    return column.kind == "number" and isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from equipoise.data.column_kinds import ColumnGuess, guess_kind, said_kind
-from equipoise.data.columns import Column, encode_column, learn_column
+from equipoise.data.columns import Column, encode_column, encode_plain_numbers, holds_plain_numbers, learn_column
 from equipoise.data.delimited import check_names
 from equipoise.data.labels import label_array
 from equipoise.data.parsing import relabelled
@@ -170,15 +170,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
-        start = 0
+        start, numbers = 0, dict[int, Column]()
         for column in columns:
             width = len(column.outputs)
+            if holds_plain_numbers(table[column.name], column):
+                numbers[start] = column
+                start += width
+                continue
             unread = encode_column(
                 _column(table, column.name), column, out[:, start : start + width], trained, self.pictures
             )
             if unread.any():
                 lost[column.name] = unread
             start += width
+        encode_plain_numbers(table, numbers, out)
         return Encoded(out, lost)
 
     @property

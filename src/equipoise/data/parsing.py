@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.amounts import USUAL, plain_amount
-from equipoise.data.distinct import distinct, is_text
+from equipoise.data.amounts import SIGNS, plain_amount
+from equipoise.data.distinct import distinct, is_packed, is_text, repeated
 
 Kind = Literal["number", "date", "category", "text", "image"]
 """Kinds that a column can be encoded as."""
@@ -49,7 +49,7 @@ SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
-USUAL_WHOLE = f"^{USUAL.pattern}$"
+DIGITS = r"[0-9][0-9.,]*"
 LONGEST_FORM = 60
 """Most characters of a number or date written by a person; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -57,7 +57,7 @@ SOME_FORM = re.compile(rf"(?i)\W*\d[\d\s.,:/'’+-]*(?:%|[^\W\d]{{1,3}})?\W*|.*\
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
 ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # with this many values, of which this share are numbers, the rest are typos
 MOST_WORDS, LEAST_NUMBERS = 3, 3  # most words among numbers, such as refused; fewest distinct numbers beside them
-LOOKED_AT = 1000
+LOOKED_AT, AT_ONCE = 1000, 100_000
 SECONDS_A_DAY = 86_400
 SMALLEST_FLOAT32 = 2.0**-100
 """Smallest magnitude that keeps clear of float32's subnormal range, where it has fewer digits."""
@@ -85,7 +85,7 @@ def parse(values: Any) -> Parsed | None:
     whole column. Where numbers begin with a zero, as 007, a word among them says that they are names. Up to three words
     that come back, such as refused, may be up to half of a column of numbers; they are its ``words``.
     """
-    texts = distinct(values)
+    texts = repeated(values)
     if texts is None:
         return _parse_each(values, values.notna().to_numpy().astype(np.intp))
     found = _parse_each(texts.values, texts.counts)
@@ -121,11 +121,21 @@ def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
 
 def parse_as(values: Any, kind: Kind, form: str) -> Read:
     """Read values as numbers, or as days since 1970, and mark those that could not be read."""
-    texts = distinct(values)
+    texts = repeated(values)
     if texts is not None and len(texts.values) < len(values):
-        numbers, unread = parse_as(texts.values, kind, form)
+        numbers, unread = _read(texts.values, kind, form)
         return texts.spread(numbers, np.nan), texts.spread(unread, False)
-    return _as_days(values, form) if kind == "date" else _as_numbers(values, form)
+    return _read(values, kind, form)
+
+
+def _read(values: Any, kind: Kind, form: str) -> Read:
+    """Read every value; texts some at a time, for as objects they take many times the memory."""
+    read = _as_days if kind == "date" else _as_numbers
+    if len(values) <= AT_ONCE or not is_text(values):
+        return read(values, form)
+    starts = range(0, len(values), AT_ONCE)
+    numbers, unread = zip(*(read(values.iloc[start : start + AT_ONCE], form) for start in starts), strict=True)
+    return np.concatenate(numbers), np.concatenate(unread)
 
 
 def is_some_form(word: str) -> bool:
@@ -167,6 +177,9 @@ def relabelled(frame: Any, names: list[str]) -> Any:
 
 def without_blanks(values: Any) -> Any:
     """Return the column with empty texts as missing."""
+    if is_packed(values):
+        blank = np.append(values.dtype.categories.str.strip() == "", False)
+        return values.mask(blank[values.cat.codes.to_numpy()]) if blank.any() else values
     if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
         return values
     if is_text(values):
@@ -178,6 +191,9 @@ def without_blanks(values: Any) -> Any:
 
 def as_words(values: Any) -> Any:
     """Return text without surrounding spaces, missing where the value is; a whole number has no decimals."""
+    if is_packed(values):
+        words = np.append(values.dtype.categories.str.strip().to_numpy(dtype=object), None)
+        return pd.Series(words[values.cat.codes.to_numpy()], index=values.index, dtype=object, name=values.name)
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     if is_text(values):
@@ -192,7 +208,7 @@ def _word(value: Any) -> str:
 
 
 def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
-    numbers, unread = parse_as(values, kind, form)
+    numbers, unread = _read(values, kind, form)
     if kind == "date" and form == PLAIN and not pd.api.types.is_datetime64_any_dtype(values.dtype):
         words = values if is_text(values) else as_words(values).astype("str")
         shaped = words.str.strip().str.fullmatch(ISO_DATE).fillna(False).to_numpy(dtype=bool)  # 2020 alone is a number
@@ -270,7 +286,7 @@ def _all_plain(values: Any, form: str) -> Any:
     if form == PLAIN:
         return values
     if form in AMOUNTS and is_text(values):
-        usual = values.str.strip().str.extract(USUAL_WHOLE, expand=False)
+        usual = _usual_bodies(values.str.strip())
         return _all_plain(usual, AMOUNTS[form]).where(usual.notna(), _each_plain(values[usual.isna()], form))
     if form in NUMBERS and is_text(values):
         text = values.str.strip()
@@ -279,6 +295,18 @@ def _all_plain(values: Any, form: str) -> Any:
         read = read if form == THOUSANDS_COMMA else read.str.replace(",", ".", regex=False)
         return read.where(fits.fillna(False).astype(bool), None)
     return _each_plain(values, form)
+
+
+def _usual_bodies(texts: Any) -> Any:
+    """Return the digits of amounts with one of the signs behind them that the first texts end in; None for others."""
+    first = texts.iloc[:LOOKED_AT].dropna().tolist()
+    signs = [sign for sign in SIGNS if any(text.endswith(sign) for text in first)]
+    found = pd.Series(None, index=texts.index, dtype=texts.dtype)
+    for sign in signs:
+        bodies = texts.where(texts.str.endswith(sign).fillna(False).astype(bool), None)
+        bodies = bodies.str.slice(stop=-len(sign)).str.removesuffix(" ")
+        found = found.where(found.notna(), bodies.where(bodies.str.fullmatch(DIGITS).fillna(False).astype(bool), None))
+    return found
 
 
 def _each_plain(values: Any, form: str) -> Any:

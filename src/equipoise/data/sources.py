@@ -46,7 +46,7 @@ def open_data(
         group: the column whose equal values belong together.
         size: side of the square that images are scaled to, or (height, width); None chooses it.
         channels: 1 for grey, 3 for colour; None chooses it.
-        progress: called with the number of images checked and their total.
+        progress: called with the number of images checked, or of rows read, and their total.
         stream: leave the rows of a Parquet table on disk; None does so if they would fill a quarter of the memory.
     """
     from equipoise.data.images import read_images
@@ -68,7 +68,7 @@ def open_data(
         )
         return images if group is None else _divisible(images, group)
     _refuse(f"{path.name} is a file, not a folder of images", labels=labels, size=size, channels=channels)
-    samples = read_table(path, target=target)
+    samples = read_table(path, target=target, progress=progress)
     return samples if group is None else _divisible(grouped(samples, group), group)
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.distinct import Distinct, distinct, is_text, pack, repeats
 from equipoise.data.excel import SUFFIXES as EXCEL
 from equipoise.data.excel import read_excel
 from equipoise.data.json_lines import SUFFIXES as JSON_LINES
@@ -23,7 +24,7 @@ from equipoise.data.parquet import SUFFIXES as PARQUET
 from equipoise.data.parquet import parquet_parts, read_parquet
 from equipoise.data.parsing import fits_float32, relabelled, without_blanks
 from equipoise.data.picture_columns import FOLDER
-from equipoise.data.samples import Part, Samples
+from equipoise.data.samples import Part, Progress, Samples
 from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import DAMAGE
@@ -42,7 +43,7 @@ WHOLE: dict[str, Callable[[Path], tuple[Any, list[str]]]] = {
 DIVIDED_PAIRS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
-def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Samples:
+def read_table(source: Any, *, target: str | Sequence[str] | None = None, progress: Progress | None = None) -> Samples:
     """Read a table and its labels; rows without a label are left out, and a note says how many.
 
     Args:
@@ -50,6 +51,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
             Parquet or ``.npz`` file, a data frame, or a pair of arrays (x, y).
         target: the label column, or several 0/1 columns as a list or separated by commas. None takes the one column
             named target, label, class or y.
+        progress: called with the rows of a text file that were read, and about how many there are.
     """
     if isinstance(source, pd.DataFrame):
         return _with_target(source, target, "the data frame")
@@ -62,19 +64,20 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None) -> Sam
     path = _file(source)
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
-    samples = _read_file(path, target)
+    samples = _read_file(path, target, progress)
     samples.x.attrs[FOLDER] = str(path.parent)
     return samples
 
 
-def _read_file(path: Path, target: str | Sequence[str] | None) -> Samples:
+def _read_file(path: Path, target: str | Sequence[str] | None, progress: Progress | None) -> Samples:
     if path.suffix.lower() in WHOLE:
         frame, notes = WHOLE[path.suffix.lower()](path)
         return _noted(_with_target(frame, target, str(path)), notes)
     layout = find_layout(path)
     check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
-    return _noted(_with_target(_read_all(layout, text=chosen), chosen, str(path)), layout.notes)
+    frame = _read_all(layout, text=chosen, progress=progress)
+    return _noted(_with_target(frame, chosen, str(path)), layout.notes)
 
 
 def _noted(samples: Samples, notes: list[str]) -> Samples:
@@ -127,13 +130,18 @@ def _file(source: object) -> Path:
     return path
 
 
-def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
-    """Read all rows column by column, as float32 where a network would not use more."""
-    parts, rows = [], 0
+def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | None = None) -> Any:
+    """Read all rows column by column, as float32 where a network would not use more; where there are many, columns of
+    text that repeats are packed, see :func:`~equipoise.data.distinct.pack`."""
+    parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
+    packed: set[str] | None = None
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
-        parts.append({name: _smaller(column) for name, column in part.items()})  # taking a frame apart is quadratic
-    if not rows:
+        if packed is None:
+            packed = {name for name, column in part.items() if repeats(column)} if len(part) == PART_ROWS else set()
+        parts.append({name: _smaller(column, name in packed) for name, column in part.items()})  # frames take longer
+        told(rows, max(rows + 1, layout.lines))
+    if not parts or packed is None:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
     mixed = [name for name in layout.header if len(parts) > 1 and len({_kind(part[name]) for part in parts} - {""}) > 1]
     if mixed:  # numbers here, words there: keep it all as text
@@ -141,11 +149,15 @@ def _read_all(layout: Layout, *, text: Collection[str]) -> Any:
     columns = {}
     for name in layout.header:
         pieces = [part[name] for part in again] if name in mixed else [part.pop(name) for part in parts]
-        columns[name] = pieces[0] if len(pieces) == 1 else _joined(pieces)
+        columns[name] = _joined([_smaller(piece, name in packed) for piece in pieces] if name in mixed else pieces)
+    told(rows, rows)
     return pd.DataFrame(columns, copy=False)
 
 
-def _smaller(column: Any) -> Any:
+def _smaller(column: Any, packed: bool) -> Any:
+    """Return text as its different texts where it repeats, numbers as float32 where that is exact enough."""
+    if packed and is_text(column):
+        return distinct(column)
     if column.dtype != np.float64:
         return column
     values = column.to_numpy()
@@ -155,12 +167,18 @@ def _smaller(column: Any) -> Any:
 
 def _kind(column: Any) -> str:
     """Return the type of a column: numbers, booleans or text; empty if every value is missing."""
+    if isinstance(column, Distinct):
+        return "string" if len(column.values) else ""
     if column.isna().all():
         return ""
     return str(pd.api.types.infer_dtype(column, skipna=True)).replace("floating", "integer")
 
 
 def _joined(pieces: list[Any]) -> Any:
+    if any(isinstance(piece, Distinct) for piece in pieces):
+        return pack([piece if isinstance(piece, Distinct) else distinct(piece.astype("str")) for piece in pieces])
+    if len(pieces) == 1:
+        return pieces[0]
     known = next((piece.dtype for piece in pieces if not piece.isna().all()), pieces[0].dtype)
     return pd.concat([piece.astype(known) if piece.isna().all() else piece for piece in pieces], ignore_index=True)
 

@@ -59,8 +59,10 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
     """Return labels as booleans, integers or strings, (rows,), with notes on anything odd about them."""
     import pandas as pd
 
+    from equipoise.data.distinct import distinct, is_packed
+
     name, series = str(values.name), pd.Series(values).reset_index(drop=True)
-    if isinstance(series.dtype, pd.CategoricalDtype):
+    if isinstance(series.dtype, pd.CategoricalDtype) and not is_packed(series):
         series = series.astype(series.cat.categories.dtype)
     if pd.api.types.is_bool_dtype(series.dtype):
         y = series.to_numpy(dtype=bool)
@@ -73,7 +75,9 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
             f"the target column {name!r} holds {series.dtype} values; give class names or integers."
         )
     else:
-        y = _from_text(series.astype(str).str.strip(), name)
+        texts = distinct(series)
+        y = _from_text((series if texts is None else texts.values).astype(str).str.strip(), name)
+        y = y if texts is None else y[texts.codes]
     return y, _odd(y, name)
 
 

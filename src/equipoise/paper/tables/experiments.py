@@ -30,7 +30,7 @@ TEST_SHARE = 0.3
 LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
 OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
-FEW_METHODS = ("cross_entropy", "logit_adjustment", "vs", "uncertainty_margin")
+FEW_METHODS = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
 LITE0 = "efficientnet_lite0"
 RESAMPLED = (
     *("near_miss", "smote", "adasyn", "cluster_centroids", "neighbourhood_cleaning", "instance_hardness"),
