@@ -9,7 +9,10 @@ import sys
 from contextlib import suppress
 
 import pytest
+import safetensors.torch
+import torch
 
+from equipoise.models.backbones import build_backbone
 from equipoise.training.resume import Run
 from tests.app.runs.made import pictures
 
@@ -262,3 +265,20 @@ def test_one_epoch_ends_before_there_is_an_uncertainty(equipoise, tmp_path):
     done = equipoise("train", "t.csv", "--epochs", 1, "--json", "--quiet")
     assert done.code == 0, done.err
     assert json.loads(done.out)["before"] is None
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.0])
+def test_fine_tuning_gives_pretrained_layers_a_rate_of_their_own(equipoise, tmp_path, monkeypatch, rate):
+    monkeypatch.setattr("equipoise.models.image_network.PRETRAINED_RATE", rate)
+    photos = pictures(tmp_path / "photos", {"night": 14, "day": 8}, side=32)
+    before = build_backbone("lenet").state_dict()
+    torch.save(before, tmp_path / "lenet.pth")
+    known = ("--backbone", "lenet", "--weights", tmp_path / "lenet.pth")
+    done = equipoise("train", photos, *known, "--fine-tune", "--epochs", 2, "--out", "run")
+    assert done.code == 0, done.err
+    assert not json.loads((tmp_path / "run" / "run.json").read_text())["input"]["backbone"].get("frozen")
+    after = safetensors.torch.load_file(tmp_path / "run" / "model.safetensors")
+    moved = [float((after[f"network/backbone.body.{name}"] - tensor).abs().max()) for name, tensor in before.items()]
+    assert (min(moved) > 0) == (rate > 0)
+    assert max(moved) < 0.1
+    assert equipoise("predict", "run", photos, "--out", "answers.csv").code == 0
