@@ -116,3 +116,12 @@ def test_texts_that_hardly_repeat_are_not_looked_for():
     np.testing.assert_array_equal(parsed.numbers, np.arange(12_000) + 0.5)
     assert repeats(pd.Series(["a", "b"] * 6000))
     assert not repeats(pd.Series([1.0, 1.0]))
+
+
+def test_a_part_without_values_of_a_packed_column(tmp_path, monkeypatch):
+    words = ["a", "b"] * 50 + [""] * 100 + ["b", "c"] * 50
+    frame = pd.DataFrame({"word": words, "x": np.arange(300) % 7, "label": ["no", "yes", "no"] * 100})
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    found = packed_samples(tmp_path / "gaps.csv", monkeypatch).x["word"]
+    assert is_packed(found)
+    assert as_words(found).tolist() == [word or None for word in words]

@@ -58,6 +58,7 @@ ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
 ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # with this many values, of which this share are numbers, the rest are typos
 MOST_WORDS, LEAST_NUMBERS = 3, 3  # most words among numbers, such as refused; fewest distinct numbers beside them
 LOOKED_AT, AT_ONCE = 1000, 100_000
+FEW, HOPELESS = 50, 0.95  # values that tell first whether a form is worth trying
 SECONDS_A_DAY = 86_400
 SMALLEST_FLOAT32 = 2.0**-100
 """Smallest magnitude that keeps clear of float32's subnormal range, where it has fewer digits."""
@@ -98,9 +99,10 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     """Parse values of which each counts for so many rows, (values,)."""
     known = np.flatnonzero(values.notna().to_numpy())
     some = known[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
-    sample, found = values.iloc[some], list[Parsed]()
+    sample, few, found = values.iloc[some], values.iloc[some[:: -(-len(some) // FEW)]], list[Parsed]()
     for forms in (FIRST_TRIED, TRIED, LAST_TRIED):
-        likely = [tried for tried in forms if np.average(_parsed(sample, *tried).unread, weights=counts[some]) <= 0.5]
+        likely = [tried for tried in forms if _parsed(few, *tried).unread.mean() < HOPELESS]
+        likely = [tried for tried in likely if np.average(_parsed(sample, *tried).unread, weights=counts[some]) <= 0.5]
         found += [_parsed(values, *tried) for tried in likely]
         if any(not parsed.unread.any() for parsed in found):
             break
@@ -192,7 +194,8 @@ def without_blanks(values: Any) -> Any:
 def as_words(values: Any) -> Any:
     """Return text without surrounding spaces, missing where the value is; a whole number has no decimals."""
     if is_packed(values):
-        words = np.append(values.dtype.categories.str.strip().to_numpy(dtype=object), None)
+        words = values.dtype.categories.str.strip().to_numpy(dtype=object)
+        words = np.append(words, np.array([None], dtype=object))
         return pd.Series(words[values.cat.codes.to_numpy()], index=values.index, dtype=object, name=values.name)
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)

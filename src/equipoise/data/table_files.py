@@ -176,7 +176,11 @@ def _kind(column: Any) -> str:
 
 def _joined(pieces: list[Any]) -> Any:
     if any(isinstance(piece, Distinct) for piece in pieces):
-        return pack([piece if isinstance(piece, Distinct) else distinct(piece.astype("str")) for piece in pieces])
+        none = next(piece for piece in pieces if isinstance(piece, Distinct)).values.iloc[:0]
+        missing = [None if isinstance(piece, Distinct) else np.full(len(piece), -1) for piece in pieces]
+        return pack(
+            [piece if gone is None else Distinct(none, gone) for piece, gone in zip(pieces, missing, strict=True)]
+        )
     if len(pieces) == 1:
         return pieces[0]
     known = next((piece.dtype for piece in pieces if not piece.isna().all()), pieces[0].dtype)

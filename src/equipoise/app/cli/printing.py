@@ -89,7 +89,7 @@ class ConsoleWatcher(RunWatcher):
         """Show a bar while a file arrives."""
         self.progress(done, total, name)
 
-    def progress(self, done: int, total: int, name: str = "reading images") -> None:
+    def progress(self, done: int, total: int, name: str = "reading samples") -> None:
         """Show a bar that disappears at the end; without a terminal, an occasional line if it takes long."""
         if self.bar.disable:
             self._line(done, total, name)
