@@ -303,7 +303,8 @@ def _all_plain(values: Any, form: str) -> Any:
 def _usual_bodies(texts: Any) -> Any:
     """Return the digits of amounts with one of the signs behind them that the first texts end in; None for others."""
     first = texts.iloc[:LOOKED_AT].dropna().tolist()
-    signs = [sign for sign in SIGNS if any(text.endswith(sign) for text in first)]
+    last = {text[-1:] for text in first}
+    signs = [sign for sign in SIGNS if sign[-1] in last and any(text.endswith(sign) for text in first)]
     found = pd.Series(None, index=texts.index, dtype=texts.dtype)
     for sign in signs:
         bodies = texts.where(texts.str.endswith(sign).fillna(False).astype(bool), None)
