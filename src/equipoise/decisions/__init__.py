@@ -12,7 +12,7 @@ from equipoise.decisions.natural import Natural
 from equipoise.decisions.precision_at_least import PrecisionAtLeast
 from equipoise.decisions.recall_at_least import RecallAtLeast
 from equipoise.decisions.review_budget import ReviewBudget
-from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.rule import DecisionRule, JudgedRule
 from equipoise.decisions.rules import DECISIONS, rule_from_json
 from equipoise.decisions.situation import Situation
 from equipoise.evaluation.intervals import Estimate
@@ -29,6 +29,7 @@ __all__ = [
     "Evidence",
     "Expected",
     "FScore",
+    "JudgedRule",
     "Natural",
     "PrecisionAtLeast",
     "Promise",

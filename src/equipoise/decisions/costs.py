@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.cost_threshold import cheapest_threshold
 from equipoise.decisions.form import Claim, Form
-from equipoise.decisions.rule import MOST_NAMED, DecisionRule, rare_names
+from equipoise.decisions.rule import MOST_NAMED, JudgedRule, rare_names
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.decisions.yardstick import PER, Yardstick
 from equipoise.errors import InvalidInputError
@@ -19,7 +19,7 @@ MOST_COST = 1e12
 
 
 @dataclass(frozen=True, repr=False)
-class Costs(DecisionRule):
+class Costs(JudgedRule):
     """Name the class with the lowest expected cost.
 
     A mistake costs ``miss`` of its true class where that is given, else ``false_alarm`` of the class named where that
@@ -44,7 +44,7 @@ class Costs(DecisionRule):
     meaning: ClassVar[str] = "costs least on average"
     searches: ClassVar[bool] = True
     needs_evidence: ClassVar[bool] = False
-    yardstick: ClassVar[Yardstick | None] = Yardstick("cost_saved", "expected_cost")
+    yardstick: ClassVar[Yardstick] = Yardstick("cost_saved", "expected_cost")
 
     matrix: Any = None
     classes: tuple[Label, ...] | None = None
@@ -126,10 +126,6 @@ class Costs(DecisionRule):
 
         That is 1 where nothing is lost, 0 where always the same answer would do as well, and below 0 where it would do
         better.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
         """
         y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
         cost, constant = 0.0, 0.0
@@ -158,7 +154,7 @@ class Costs(DecisionRule):
 
 def _threshold(situation: Situation, costs: Floats, place: int | None) -> float:
     """Return the cheapest threshold of a second class, or of an attribute's ones; costs (2, 2)."""
-    labels, q = situation.known().labels, situation.probabilities
+    labels, q = situation.known().labels, situation.answered  # what new rows get
     y, scores = (labels, q[:, 1]) if place is None else (labels[:, place], q[:, place])
     weights = situation.row_weights(place)
     alarm, miss = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]

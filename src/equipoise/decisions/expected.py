@@ -39,13 +39,24 @@ class Expected(Struct, frozen=True):
         rows: of evidence.
         classes: one entry per class.
         reviews: cases named otherwise than the most common class; None where a row has several labels.
-        cost: by the rule's costs; None for a rule without them.
+        cost: by the rule's costs, in the long run; None for a rule without them.
+        cost_spread: standard deviation of what one case costs, in 1,000 likewise.
     """
 
     rows: int
     classes: list[ClassExpectation]
     reviews: Estimate | None
     cost: Estimate | None
+    cost_spread: float | None = None
+
+    def cost_of_next(self, cases: int = PER) -> Estimate | None:
+        """Return the cost of so many new cases, in 1,000, with an interval that they lie in 19 times of 20.
+
+        It is wider than that of ``cost``, which is about the long run: so many cases have luck of their own.
+        """
+        if self.cost is None or self.cost_spread is None:
+            return None
+        return for_next(self.cost, self.cost_spread, cases)
 
 
 def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None) -> Expected:
@@ -57,7 +68,7 @@ def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None)
     """
     evidence = situation.known()
     y = evidence.labels
-    classes, cost = [], None
+    classes, cost, spread = [], None, None
     for place, label in enumerate(situation.classes):
         weights = situation.row_weights(place if situation.several else None)
         own, called = (y[:, place] == 1, named[:, place] == 1) if situation.several else (y == place, named == place)
@@ -66,12 +77,14 @@ def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None)
         if costs is not None:
             parts = [_costs(situation, y[:, k], named[:, k], costs[k], k) for k in range(len(costs))]
             cost = _sum(parts, known_mix=True, rows=len(y))
-        return Expected(len(y), classes, None, cost)
+            spread = _spread(costs[np.arange(len(costs)), y, named].sum(1), evidence.weight)
+        return Expected(len(y), classes, None, cost, spread)
     if costs is not None:
+        spread = _spread(costs[y, named], situation.row_weights(None))
         cost = _sum([_costs(situation, y, named, costs, None)], known_mix=situation.mix is not None, rows=len(y))
     common = int(situation.rarest_first[-1])
     reviews = share_of(named != common, situation.row_weights(None)).times(PER)
-    return Expected(len(y), classes, reviews, cost)
+    return Expected(len(y), classes, reviews, cost, spread)
 
 
 def share_of(hits: NDArray[np.bool_], weights: Floats) -> Estimate:
@@ -100,6 +113,29 @@ def _class(
         false_alarms=share_of(called & ~own, weights).times(PER),
         recall_holds=least_share(found, samples, 1 - CONFIDENCE) if samples else None,
     )
+
+
+def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
+    """Widen the interval of a long-run mean to that of the mean of so many new cases.
+
+    Args:
+        estimate: the mean.
+        spread: standard deviation of a single case.
+        cases: how many.
+
+    >>> new = for_next(Estimate(100.0, 92.0, 108.0), 96.8, 1000)
+    >>> round(new.low), round(new.high)
+    (90, 110)
+    """
+    luck = Z * spread / np.sqrt(cases)
+    down, up = np.hypot(estimate.value - estimate.low, luck), np.hypot(estimate.high - estimate.value, luck)
+    return Estimate(estimate.value, max(float(estimate.value - down), 0.0), float(estimate.value + up))
+
+
+def _spread(costs: Floats, weights: Floats) -> float:
+    """Return the standard deviation of what one case costs, in 1,000."""
+    mean = np.average(costs, weights=weights)
+    return PER * float(np.sqrt(np.average(np.square(costs - mean), weights=weights)))
 
 
 Parts = tuple[list[float], list[float], list[float], list[float]]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.form import Claim, Form
-from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
 from equipoise.decisions.yardstick import PER, Yardstick, marked
 from equipoise.errors import InvalidInputError
@@ -20,7 +20,7 @@ MOST_NUMBERS = 2_000_000
 
 
 @dataclass(frozen=True, repr=False)
-class FScore(DecisionRule):
+class FScore(JudgedRule):
     """Choose the threshold with the largest F score on the evidence: (1 + β²)·P·R / (β²·P + R).
 
     Of two classes it is that of the rarer one, of several labels that of each. Of many classes it is the mean over the
@@ -38,7 +38,7 @@ class FScore(DecisionRule):
     name: ClassVar[str] = "f_score"
     meaning: ClassVar[str] = "by the threshold of the best F score"
     searches: ClassVar[bool] = True
-    yardstick: ClassVar[Yardstick | None] = Yardstick("f_score", "mistakes")
+    yardstick: ClassVar[Yardstick] = Yardstick("f_score", "mistakes")
 
     beta: float = 1.0
     of: Label | None = None
@@ -52,12 +52,7 @@ class FScore(DecisionRule):
         return () if self.of is None else (self.of,)
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the mean score of the classes that count, and their mistakes.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
+        """Return the mean score of the classes that count, and their mistakes."""
         places = [place_of(label, situation.classes) for label in self._named()]
         if not places:
             one = not situation.several and len(situation.classes) == 2

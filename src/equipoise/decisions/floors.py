@@ -11,9 +11,34 @@ from numpy.typing import NDArray
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.form import Claim, Form, Promise
 from equipoise.decisions.promises import CONFIDENCE
-from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.errors import InvalidInputError
+
+
+class Floor(NamedTuple):
+    """A share asked of a class, and the evidence to choose its threshold by.
+
+    Args:
+        name: of the class.
+        asked: the share.
+        risk: the probability with which the promise may fail.
+        odds: of the class where the rule is used over its odds among the rows.
+        scores: probabilities of the class, (rows,); −1 for rows that an earlier class has claimed.
+        own: which rows are of the class, (rows,).
+    """
+
+    name: str
+    asked: float
+    risk: float
+    odds: float
+    scores: Floats
+    own: NDArray[np.bool_]
+
+    def unkept(self, what: str, promised: float, why: str) -> str:
+        """Return the sentence that less can be promised than was asked."""
+        can = f"{100 * promised:.3g} % can: {why}."
+        return f"a {what} of {100 * self.asked:.3g} % cannot be promised for class {self.name!r}, {can}"
 
 
 class Kept(NamedTuple):
@@ -26,7 +51,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class FloorRule(DecisionRule):
+class FloorRule(JudgedRule):
     """A rule that names a class exactly where its probability reaches the threshold that its floor requires."""
 
     what: ClassVar[Literal["recall", "precision"]]
@@ -57,8 +82,9 @@ class FloorRule(DecisionRule):
             name = str(situation.classes[place])
             if not own.any():
                 raise InvalidInputError(f"there is no held-out sample of {name!r} to choose its threshold by.")
-            odds = _odds(situation, place, own)
-            found = kept[place] = self._threshold(np.where(free, q[:, place], -1.0), own, floor, risk, odds, name)
+            scores = np.where(free, q[:, place], -1.0)
+            asked = Floor(name, floor, risk, _odds(situation, place, own), scores, own)
+            found = kept[place] = self._threshold(asked)
             if not situation.several:
                 free &= q[:, place] < found.threshold
             promises.append(Promise(name, self.what, floor, found.promised, found.samples))
@@ -70,17 +96,8 @@ class FloorRule(DecisionRule):
         return Form(weights=situation.balanced_weights, claims=claims, **said)  # type: ignore[arg-type]
 
     @abstractmethod
-    def _threshold(
-        self, scores: Floats, own: NDArray[np.bool_], floor: float, risk: float, odds: float, name: str
-    ) -> Kept:
-        """Return the threshold of a class.
-
-        Args:
-            scores: probabilities of the class, (rows,); −1 for rows that an earlier class has claimed.
-            own: which rows are of the class.
-            risk: the probability with which the promise may fail.
-            odds: of the class where the rule is used over its odds among the rows.
-        """
+    def _threshold(self, floor: Floor) -> Kept:
+        """Return the threshold of a class."""
 
 
 def _odds(situation: Situation, place: int, own: NDArray[np.bool_]) -> float:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from equipoise.decisions.floors import FloorRule, Kept
-from equipoise.decisions.situation import Floats, Situation, descending
+from equipoise.decisions.floors import Floor, FloorRule, Kept
+from equipoise.decisions.situation import Situation, descending
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 
 GROWTH = 1.25
@@ -41,37 +41,28 @@ class PrecisionAtLeast(FloorRule):
     name: ClassVar[str] = "precision_at_least"
     meaning: ClassVar[str] = "by the threshold that the precision asked for needs"
     what: ClassVar[Literal["recall", "precision"]] = "precision"
-    yardstick: ClassVar[Yardstick | None] = Yardstick("found", "missed")
+    yardstick: ClassVar[Yardstick] = Yardstick("found", "missed")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share that is found of the classes.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
+        """Return the share that is found of the classes."""
         return found_and_missed(marked(situation, named, self._groups(situation)))
 
-    def _threshold(
-        self, scores: Floats, own: NDArray[np.bool_], floor: float, risk: float, odds: float, name: str
-    ) -> Kept:
-        free = scores >= 0
+    def _threshold(self, floor: Floor) -> Kept:
+        free = floor.scores >= 0
         if not free.any():
-            return Kept(1.0, 0.0, 0, f"no row is left for class {name!r}: classes named before it take them all.")
-        thresholds, rows, (hits,) = descending(scores[free], own[free].astype(np.float64))
+            return Kept(1.0, 0.0, 0, f"no row is left for class {floor.name!r}: classes named before it take them all.")
+        thresholds, rows, (hits,) = descending(floor.scores[free], floor.own[free].astype(np.float64))
         tried = _geometric(rows)
         n, right = rows[tried], hits[tried]
-        bound = np.where(right > 0, beta.ppf(risk / len(tried), np.maximum(right, 0.5), n - right + 1), 0.0)
-        bound = bound * odds / (bound * odds + 1 - bound)  # from the rows' class prior to the one where it is used
-        passed = np.flatnonzero(bound >= floor)
+        bound = np.where(right > 0, beta.ppf(floor.risk / len(tried), np.maximum(right, 0.5), n - right + 1), 0.0)
+        bound = bound * floor.odds / (bound * floor.odds + 1 - bound)  # at the class prior where it is used
+        passed = np.flatnonzero(bound >= floor.asked)
         best = int(passed[-1]) if len(passed) else int(bound.argmax())
         note = None
         if not len(passed):
-            note = (
-                f"a precision of {100 * floor:.3g} % cannot be promised for class {name!r}, {100 * bound[best]:.3g} % "
-                f"can: the {int(n[best]):,} rows with the largest probabilities have {int(right[best]):,} of it."
-            )
-        promised = floor if note is None else float(bound[best])
+            why = f"the {int(n[best]):,} rows with the largest probabilities have {int(right[best]):,} of it"
+            note = floor.unkept("precision", float(bound[best]), why)
+        promised = floor.asked if note is None else float(bound[best])
         return Kept(float(thresholds[tried[best]]), promised, int(n[best]), note)
 
 

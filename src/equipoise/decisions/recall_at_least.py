@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.decisions.floors import FloorRule, Kept
+from equipoise.decisions.floors import Floor, FloorRule, Kept
 from equipoise.decisions.promises import allowed_misses, least_share, samples_needed
-from equipoise.decisions.situation import Floats, Situation
+from equipoise.decisions.situation import Situation
 from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, marked
 
 ROUNDING = 1e-6
@@ -45,45 +45,29 @@ class RecallAtLeast(FloorRule):
     name: ClassVar[str] = "recall_at_least"
     meaning: ClassVar[str] = "by the threshold that the recall asked for needs"
     what: ClassVar[Literal["recall", "precision"]] = "recall"
-    yardstick: ClassVar[Yardstick | None] = Yardstick("false_alarms_spared", "false_alarms")
+    yardstick: ClassVar[Yardstick] = Yardstick("false_alarms_spared", "false_alarms")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share of false alarms spared that naming every case would raise, and what is found.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
+        """Return the share of false alarms spared that naming every case would raise, and what is found."""
         counts = marked(situation, named, self._groups(situation))
         alarms, most = sum(each.false_alarms for each in counts), sum(each.others for each in counts)
         spared = 1 - alarms / most if most > 0 else 1.0
         return {"false_alarms_spared": spared, "false_alarms": PER * alarms} | found_and_missed(counts)
 
-    def _threshold(
-        self,
-        scores: Floats,
-        own: NDArray[np.bool_],
-        floor: float,
-        risk: float,
-        odds: float,  # noqa: ARG002
-        name: str,
-    ) -> Kept:
-        found = np.sort(scores[own])
+    def _threshold(self, floor: Floor) -> Kept:
+        found = np.sort(floor.scores[floor.own])
         samples, taken = len(found), int((found < 0).sum())
-        misses = allowed_misses(samples, floor, risk)
+        misses = allowed_misses(samples, floor.asked, floor.risk)
         if taken <= misses < samples:
-            return Kept(float(found[misses]) * (1 - ROUNDING), floor, samples, None)
-        promised = _left(samples, taken, risk)
+            return Kept(float(found[misses]) * (1 - ROUNDING), floor.asked, samples, None)
+        promised = _left(samples, taken, floor.risk)
         threshold = 1.0 if taken == samples else float(found[taken]) * (1 - ROUNDING)
         if taken:
             why = f"{taken:,} of its {samples:,} samples go to classes named before it; name it earlier"
         else:
             what = "sample" if samples == 1 else "samples"
-            why = f"it has {samples:,} {what} to choose by, and {samples_needed(floor, risk):,} would do"
-        note = (
-            f"a recall of {100 * floor:.3g} % cannot be promised for class {name!r}, {100 * promised:.3g} % can: {why}."
-        )
-        return Kept(threshold, promised, samples, note)
+            why = f"it has {samples:,} {what} to choose by, and {samples_needed(floor.asked, floor.risk):,} would do"
+        return Kept(threshold, promised, samples, floor.unkept("recall", promised, why))
 
 
 def _left(samples: int, taken: int, risk: float) -> float:

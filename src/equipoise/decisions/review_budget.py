@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.form import Claim, Form
-from equipoise.decisions.rule import DecisionRule
+from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 from equipoise.errors import InvalidInputError
 
 
 @dataclass(frozen=True, repr=False)
-class ReviewBudget(DecisionRule):
+class ReviewBudget(JudgedRule):
     """Name the most suspicious cases, as many as can be reviewed: 40 in 1,000 on average.
 
     The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
@@ -36,7 +36,7 @@ class ReviewBudget(DecisionRule):
     name: ClassVar[str] = "review_budget"
     meaning: ClassVar[str] = "by the threshold that the review budget allows"
     budgeted: ClassVar[bool] = True
-    yardstick: ClassVar[Yardstick | None] = Yardstick("found", "missed")
+    yardstick: ClassVar[Yardstick] = Yardstick("found", "missed")
 
     cases: float
     per: float = 1000
@@ -70,12 +70,7 @@ class ReviewBudget(DecisionRule):
             )
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share found of the cases that are looked for.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
+        """Return the share found of the cases that are looked for."""
         places = self._places(situation)
         groups = [(place,) for place in places] if situation.several else [tuple(places)]
         return found_and_missed(marked(situation, named, groups))

@@ -40,8 +40,6 @@ class DecisionRule(ABC):
     """True if the rule limits how many cases are named."""
     searches: ClassVar[bool] = False
     """True if the rule searches the evidence for the best threshold, whose own figure would be optimistic."""
-    yardstick: ClassVar[Yardstick | None] = None
-    """Yardstick of its answers; None for a rule that is about every class."""
 
     class_prior: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -124,15 +122,6 @@ class DecisionRule(ABC):
         named = self.crossed(situation, q) if self.searches else form.places(q)
         return expect(situation, named, self.cost_matrix(situation.classes, several=situation.several))
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return what answers to the evidence are worth, by the names of the rule's ``yardstick`` and others.
-
-        Args:
-            situation: at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no yardstick.")
-
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
         """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.
 
@@ -164,6 +153,22 @@ class DecisionRule(ABC):
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, repr=False)
+class JudgedRule(DecisionRule):
+    """A rule with a yardstick of its own, by which methods can be ranked; others are about every class alike."""
+
+    yardstick: ClassVar[Yardstick]
+
+    @abstractmethod
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+        """Return what answers to the evidence are worth, by the names of the rule's ``yardstick`` and others.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
+        """
 
 
 def rare_names(classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:

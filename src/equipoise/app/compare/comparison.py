@@ -164,8 +164,8 @@ def compare(
     if methods is None:
         chosen, left = _suited(chosen, samples)
         notes += left
-    decision = None if decision is None else checked_rule(decision, samples, folds)
-    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, decision)
+    rule = None if decision is None else checked_rule(decision, samples, folds)
+    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, rule)
     with _store(run, out, backbone) as store:
         reached = run_rounds(run, store, seeds * (folds or 1), first=FIRST, jobs=jobs, progress=progress, note=note)
     ranking, advice = _ranked(run, reached, metric)
@@ -181,7 +181,7 @@ def compare(
         folds=folds,
         rounds=reached.rounds,
         seconds=clock() - began,
-        yardstick=None if decision is None else decision.yardstick,
+        yardstick=None if rule is None else rule.yardstick,
     )
 
 

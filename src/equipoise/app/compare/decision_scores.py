@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from equipoise.app.compare.results import CannotRunError
 from equipoise.data.samples import Samples
-from equipoise.decisions import DecisionRule, Evidence, Situation
+from equipoise.decisions import DecisionRule, Evidence, JudgedRule, Situation
 from equipoise.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -16,7 +16,7 @@ FEWEST = 2
 
 
 def decision_scores(
-    rule: DecisionRule, y_train: Array, y_test: Array, probabilities: Array | None, classes: Array
+    rule: JudgedRule, y_train: Array, y_test: Array, probabilities: Array | None, classes: Array
 ) -> dict[str, float]:
     """Return what the rule's answers to the test rows are worth, by the names of its yardstick.
 
@@ -24,7 +24,7 @@ def decision_scores(
     been trained on either: as honest as out-of-fold predictions, and alike for all methods.
 
     Args:
-        rule: with a yardstick.
+        rule: judges the answers.
         y_train, y_test: true labels of both parts, (rows,), or 0/1 of shape (rows, attributes).
         probabilities: of the test rows, (rows, classes), with attributes that of a 1; None for a method without them.
         classes: all labels.
@@ -47,7 +47,7 @@ def decision_scores(
     return rule.judge(here, named)
 
 
-def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> DecisionRule:
+def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> JudgedRule:
     """Return the rule for labels as the samples have them; refuse wrong names, and a rule that ranks nothing.
 
     Args:
@@ -56,7 +56,7 @@ def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> Dec
     several = samples.multilabel
     names = list(samples.attributes) if several else np.unique(samples.y).astype(str).tolist()
     rule.check(names, several=several)
-    if rule.yardstick is None:
+    if not isinstance(rule, JudgedRule):
         raise InvalidInputError(
             f"{rule!r} is about every class, which is how methods are ranked without a rule; leave it out, or give "
             "costs, a recall, a precision or a review budget."

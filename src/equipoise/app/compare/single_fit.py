@@ -21,7 +21,7 @@ from equipoise.app.runs.inputs import RunInput
 from equipoise.data.labels import label_places
 from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
-from equipoise.decisions import DecisionRule
+from equipoise.decisions import JudgedRule
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 
@@ -59,7 +59,7 @@ class FitOutcome:
     tried: tuple[float | None, ...] = ()
 
     def record(
-        self, y_train: Array, y_test: Array, classes: Array, decision: DecisionRule | None = None
+        self, y_train: Array, y_test: Array, classes: Array, decision: JudgedRule | None = None
     ) -> dict[str, Any]:
         """Score the predictions, and return the result as plain values.
 
@@ -228,7 +228,7 @@ class FoldRun:
     prepare: Prepare
     deadline: Deadline | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
-    decision: DecisionRule | None = None
+    decision: JudgedRule | None = None
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
         """Return the record of one fit."""
