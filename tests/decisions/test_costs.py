@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from equipoise.decisions import Costs, Evidence, Situation
+from equipoise.decisions.cost_threshold import cheapest_threshold
 from equipoise.errors import InvalidInputError
 from tests.decisions.made import many_classes, several_labels, two_classes
 
@@ -111,6 +112,37 @@ def test_the_interval_of_the_cost_holds_the_true_one():
         assert found is not None
         inside += found.cost.low <= true <= found.cost.high
     assert inside >= 200 * 0.95 - 3 * np.sqrt(200 * 0.95 * 0.05)
+
+
+def test_the_next_cases_cost_what_was_said_19_times_of_20():
+    """Evidence of 400 rows, 200 times; each time 300 new rows are answered."""
+    rule, inside = Costs(miss={"fraud": 20}), 0
+    for seed in range(200):
+        chosen, new = rule.choose(two_classes(400, seed=seed)), two_classes(300, seed=5000 + seed)
+        cost = chosen.cost_of(new.evidence.labels, chosen.form.places(new.probabilities))
+        ahead = chosen.expected.cost_of_next(300)
+        inside += ahead.low <= cost <= ahead.high
+        assert ahead.high - ahead.low > chosen.expected.cost.high - chosen.expected.cost.low
+    assert 200 * 0.95 - 3 * np.sqrt(200 * 0.95 * 0.05) <= inside < 200
+
+
+def test_the_threshold_follows_no_single_row():
+    """Four quarters of the same rows lead to about the same threshold."""
+    p = np.linspace(0.3, 0.7, 400)
+    y = (np.random.default_rng(0).random(400) < p).astype(float)
+    found = [cheapest_threshold(p[part::4], 1 - y[part::4], y[part::4], 0.2) for part in range(4)]
+    assert np.ptp(found) < 0.15
+    assert np.mean(found) == pytest.approx(0.5, abs=0.07)
+
+
+def test_the_spread_of_several_labels_is_that_of_their_sum():
+    situation = several_labels()
+    chosen = Costs(miss={"s": 9}, false_alarm={"t": 3}).choose(situation)
+    evidence, expected = situation.evidence, chosen.expected
+    named = Costs(miss={"s": 9}, false_alarm={"t": 3}).crossed(situation, situation.probabilities)
+    cost = (np.array([[9, 1]]) * (evidence.labels > named) + np.array([[1, 3]]) * (evidence.labels < named)).sum(1)
+    assert expected.cost_spread == pytest.approx(1000 * cost.std())
+    assert expected.cost_of_next(100).high > expected.cost_of_next(10_000).high > expected.cost.high
 
 
 def test_no_miss_among_few_is_not_taken_for_certain():

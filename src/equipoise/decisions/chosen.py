@@ -120,7 +120,9 @@ class Chosen:
             right = "" if own.precision is None else f"; {_percent(own.precision, what)}"
             yield f"finds {found}; {_count(own.false_alarms, 'false alarms in 1,000 cases')}{right}."
         if expected.cost is not None:
-            yield f"costs {_count(expected.cost, 'in 1,000 cases')}."
+            ahead = expected.cost_of_next()
+            luck = "" if ahead is None else f"; the next 1,000 cost {_span(ahead)}, 19 times of 20"
+            yield f"costs {_count(expected.cost, 'in 1,000 cases')} in the long run{luck}."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -216,6 +218,11 @@ def _percent(estimate: Estimate, what: str) -> str:
     value, low, high = (100 * part for part in (estimate.value, estimate.low, estimate.high))
     digits = 1 if value > 99 or value < 1 else 0
     return f"{value:.{digits}f} % {what} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _span(estimate: Estimate) -> str:
+    digits = 0 if estimate.high >= 10 else 1
+    return f"{estimate.low:,.{digits}f} to {estimate.high:,.{digits}f}"
 
 
 def _count(estimate: Estimate, what: str) -> str:

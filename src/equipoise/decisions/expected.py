@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from equipoise.decisions.promises import CONFIDENCE, least_share
 from equipoise.decisions.situation import Floats, Situation
 from equipoise.decisions.yardstick import PER
-from equipoise.evaluation.intervals import Estimate, Z, combined, wilson
+from equipoise.evaluation.intervals import Estimate, Z, combined, for_next, wilson
 
 
 class ClassExpectation(Struct, frozen=True):
@@ -113,23 +113,6 @@ def _class(
         false_alarms=share_of(called & ~own, weights).times(PER),
         recall_holds=least_share(found, samples, 1 - CONFIDENCE) if samples else None,
     )
-
-
-def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
-    """Widen the interval of a long-run mean to that of the mean of so many new cases.
-
-    Args:
-        estimate: the mean.
-        spread: standard deviation of a single case.
-        cases: how many.
-
-    >>> new = for_next(Estimate(100.0, 92.0, 108.0), 96.8, 1000)
-    >>> round(new.low), round(new.high)
-    (90, 110)
-    """
-    luck = Z * spread / np.sqrt(cases)
-    down, up = np.hypot(estimate.value - estimate.low, luck), np.hypot(estimate.high - estimate.value, luck)
-    return Estimate(estimate.value, max(float(estimate.value - down), 0.0), float(estimate.value + up))
 
 
 def _spread(costs: Floats, weights: Floats) -> float:

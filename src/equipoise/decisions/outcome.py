@@ -47,7 +47,19 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
         yield from _kept(promise, own & called, own if promise.what == "recall" else called)
     cost = chosen.cost_of(labels, named)
     if cost is not None:
-        yield f"these samples cost {cost:,.1f} in 1,000."
+        yield f"these samples cost {cost:,.1f} in 1,000{_beside(chosen, cost, len(labels))}."
+
+
+def _beside(chosen: Chosen, cost: float, cases: int) -> str:
+    """Compare a cost with what so many cases were expected to cost."""
+    ahead = None if chosen.expected is None else chosen.expected.cost_of_next(cases)
+    if ahead is None:
+        return ""
+    span = f"the {ahead.low:,.1f} to {ahead.high:,.1f} expected of {cases:,} cases"
+    if ahead.low <= cost <= ahead.high:
+        return f", within {span}"
+    than = "more" if cost > ahead.high else "less"
+    return f", {than} than {span}: they differ from those it was chosen by"
 
 
 def _kept(promise: Promise, right: Rows, among: Rows) -> Iterator[str]:

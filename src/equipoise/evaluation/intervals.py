@@ -74,6 +74,23 @@ def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, flo
     )
 
 
+def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
+    """Widen the interval of a long-run mean to that of the mean of so many new cases.
+
+    Args:
+        estimate: the mean.
+        spread: standard deviation of a single case.
+        cases: how many.
+
+    >>> new = for_next(Estimate(100.0, 92.0, 108.0), 96.8, 1000)
+    >>> round(new.low), round(new.high)
+    (90, 110)
+    """
+    luck = Z * spread / np.sqrt(cases)
+    down, up = np.hypot(estimate.value - estimate.low, luck), np.hypot(estimate.high - estimate.value, luck)
+    return Estimate(estimate.value, max(float(estimate.value - down), 0.0), float(estimate.value + up))
+
+
 def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:
     """Return the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,6 @@ def test_as_json_and_from_a_pipe(equipoise, predictions, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (("predictions.csv", "--prior", "balanced"), "--prior"),
         (("predictions.csv", "--abstain", "0.1"), "--abstain"),
         (("predictions.csv", "--format", "csv"), "--format"),
         (("predictions.csv", "--force"), "--force"),
@@ -76,6 +76,26 @@ def test_options_of_the_other_use_are_refused(equipoise, predictions, words, opt
     done = equipoise("rebalance", *words)
     assert (done.code, done.out) == (2, "")
     assert f"Invalid value for '{option}'" in done.err
+
+
+def test_a_rule_is_fitted_for_the_class_prior_where_it_is_used(equipoise, predictions):  # noqa: ARG001
+    words = ("--target", "truth", "--cost", "miss:fraud=9")
+    done = equipoise("rebalance", "predictions.csv", *words, "--prior", "fraud=0.01", "--out", "rare")
+    assert done.code == 0
+    assert "the next 1,000 cost" in done.out
+    kept = json.loads(Path("rare/decision.json").read_text())["decision"]["rule"]
+    assert kept == {"rule": "costs", "miss": [["fraud", 9.0]], "class_prior": [["fraud", 0.01]]}
+    refused = equipoise("rebalance", "predictions.csv", *words, "--prior", "balanced")
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert "--prior must be CLASS=NUMBER" in refused.err
+
+
+def test_the_page_decides_where_the_threshold_lies(equipoise, predictions):  # noqa: ARG001
+    assert equipoise("rebalance", "predictions.csv", "--target", "truth", "--out", "out").code == 0
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert 'id="decide-miss"' in page
+    assert "equipoise rebalance predictions.csv --target truth" in page
+    assert "equipoise rebalance --apply out/decision.json new.csv" in page
 
 
 def test_a_file_that_is_no_decision_is_one_sentence(equipoise, predictions):  # noqa: ARG001

@@ -43,7 +43,8 @@ SHOWN = """
     const point = (id) => ["cx", "cy"].map((at) => document.querySelector(`#decide-${id} .point`).getAttribute(at));
     return {
         said: text("said"), settings: text("settings"), command: text("command"), python: text("python"),
-        rows: names.map((name) => [text(name), text(name + "-span")]), pr: point("pr"), roc: point("roc"),
+        rows: names.map((name) => [text(name), text(name + "-span"), text(name + "-next")]),
+        pr: point("pr"), roc: point("roc"),
         paths: [...document.querySelectorAll(".plot path:not(.grid)")].map((path) => path.getAttribute("d")),
     };
 """
@@ -65,7 +66,7 @@ def set_to(page, **steps):
 def check(shown, chosen):
     assert shown["said"] == sentence(chosen)
     assert shown["settings"] == situation(chosen)
-    assert shown["rows"] == [[value, span] for _, _, value, span in rows(chosen)]
+    assert shown["rows"] == [[value, span, ahead] for _, _, value, span, ahead in rows(chosen)]
     points, place = chosen.candidate.points, chosen.place
     recall, rate = points.found[place] / points.positives, points.alarms[place] / points.negatives
     precision = chosen.outcome.precision
@@ -193,7 +194,7 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize(
     ("steps", "rule"),
     [
-        ({"miss": MISSES.index(50)}, Costs(miss={"ill": 50})),
+        ({"miss": MISSES.index(50)}, Costs(miss={"ill": 50}, class_prior={"ill": 0.122222})),  # as held out
         ({"miss": MISSES.index(20), "prevalence": 11}, Costs(miss={"ill": 20}, class_prior={"ill": 0.03})),
         ({"miss": MISSES.index(1000), "budget": BUDGETS.index(50)}, ReviewBudget(50, per=1000)),
     ],

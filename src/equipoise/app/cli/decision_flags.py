@@ -13,10 +13,10 @@ DECISION = ("cost", "recall", "precision_floor", "review", "f_score")
 """Training options that ask for a decision rule."""
 
 
-def rule_of_flags(values: Mapping[str, Any]) -> "DecisionRule | None":
-    """Return the rule that the values of ``DECISION`` ask for, or None."""
+def rule_of_flags(values: Mapping[str, Any], *, prior: str | None = None) -> "DecisionRule | None":
+    """Return the rule that the values of ``DECISION`` ask for, at a class ``prior`` if that is given, or None."""
     given = {name.removesuffix("_floor"): values[name] for name in DECISION}
-    return read_decision(**given)
+    return read_decision(**given, prior=prior)
 
 
 def tell_expected(chosen: "Chosen", *, tell: Callable[[str], None] | None = None) -> None:

@@ -74,14 +74,16 @@ def rebalance(
         equipoise rebalance predictions.csv --target label
         equipoise rebalance predictions.csv --target fraud --columns score --out runs/fraud
         equipoise rebalance predictions.csv --target kind --recall fraud=0.95
+        equipoise rebalance predictions.csv --target kind --cost miss:fraud=50 --prior fraud=0.001
         equipoise rebalance --apply runs/predictions/decision.json new.csv --out answers.csv
         equipoise rebalance --apply runs/predictions/decision.json new.csv --prior estimate --abstain 0.1
     """
-    rule, output = rule_of_flags(values), {"raw": raw, "as_json": as_json, "quiet": quiet}
+    rule = rule_of_flags(values, prior=prior if apply is None else None)
+    output = {"raw": raw, "as_json": as_json, "quiet": quiet}
     if apply is None:
         _refuse_options(
             "it goes with --apply only",
-            {"--format": kind, "--prior": prior, "--abstain": abstain, "--force": force or None},
+            {"--format": kind, "--abstain": abstain, "--force": force or None},
         )
         _fit(data, values["target"], columns, out, human=human, rule=rule, **output)
         return

@@ -17,7 +17,6 @@ def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
     name = "CLASS" if judged.name is None else judged.name
     again = f"predict {folder} new.csv" if run.predictions is None else f"rebalance {shlex.quote(run.predictions)}"
     recall = f"`equipoise {again} --recall {shlex.quote(f'{name}=0.9')}`"
-    decide = "see Decide" if run.predictions is None else "by `--cost`"
     few = (
         f"Label more samples of {subject}: {judged.samples:,} are held out, and {ENOUGH} would show its recall to "
         "about 8 points either way."
@@ -33,13 +32,13 @@ def next_steps(run: StoredRun, judged: Worth, rare: Change | None) -> list[str]:
             "shows whether another model ranks better.",
             labels,
         ],
-        "silent": [f"Lower the threshold, {decide}; {recall} finds nine of ten."],
+        "silent": [f"Lower the threshold, see Decide; {recall} finds nine of ten."],
         "misses": [
-            f"If misses cost more than false alarms, lower the threshold, {decide}; {recall} finds nine of ten."
+            f"If misses cost more than false alarms, lower the threshold, see Decide; {recall} finds nine of ten."
         ],
-        "false alarms": [f"If a false alarm costs nearly as much as a miss, raise the threshold, {decide}."],
-        "fair": [f"Choose the threshold by what a miss costs, {decide}."],
-        "good": [f"Choose the threshold by what a miss costs, {decide}; the model can be used as it is."],
+        "false alarms": ["If a false alarm costs nearly as much as a miss, raise the threshold, see Decide."],
+        "fair": ["Choose the threshold by what a miss costs, see Decide."],
+        "good": ["Choose the threshold by what a miss costs, see Decide; the model can be used as it is."],
     }[judged.grade]
     if not is_asked(run):
         return [*said, *_without_remedy(rare)]

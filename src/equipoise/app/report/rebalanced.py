@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill, render
 from equipoise.app.report.page import write_page
-from equipoise.app.report.sections import confusion, human_review, verdict
+from equipoise.app.report.sections import confusion, decide, human_review, verdict
 from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.stored_run import StoredRun
@@ -73,8 +73,16 @@ def write_rebalanced(run: StoredRun, path: Path) -> Path:
     Args:
         run: the labelled rows and their cross-fitted answers as held out, and as ``before`` the predictions as given.
     """
-    makers = (verdict.section, _figures, _classes, _reliability, confusion.section, human_review.section)
-    sections = [make(run) for make in makers]
+    makers = (
+        verdict.section,
+        decide.section,
+        _figures,
+        _classes,
+        _reliability,
+        confusion.section,
+        human_review.section,
+    )
+    sections = [section for make in makers if (section := make(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
     origin = {"data": one_line(str(run.predictions)), "method": "rebalanced"}
     return write_page(render("report.html.j2", run=run, origin=origin, sections=sections, data=data), path)

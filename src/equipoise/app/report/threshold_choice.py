@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.evaluation.intervals import Estimate, for_next
 from equipoise.evaluation.operating_points import OperatingPoints, Outcome, cost_threshold
 
 CASES = 1000
@@ -190,9 +191,10 @@ def basis(candidate: Candidate) -> str:
     return f"From {points.positives:,} held-out of {candidate.name} and {points.negatives:,} others"
 
 
-def rows(chosen: Choice) -> list[tuple[str, str, str, str]]:
-    """Return id, label, value and interval of each line of the table."""
+def rows(chosen: Choice) -> list[tuple[str, str, str, str, str]]:
+    """Return id, label, value, interval of the long run and range of the next cases for each line of the table."""
     found = chosen.outcome
+    spreads = case_spreads(found, chosen.miss)
     named = {
         "found": ("found", found.found),
         "missed": ("missed", found.missed),
@@ -201,21 +203,36 @@ def rows(chosen: Choice) -> list[tuple[str, str, str, str]]:
         "cost": ("cost, in false alarms", found.cost),
     }
     return [
-        (name, label, amount(value.value), f"{amount(value.low)} to {amount(value.high)}")
+        (name, label, amount(value.value), span(value), span(for_next(value, spreads[name], CASES)))
         for name, (label, value) in named.items()
     ]
 
 
+def case_spreads(found: Outcome, miss: float) -> dict[str, float]:
+    """Return the standard deviation of a single case, times ``CASES``: of the counts, and of the cost."""
+    shares = {name: getattr(found, name).value / CASES for name in ("found", "missed", "alarms", "reviews")}
+    spreads = {name: CASES * math.sqrt(max(share * (1 - share), 0)) for name, share in shares.items()}
+    missed, alarms = shares["missed"], shares["alarms"]
+    return spreads | {"cost": CASES * math.sqrt(max(miss**2 * missed + alarms - (miss * missed + alarms) ** 2, 0))}
+
+
+def span(estimate: Estimate) -> str:
+    """
+    >>> span(Estimate(20.0, 9.0, 31.4))
+    '9.0 to 31'
+    """
+    return f"{amount(estimate.low)} to {amount(estimate.high)}"
+
+
 def command(chosen: Choice, data: dict[str, Any]) -> str:
     """Return the command line that predicts with the chosen point."""
-    begun = f"equipoise predict {data['run']} new.csv"
     if chosen.is_asked and chosen.candidate.asked is not None:
-        return begun + chosen.candidate.asked.flags
+        return str(data["own"]) + chosen.candidate.asked.flags
     if chosen.limited and chosen.candidate.rarer:
         rule = f"--review {chosen.budget:g}/{CASES}"
     else:
         rule = "--cost " + shlex.quote(f"miss:{chosen.candidate.name}={chosen.equivalent_miss:g}")
-    return f"{begun} {rule}{prior_flag(chosen, data)}"
+    return f"{data['begun']} {rule}{prior_flag(chosen, data)}"
 
 
 def prior_flag(chosen: Choice, data: dict[str, Any]) -> str:

@@ -107,7 +107,8 @@ def rebalance(
     decision = Decision.of(fitted, given.classes, given.columns, crossed.uncertainty, rule)
     as_given = p / p.sum(1, keepdims=True)
     before, after = _scores(as_given, p.argmax(1), given), _scores(crossed.probabilities, crossed.predicted, given)
-    run = _stored(folder, decision, given, crossed, before, after, source=str(source))
+    options = {name: value for name, value in (("target", target), ("columns", columns)) if value is not None}
+    run = _stored(folder, decision, given, crossed, before, after, source=str(source), options=options)
     from equipoise.app.report.rebalanced import write_rebalanced  # it draws, and --apply should not wait for matplotlib
 
     write_rebalanced(run, folder / REPORT)
@@ -149,6 +150,7 @@ def _stored(
     after: Scores,
     *,
     source: str,
+    options: dict[str, str],
 ) -> StoredRun:
     """Return what the sections of a run's page show."""
     counts = np.bincount(given.target, minlength=len(given.classes))
@@ -169,7 +171,7 @@ def _stored(
     return StoredRun(
         folder=folder,
         record=RunRecord(
-            options={},
+            options=options,
             classes=list(given.classes),
             blend=[BlendPart("model", 1.0, 1)],
             calibration=calibration,

@@ -31,6 +31,18 @@
     return { value, low: Math.max(value - Math.sqrt(down), 0), high: value + Math.sqrt(up) };
   }
 
+  function next(estimate, spread) { // as for_next in intervals.py
+    const luck = Z * spread / Math.sqrt(CASES);
+    const down = Math.hypot(estimate.value - estimate.low, luck), up = Math.hypot(estimate.high - estimate.value, luck);
+    return { low: Math.max(estimate.value - down, 0), high: estimate.value + up };
+  }
+
+  function spreadOf(name, now, miss) { // as case_spreads in threshold_choice.py
+    const missed = now.missed.value / CASES, alarms = now.alarms.value / CASES, own = now[name].value / CASES;
+    const variance = name === "cost" ? miss ** 2 * missed + alarms - (miss * missed + alarms) ** 2 : own * (1 - own);
+    return CASES * Math.sqrt(Math.max(variance, 0));
+  }
+
   function precisionOf(recall, rate, prevalence) {
     if (recall.value === 0 && rate.value === 0) return null;
     const odds = (1 - prevalence) / prevalence;
@@ -106,7 +118,7 @@
       ? "ReviewBudget(" + budget + ", per=" + CASES + prior + ")"
       : "Costs(miss={" + name + ": " + now.equivalent + "}" + prior + ")";
     return {
-      command: "equipoise predict " + data.run + " new.csv" + (own ? asked.flags : " " + flag + priorFlag(one, prevalence)),
+      command: own ? data.own + asked.flags : data.begun + " " + flag + priorFlag(one, prevalence),
       python: "from equipoise.decisions import " + rule.split("(")[0] + "\nclf.predict(X, decision=" + rule + ")",
     };
   }
@@ -161,7 +173,9 @@
     byId("decide-basis").textContent = "From " + one.positives.toLocaleString("en-US") + " held-out of " + one.name + " and " + one.negatives.toLocaleString("en-US") + " others";
     for (const name of ["found", "missed", "alarms", "reviews", "cost"]) {
       byId("decide-" + name).textContent = amount(now[name].value);
+      const ahead = next(now[name], spreadOf(name, now, cost));
       byId("decide-" + name + "-span").textContent = amount(now[name].low) + " to " + amount(now[name].high);
+      byId("decide-" + name + "-next").textContent = amount(ahead.low) + " to " + amount(ahead.high);
     }
     const copied = lines(one, now, cost, common, most);
     byId("decide-command").replaceChildren(...copied.command.split(/(?= --)/).map(unbroken));
