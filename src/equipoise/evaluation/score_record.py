@@ -126,7 +126,39 @@ def scored(
         names: of the classes; None takes their indices.
         measured: None leaves out calibration errors, which repeated samples in resamples would inflate.
     """
-    samples, several, ranked = sums.samples, answers.several, sums.ranking
+    several, ranked, real = answers.several, sums.ranking, sums.real
+    spreads, tops = _by_class(answers, sums)
+    found = []
+    for row in range(len(real)):
+        losses = float(sums.square[row]), float(sums.surprise[row])
+        own = {name: values[row] for name, values in spreads.items()}
+        found.append(
+            Scores(
+                **({"auc": None, "average_precision": None} | own),  # type: ignore[arg-type]
+                multilabel=several,
+                samples=sums.samples,
+                classes=tuple(range(answers.size)) if names is None else names,
+                support=tuple(map(int, real[row].tolist())),
+                accuracy=float(sums.right[row]),
+                balanced_accuracy=own["bca" if several else "recall"].mean,
+                exact_match=float(sums.exact[row]) if several else None,
+                micro_auc=None if ranked is None else float(ranked.micro_auc[row]),
+                micro_average_precision=None if ranked is None else float(ranked.micro_average_precision[row]),
+                top=tops[row],
+                matthews=float(sums.matthews[row]),
+                expected_cost=None if answers.costs is None else float(sums.cost[row]),
+                recall_product=_geometric_mean(np.array(own["recall"].each)),
+                group_recall={},
+                confusion=None,
+                calibration=Calibration(np.nan, np.nan, (), *losses) if measured is None and ranked else measured,
+            )
+        )
+    return found
+
+
+def _by_class(answers: Answers, sums: Tally) -> tuple[dict[str, list[Spread]], list[Top | None]]:
+    """Return each metric by class, and the samples ranked first, of each resample."""
+    samples, ranked = sums.samples, sums.ranking
     hits, real, guessed = sums.hits, sums.real, sums.named
     recall = ratio(hits, real)
     specificity = ratio(samples - real - guessed + hits, samples - real)
@@ -144,33 +176,7 @@ def scored(
         share = ranked.hits_at_k / answers.k
         columns = (share, ratio(ranked.hits_at_k, real), ratio(share * samples, real))
         tops = [Top(answers.k, *values) for values in zip(*map(_spreads, columns), strict=True)]
-    spreads = {name: _spreads(table) for name, table in tables.items()}
-    found = []
-    for row in range(len(real)):
-        losses = float(sums.square[row]), float(sums.surprise[row])
-        own = {name: values[row] for name, values in spreads.items()}
-        found.append(
-            Scores(
-                **({"auc": None, "average_precision": None} | own),  # type: ignore[arg-type]
-                multilabel=several,
-                samples=samples,
-                classes=tuple(range(answers.size)) if names is None else names,
-                support=tuple(map(int, real[row].tolist())),
-                accuracy=float(sums.right[row]),
-                balanced_accuracy=own["bca" if several else "recall"].mean,
-                exact_match=float(sums.exact[row]) if several else None,
-                micro_auc=None if ranked is None else float(ranked.micro_auc[row]),
-                micro_average_precision=None if ranked is None else float(ranked.micro_average_precision[row]),
-                top=tops[row],
-                matthews=float(sums.matthews[row]),
-                expected_cost=None if answers.costs is None else float(sums.cost[row]),
-                recall_product=_geometric_mean(recall[row]),
-                group_recall={},
-                confusion=None,
-                calibration=Calibration(np.nan, np.nan, (), *losses) if measured is None and ranked else measured,
-            )
-        )
-    return found
+    return {name: _spreads(table) for name, table in tables.items()}, tops
 
 
 def _spreads(table: NDArray[np.float64]) -> list[Spread]:

@@ -5,9 +5,8 @@ import itertools
 
 import numpy as np
 from rich.console import Console
-from rich.markdown import Markdown
 
-from equipoise.app.cli.printing import ConsoleWatcher, print_scores, print_summary, rows_as_lists
+from equipoise.app.cli.printing import ConsoleWatcher, print_scores, print_summary
 from equipoise.data.summary import summarize
 from equipoise.evaluation import scores
 
@@ -58,19 +57,6 @@ def test_one_attribute_is_not_called_attributes():
     console = Console(file=io.StringIO(), width=80)
     print_summary(console, summarize([[0], [1], [1]], names=["smiles"]), title="")
     assert "\n1 attribute, imbalance" in console.file.getvalue()
-
-
-def test_no_word_of_a_wide_table_is_cut_at_80_columns():
-    head = ("method", "accuracy", "precision", "recall", "F1", "G-mean", "IBA", "paper", "difference")
-    row = ("Equipoise, class level only", *["78.4 ± 0.5 (7.9)"] * 6, "80.6", "-2.2")
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * 9, row)]
-    page = "\n".join(["before", "", *lines, "", "after"])
-    console = Console(file=io.StringIO(), width=80)
-    console.print(Markdown(rows_as_lists(page, 80)))
-    shown = " ".join(console.file.getvalue().split())
-    assert "…" not in shown
-    assert all(word in shown for word in (*head[1:], *row))
-    assert rows_as_lists(page, 200) == page
 
 
 def test_scores_are_printed_with_their_intervals_where_samples_suffice():

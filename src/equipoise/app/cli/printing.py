@@ -1,6 +1,5 @@
 """Printing of classes, scores and progress on the command line."""
 
-import itertools
 import json
 import math
 import time
@@ -258,32 +257,6 @@ def shares_sentence(what: str, shares: dict[str, float]) -> str:
     order = sorted(shares.items(), key=lambda pair: -pair[1])
     named = [f"{name} {share:.1%}" for name, share in order[:MOST_CLASSES]]
     return f"{what}: {', '.join(named)}{', …' if len(order) > MOST_CLASSES else ''}."
-
-
-def rows_as_lists(page: str, width: int) -> str:
-    """Return Markdown in which a table wider than a terminal becomes a list, a row per line, without losing a word.
-
-    >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
-    >>> print(rows_as_lists("\\n".join(table), width=20))
-    - **VS**: recall 78.5, F1 70.1
-    - **focal**: not run
-    """
-    found: list[str] = []
-    for is_table, lines in itertools.groupby(page.split("\n"), key=lambda line: line.startswith("|")):
-        block = list(lines)
-        if not is_table or len(block) < 2:
-            found += block
-            continue
-        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in block)
-        columns = zip(head, *rows, strict=True)
-        if sum(max(len(cell) for cell in column) + 2 for column in columns) < width:
-            found += block
-            continue
-        for name, *cells in rows:
-            said = [f"{heading} {cell}" for heading, cell in zip(head[1:], cells, strict=True) if cell]
-            only = next(filter(None, cells), "")  # a reason in place of the figures
-            found.append(f"- **{name}**: {', '.join(said) if len(said) > 1 or len(cells) == 1 else only}")
-    return "\n".join(found)
 
 
 def print_json(content: Any) -> None:

@@ -1,5 +1,6 @@
 """``equipoise reproduce``."""
 
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,7 @@ import typer
 from rich.console import Console
 
 from equipoise.app.cli.flags import Quiet
-from equipoise.app.cli.printing import ConsoleWatcher, rows_as_lists
+from equipoise.app.cli.printing import ConsoleWatcher
 from equipoise.family_names import family_names
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def reproduce(
         _illustrate(out, seed=seed, smoke=smoke, quiet=quiet)
         return
     from equipoise.paper.tables import run_table, table_page
-    from equipoise.storage.files import remove_abandoned, write_atomically
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         result = run_table(
@@ -60,15 +60,46 @@ def reproduce(
             reading=watcher.progress,
             progress=partial(_show, watcher),
         )
-    page = table_page(result)
     path = out / f"{table}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.md"
-    remove_abandoned(out, path.name)
-    write_atomically(path, page.encode())
+    _write_and_print(table_page(result), path)
+    watcher.note(f"The page is {path}.")
+
+
+def _write_and_print(page: str, path: Path) -> None:
     from rich.markdown import Markdown  # slow to import, and --help need not wait for it
 
+    from equipoise.storage.files import remove_abandoned, write_atomically
+
+    remove_abandoned(path.parent, path.name)
+    write_atomically(path, page.encode())
     console = Console()
     console.print(Markdown(rows_as_lists(page, console.width)))
-    watcher.note(f"The page is {path}.")
+
+
+def rows_as_lists(page: str, width: int) -> str:
+    """Return Markdown in which a table wider than a terminal becomes a list, a row per line, without losing a word.
+
+    >>> table = ["| method | recall | F1 |", "|---|---|---|", "| VS | 78.5 | 70.1 |", "| focal | not run | |"]
+    >>> print(rows_as_lists("\\n".join(table), width=20))
+    - **VS**: recall 78.5, F1 70.1
+    - **focal**: not run
+    """
+    found: list[str] = []
+    for is_table, lines in itertools.groupby(page.split("\n"), key=lambda line: line.startswith("|")):
+        block = list(lines)
+        if not is_table or len(block) < 2:
+            found += block
+            continue
+        head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in block)
+        columns = zip(head, *rows, strict=True)
+        if sum(max(len(cell) for cell in column) + 2 for column in columns) < width:
+            found += block
+            continue
+        for name, *cells in rows:
+            said = [f"{heading} {cell}" for heading, cell in zip(head[1:], cells, strict=True) if cell]
+            only = next(filter(None, cells), "")  # a reason in place of the figures
+            found.append(f"- **{name}**: {', '.join(said) if len(said) > 1 or len(cells) == 1 else only}")
+    return "\n".join(found)
 
 
 def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
