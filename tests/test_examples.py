@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SLOW = {"plot_abstention", "plot_comparison", "plot_custom_loop", "plot_digits", "plot_table", "plot_toy_boundary"}
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
     "plot_digits": ("softmax", "Equipoise", 0.04),
@@ -28,9 +27,8 @@ def test_the_list_of_examples_is_that_of_the_folder():
     assert [name for name in [*(f"{name}.py" for name in names), *recipes] if f"({name})" not in page] == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in sorted(BETTER)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BETTER))
 def test_an_example_draws_its_picture_and_shows_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.close("all")
