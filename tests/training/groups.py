@@ -4,6 +4,7 @@ Reads a JSON object a line from standard input, ``{"processes": 3, "function": "
 calls the function in so many processes, and writes a line with each one's exit code, answer and last line of errors.
 """
 
+import ctypes
 import importlib
 import json
 import os
@@ -38,11 +39,13 @@ class Groups:
     def __exit__(self, *_: object) -> None:
         self.process.communicate()
 
-    def run(self, processes: int, function: str, **arguments: Any) -> list[dict[str, Any]]:
+    def run(
+        self, processes: int, function: str, *, hosts: dict[str, Any] | None = None, **arguments: Any
+    ) -> list[dict[str, Any]]:
         """Each process's exit code (negative for a signal), answer and last line of errors, in the order of ranks."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        request = {"processes": processes, "function": function, "arguments": arguments}
+        request = {"processes": processes, "function": function, "arguments": arguments} | (hosts or {})
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         answer: list[dict[str, Any]] = json.loads(self.process.stdout.readline())
@@ -61,10 +64,19 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def enter_namespace(name: str) -> None:
+    """Move this process to another network namespace."""
+    with Path("/run/netns", name).open() as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000) != 0:  # CLONE_NEWNET
+            raise OSError(ctypes.get_errno(), f"cannot enter the namespace {name}")
+
+
 def _child(rank: int, request: dict[str, Any], port: int, folder: Path) -> None:
     size = str(request["processes"])
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} | request.get("environment", {})
+    if "namespaces" in request:
+        enter_namespace(request["namespaces"][rank])
     errors = os.open(folder / f"{rank}.err", os.O_CREAT | os.O_WRONLY)
     for stream in (1, 2):  # the launcher's own line is the only one on standard output
         os.dup2(errors, stream)

@@ -7,6 +7,7 @@ is the process to be killed, its attempt and the step.
 import json
 import os
 import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -19,6 +20,9 @@ from equipoise.training.callbacks import Silence
 from equipoise.training.checkpoints import Checkpoints
 from tests.training.digits_run import run
 
+CUT_OFF = 0
+"""In place of a signal: takes down the network of its own namespace."""
+
 
 class Ends(Silence):
     """Sends a signal to its own process after a number of steps of this attempt."""
@@ -29,7 +33,9 @@ class Ends(Silence):
     def step(self, epoch: int, stage: str, steps: int) -> None:  # noqa: ARG002
         if self.left is not None:
             self.left -= 1
-            if self.left == 0:
+            if self.left == 0 and self.number == CUT_OFF:
+                subprocess.run(["ip", "link", "set", "eth0", "down"], check=True)
+            elif self.left == 0:
                 os.kill(os.getpid(), self.number)
 
 

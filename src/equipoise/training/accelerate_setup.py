@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.data_loader import prepare_data_loader
 from accelerate.state import AcceleratorState
-from accelerate.utils import DataLoaderConfiguration, DistributedType
+from accelerate.utils import DataLoaderConfiguration, DistributedType, InitProcessGroupKwargs
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
@@ -25,6 +26,7 @@ from equipoise.training.batches import ArrayData
 from equipoise.training.epoch_order import EpochBatches
 from equipoise.training.mixing import DrawnData
 from equipoise.training.network_recipe import Network
+from equipoise.training.processes import longest_wait
 from equipoise.training.settings import Settings
 
 MOST_WORKERS = 8
@@ -43,6 +45,7 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
         dataloader_config=DataLoaderConfiguration(split_batches=True),  # one step of the schedule for all processes
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=longest_wait()))],
         log_with=tracker,
         project_dir=folder,
     )

@@ -1,5 +1,7 @@
 """Several processes that train together: the same bits after a resume, and one sentence if one of them is gone."""
 
+import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,10 +11,24 @@ import torch.distributed as dist
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.errors import EquipoiseError, InvalidStateError
+from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 
-SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "store", "socket")
+TIMEOUT = "EQUIPOISE_PROCESS_TIMEOUT"
+"""Environment variable: seconds that a process waits for another one, which may be cut off, before it gives up."""
+SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "timeout", "store", "socket")
 """Words of torch's messages when a process or its machine cannot be reached."""
+
+
+def longest_wait() -> float:
+    """Return the seconds that a process waits for another: torch's half hour, or what the environment says."""
+    said = os.environ.get(TIMEOUT, "1800")
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {said!r}.")
+    return seconds
 
 
 def mean_in_rank_order(
