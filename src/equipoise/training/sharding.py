@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -65,7 +66,7 @@ def save_sharded(folder: str | Path, network: nn.Module, optimizer: torch.optim.
     """Write every process's share of weights and optimiser state into a ``folder``; all processes call this."""
     folder = Path(folder)
     tensors, groups = _parts(network, optimizer)
-    dcp.save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+    save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
     if dist.get_rank() == 0:  # last: a folder without it is unfinished
         write_atomically(folder / GROUPS, json.dumps(groups).encode())
     dist.barrier()
@@ -77,14 +78,16 @@ def load_sharded(folder: str | Path, network: nn.Module, optimizer: torch.optim.
     if not (folder / GROUPS).is_file():
         raise InvalidInputError(f"{folder} holds no finished checkpoint of a sharded network; check the path.")
     tensors, _ = _parts(network, optimizer)
-    dcp.load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
+    load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
     state: dict[str, Any] = {}
     for key, value in tensors.items():
         if key.startswith(STATE):
             name, _, field = key.removeprefix(STATE).rpartition(".")
             state.setdefault(name, {})[field] = value
     groups = read_json(folder / GROUPS, list[dict[str, Any]], remedy="take another checkpoint")
-    weights = {key.removeprefix(WEIGHTS): value for key, value in tensors.items() if key.startswith(WEIGHTS)}
+    weights: dict[str, Any] = {
+        key.removeprefix(WEIGHTS): value for key, value in tensors.items() if key.startswith(WEIGHTS)
+    }
     set_state_dict(
         network,
         optimizer,
@@ -95,8 +98,9 @@ def load_sharded(folder: str | Path, network: nn.Module, optimizer: torch.optim.
 
 def _parts(network: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], Any]:
     """Return named tensors, shards as they are, and the plain values of the optimiser."""
-    weights, own = get_state_dict(network, optimizer)
-    tensors = {f"{WEIGHTS}{name}": value for name, value in weights.items()}
+    found: tuple[Any, Any] = get_state_dict(network, optimizer)
+    weights, own = found
+    tensors: dict[str, Tensor] = {f"{WEIGHTS}{name}": value for name, value in weights.items()}
     for name, fields in own["state"].items():
         tensors |= {f"{STATE}{name}.{field}": value for field, value in fields.items()}
     return tensors, own["param_groups"]
