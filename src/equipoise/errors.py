@@ -2,7 +2,8 @@
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 class EquipoiseError(Exception):
@@ -54,6 +55,16 @@ def reason(error: BaseException) -> str:
     """
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(said).split())[:200].rstrip(".")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: the known one that was probably meant, or a full stop.
+
+    >>> did_you_mean("focl", ["focal", "vs"]), did_you_mean("boosting", ["focal", "vs"])
+    ("; did you mean 'focal'?", '.')
+    """
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def listed(names: Sequence[str], *, most: int = 3, quoted: bool = True) -> str:

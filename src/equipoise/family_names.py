@@ -3,12 +3,11 @@
 import ast
 import sys
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, did_you_mean
 
 Precision = Literal["no", "fp16", "bf16"]
 Form = Literal["angular", "additive"]
@@ -52,8 +51,7 @@ def check_methods(chosen: Sequence[str], known: Collection[str]) -> None:
     unknown = [name for name in chosen if name not in known]
     if unknown or not chosen:
         got = ", ".join(map(repr, unknown)) or "none"
-        near = get_close_matches(unknown[0], known, 1) if unknown else []
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        hint = did_you_mean(unknown[0], known) if unknown else "."
         raise InvalidInputError(f"methods must be some of {', '.join(known)}, got {got}{hint}")
 
 

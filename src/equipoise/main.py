@@ -36,6 +36,7 @@ COMMANDS = {
     "data summary": "app.cli.data",
     "data fetch": "paper.cli.fetch",
     "faces align": "paper.cli.align",
+    "help": "app.cli.help",
 }
 """Command -> module, in the order of the help; the last word of the command names the function."""
 MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "Caught MemoryError")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from equipoise.data.chosen_columns import ChosenColumns
 from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, did_you_mean
 
 if TYPE_CHECKING:
     from equipoise.data.parquet_shards import ParquetShards
@@ -20,6 +21,8 @@ NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
 """Formats of tables whose column names are not in the first line."""
 
 
+MOST_BESIDE = 1000
+"""Most files of a folder among which a similar name is looked for."""
 NAMED_SETS: dict[str, Callable[..., Samples]] = {}
 """Data sets that can be opened by name: none, until another package adds some. Each is called with its name and with
 ``size``, ``check`` and ``progress``."""
@@ -139,8 +142,18 @@ def _refuse_unknown(source: str | Path, **options: object) -> None:
     if str(source) not in NAMED_SETS:
         known = ", ".join(NAMED_SETS)
         images = f"a folder of images, or one of {known}" if known else "or a folder of images"
-        raise InvalidInputError(f"there is no file or folder {str(source)!r}; give a table, {images}.")
+        near = [*NAMED_SETS, *_beside(Path(source))]
+        hint = did_you_mean(str(source), near)
+        raise InvalidInputError(f"there is no file or folder {str(source)!r}; give a table, {images}{hint}")
     _refuse(f"{source} is a known set with labels of its own", **options)
+
+
+def _beside(path: Path) -> list[str]:
+    """Return the files and folders beside a path that does not exist."""
+    try:
+        return [str(path.with_name(each.name)) for each in islice(path.expanduser().parent.iterdir(), MOST_BESIDE)]
+    except (OSError, ValueError):
+        return []
 
 
 def check_group(group: str, columns: list[str]) -> None:

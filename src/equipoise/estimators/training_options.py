@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar, get_args
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, did_you_mean
 from equipoise.family_names import Form, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
 
 Class = TypeVar("Class", bound=type)
@@ -42,7 +42,9 @@ class Option:
     def check(self, name: str, value: Any) -> None:
         """Raise an error for a value that is not allowed, calling the option by this ``name``."""
         if self.choices is not None and not callable(value) and value not in self.choices():
-            raise InvalidInputError(f"{name} must be one of {', '.join(self.choices())}, got {value!r}.")
+            known = self.choices()
+            hint = did_you_mean(str(value), known)
+            raise InvalidInputError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
         bounds = (self.least, self.most, self.above, self.below)
         if any(bound is not None for bound in bounds) and not self._allows(value):
             raise InvalidInputError(f"{name} must {self._range()}, got {value!r}.")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, did_you_mean
 from equipoise.losses.class_vectors import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
 from equipoise.losses.logit_losses import (
@@ -54,7 +54,8 @@ def loss_builder(method: str | LossBuilder) -> LossBuilder:
     """
     found = LOSSES.get(method) if isinstance(method, str) else method
     if not callable(found):
-        raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {method!r}.")
+        hint = did_you_mean(str(method), LOSSES)
+        raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {method!r}{hint}")
     return found
 
 

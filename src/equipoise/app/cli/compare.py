@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from equipoise.app.cli import completion
 from equipoise.app.cli.decision_flags import DECISION
 from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
@@ -26,7 +27,8 @@ Methods = Annotated[
     str | None,
     typer.Option(
         help="Names with commas between, and NAME=MODULE:OBJECT for an estimator of yours; default all but the "
-        "research variants."
+        "research variants.",
+        autocompletion=completion.methods,
     ),
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
 
+from equipoise.app.cli import completion
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import declared
@@ -89,7 +90,14 @@ def _parameter(name: str, optional: bool) -> Parameter:
         flag: Any = typer.Argument(metavar=name.upper(), help=found.help)
     else:
         low, high = (found.least, found.most) if found.whole else (None, None)
-        flag = typer.Option(*found.flags, help=found.help, metavar=found.metavar, min=low, max=high)
+        flag = typer.Option(
+            *found.flags,
+            help=found.help,
+            metavar=found.metavar,
+            min=low,
+            max=high,
+            autocompletion=completion.TRAINING.get(name),
+        )
     missing = None if optional else Parameter.empty
     default = missing if field.default is MISSING else field.default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])

@@ -56,6 +56,8 @@ def train(
     """
     from equipoise.app.run_folder import is_main
 
+    if resume and out is None and config is None:
+        raise InvalidInputError("--resume needs the folder of the unfinished run; add --out RUN.")
     options, configured = _options(context, values, config, out if resume else None)
     folder = _checked_folder(options, out or (Path(configured) if configured else None), resume=resume)
     from equipoise.app.runs.train import train_run  # torch, after everything that can be refused without it

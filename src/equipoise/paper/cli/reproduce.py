@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from equipoise.app.cli.completion import one_of, tables
 from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher
 from equipoise.family_names import family_names
@@ -19,7 +20,7 @@ NAMES = ", ".join(family_names("equipoise.paper.tables.experiments", "TABLES"))
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help=f"{NAMES} or illustration.")],
+    table: Annotated[str, typer.Argument(help=f"{NAMES} or illustration.", autocompletion=one_of(tables))],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
     out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
     seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
