@@ -252,10 +252,10 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     @classmethod
     def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
         """Read a model written by :meth:`save` from its ``folder``; pass your own ``backbone`` again if it has one."""
-        return cls.restored(load_model(Path(folder)), folder, backbone)
+        return cls._restored(load_model(Path(folder)), folder, backbone)
 
     @classmethod
-    def restored(
+    def _restored(
         cls, model: SavedModel, folder: str | Path, backbone: nn.Module | None = None
     ) -> "UncertaintyBalancedClassifier":
         """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` it was trained with."""

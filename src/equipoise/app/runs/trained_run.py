@@ -245,7 +245,7 @@ class RunModel:
 def _load_network(folder: Path, record: RunRecord) -> tuple[RunInput, Predictor]:
     saved = load_model(folder)
     prepared = load_input(record.input, folder, saved.recipe.columns, saved)
-    estimator = UncertaintyBalancedClassifier.restored(saved, folder, prepared.backbone)
+    estimator = UncertaintyBalancedClassifier._restored(saved, folder, prepared.backbone)
     return prepared, NetworkPredictor(estimator, estimator.network_)
 
 
