@@ -1,4 +1,4 @@
-"""docs/remedies.md, its picture and the README's table, from whatever tables are stored: no figure is typed by hand.
+"""docs/remedies.md and its picture, from whatever tables are stored: no figure is typed by hand.
 
     python benchmarks/remedies_page.py
 
@@ -19,9 +19,8 @@ from equipoise.wording import EQUIPOISE
 
 ROOT = Path(__file__).parent.parent
 TABLES, RULE = ROOT / "docs/results/tables", ROOT / "benchmarks/results/strength_rule.json"
-PAGE, PICTURE, README = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.png", ROOT / "README.md"
+PAGE, PICTURE = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.png"
 BASELINE, OURS = "cross-entropy", EQUIPOISE
-MARKS = ("<!-- results: benchmarks/remedies_page.py writes this -->", "<!-- end of results -->")
 TITLES = {
     "cifar10": "JPEG CIFAR-10, step 1:10",
     "dropout=0.5": "MNIST, step 1:10",
@@ -44,8 +43,6 @@ SHOWN = {
     "SMOTE": "*",
 }
 """Rivals in the picture, and their marks."""
-IN_README = ("digits step 1:50", "breast cancer step 1:10")
-"""Of the strength rule's cases; every case of a table stands there as well."""
 ENOUGH_SEEDS = 3
 """From two, an interval tells nothing."""
 DRAWN_AGAIN = {
@@ -220,27 +217,6 @@ def page(cases: list[Case]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
-def readme_table(cases: list[Case]) -> str:
-    """Between the marks of the README; bold is what no paired interval tells from the best of all methods tried."""
-    lines = [
-        "| balanced accuracy, % (bold: first or tied) | cross-entropy | best rival, picked afterwards | Equipoise |",
-        "|---|---|---|---|",
-    ]
-    for case in [case for case in cases if case.table or case.title in IN_README]:
-        rival = case.rival
-        cells = [percent(case.place(BASELINE)), named(rival), percent(case.place(OURS))]
-        names = [BASELINE, rival.method if rival else "", OURS]
-        cells = [f"**{cell}**" if tie(case, name) else cell for cell, name in zip(cells, names, strict=True)]
-        lines.append(f"| {case.title} ({case.seeds} seeds) | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def with_table(readme: str, table: str) -> str:
-    """The README with this table between its marks."""
-    before, rest = readme.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
-
-
 def draw(cases: list[Case]) -> None:
     """Points gained over cross-entropy, a row a case."""
     figure = Figure(figsize=(7.2, 1.4 + 0.36 * len(cases)), layout="constrained")
@@ -267,11 +243,10 @@ def draw(cases: list[Case]) -> None:
 
 
 def main() -> None:
-    """Write all three."""
+    """Write both."""
     cases = [*table_cases(), *rule_cases()]
     draw(cases)
     PAGE.write_text(page(cases), encoding="utf-8")
-    README.write_text(with_table(README.read_text(encoding="utf-8"), readme_table(cases)), encoding="utf-8")
 
 
 if __name__ == "__main__":

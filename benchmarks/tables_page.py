@@ -1,4 +1,4 @@
-"""docs/results/any-model.md from benchmarks/results/tables.json: no figure is typed by hand.
+"""docs/results/any-model.md and the README's table from benchmarks/results/tables.json: no figure is typed by hand.
 
 python benchmarks/tables_page.py
 python benchmarks/tables_page.py --print --also other.json  # merges further results and shows the page only
@@ -31,6 +31,20 @@ from tables_methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/tables.json", ROOT / "docs/results/any-model.md"
+README = ROOT / "README.md"
+MARKS = ("<!-- results: benchmarks/tables_page.py writes this -->", "<!-- end of results -->")
+IN_README = {
+    "equipoise": "**Equipoise**, `BalancedClassifier()`",
+    "catboost_shift": "CatBoost, threshold moved to the class prior",
+    "balanced_forest": "balanced random forest (imbalanced-learn)",
+    "catboost_balanced": "CatBoost, class weights",
+    "lightgbm_balanced": "LightGBM, class weights",
+    "xgboost_balanced": "XGBoost, class weights",
+    "smote_network": "SMOTE (imbalanced-learn) + MLP",
+    "easy_ensemble": "EasyEnsemble (imbalanced-learn)",
+}
+"""What a reader may use today, as the README calls it."""
+README_SCORES = ("balanced_accuracy", "average_precision", "calibration_error", "macro_f1")
 LEADS = ("equipoise", "network")
 """The method that the others are measured against: the first of these that was run."""
 BASELINE = "catboost_balanced"
@@ -183,9 +197,10 @@ def tables_list(stored: dict[str, Any]) -> list[str]:
     return ["## The tables", "", *table(head, rows)]
 
 
-def lines(stored: dict[str, Any] | None = None, without: Sequence[str] = ()) -> list[str]:
-    """The page, line by line; of the folds that every method was run on, but for those it goes ``without``."""
-    stored = json.loads(RESULT.read_text(encoding="utf-8")) if stored is None else stored
+def compared(
+    stored: dict[str, Any], without: Sequence[str] = ()
+) -> tuple[Results, list[str], list[Fold], dict[str, Matrix]]:
+    """Results, methods by rank, the folds that all of them were run on, and their means over each table."""
     without_text = [name for name, one in stored["tables"].items() if not one["text_columns"]]
     same_as = {name: method.same_as for name, method in METHODS.items() if method.same_as}
     results = results_of(stored["cells"], same_as, without_text, SEPARATOR)
@@ -194,7 +209,33 @@ def lines(stored: dict[str, Any] | None = None, without: Sequence[str] = ()) -> 
     means = {name: table_means(fold_values(results, order, folds, name), folds) for name in SCORES}
     ranks = mean_ranks(means["balanced_accuracy"], higher=True)
     places = [int(place) for place in np.argsort(ranks, kind="stable")]
-    order, means = [order[place] for place in places], {name: value[places] for name, value in means.items()}
+    return results, [order[place] for place in places], folds, {name: value[places] for name, value in means.items()}
+
+
+def readme_table() -> str:
+    """The README's table: means over the tables, the best of all methods in bold."""
+    _, order, _, means = compared(json.loads(RESULT.read_text(encoding="utf-8")))
+    columns = dict(zip(SCORES, by_score(means)[len(SCORES) :], strict=True))
+    head = ["mean of twenty tables", *(f"{words(name)}{', %' * (name in PERCENT)}" for name in README_SCORES)]
+    best_first = np.argsort(-means["balanced_accuracy"].mean(1), kind="stable")
+    rows = [
+        [IN_README[order[place]], *(columns[score][place] for score in README_SCORES)]
+        for place in best_first
+        if order[place] in IN_README
+    ]
+    return "\n".join(table(head, rows)[:-1])
+
+
+def with_table(readme: str, found: str) -> str:
+    """Return the README with this table between its marks."""
+    before, rest = readme.split(MARKS[0])
+    return f"{before}{MARKS[0]}\n{found}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
+
+
+def lines(stored: dict[str, Any] | None = None, without: Sequence[str] = ()) -> list[str]:
+    """The page, line by line; of the folds that every method was run on, but for those it goes ``without``."""
+    stored = json.loads(RESULT.read_text(encoding="utf-8")) if stored is None else stored
+    results, order, folds, means = compared(stored, without)
     columns = by_score(means)
     labels, head = [METHODS[name].label for name in order], ["", *map(words, SCORES)]
     ranked, averaged = columns[: len(SCORES)], columns[len(SCORES) :]
@@ -230,6 +271,7 @@ def main() -> None:
         print(text)
     else:
         PAGE.write_text(text, encoding="utf-8")
+        README.write_text(with_table(README.read_text(encoding="utf-8"), readme_table()), encoding="utf-8")
 
 
 if __name__ == "__main__":

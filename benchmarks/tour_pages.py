@@ -1,6 +1,6 @@
-"""Runs the blocks of docs/tour-*.md and writes what they print below them; docs/images/report.png is a run's report.
+"""Run the blocks of docs/tour-*.md and write below each what it prints; docs/images/report.png is a run's report.
 
-python benchmarks/tour_pages.py [NAME...]     # tour-table, tour-images, tour-text
+python benchmarks/tour_pages.py [NAME...]     # all, or those named: tour-table, should-i-rebalance, ...
 """
 
 import os
@@ -14,6 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r'^```(python|sh)\n(.*?)^```\n(?:\n```text title="prints"\n(.*?)^```\n)?', re.DOTALL | re.MULTILINE)
+PAGES = [
+    *("tour-table", "tour-images", "tour-text", "tour-recall", "tour-probabilities", "tour-network", "tour-paper"),
+    "should-i-rebalance",
+]
+"""Pages whose output is checked; their blocks share a folder and run in order."""
 WINDOW = "1100,1250"
 
 
@@ -69,4 +74,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["tour-table", "tour-images", "tour-text"])
+    main(sys.argv[1:] or PAGES)
