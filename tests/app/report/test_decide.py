@@ -30,7 +30,7 @@ from equipoise.decisions import Costs, Evidence, Natural, ReviewBudget, Situatio
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.main import main
 from tests.app.report.runs import made_up, write_run
-from tests.app.runs.made import patients_frame, plain_pictures
+from tests.app.runs.made import patients_frame
 
 STEP = """
     const [id, value] = arguments, input = document.getElementById("decide-" + id);
@@ -185,10 +185,7 @@ def trained(tmp_path_factory):
     """The folder of a run on patients of whom few are ill; their table lies beside it."""
     folder = tmp_path_factory.mktemp("trained")
     patients_frame(900).to_csv(folder / "patients.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        plain_pictures(patch)
-        options = TrainOptions(str(folder / "patients.csv"), target="state", model="forest")
-        return train_run(options, folder / "run").folder
+    return train_run(TrainOptions(str(folder / "patients.csv"), target="state", model="forest"), folder / "run").folder
 
 
 @pytest.mark.parametrize(
@@ -229,9 +226,7 @@ def promised(tmp_path_factory):
     options = TrainOptions(
         str(folder / "patients.csv"), target="state", model="forest", recall="ill=0.8", test=str(folder / "test.csv")
     )
-    with pytest.MonkeyPatch.context() as patch:
-        plain_pictures(patch)
-        return train_run(options, folder / "run").folder
+    return train_run(options, folder / "run").folder
 
 
 def answers(command, tmp_path, monkeypatch):
