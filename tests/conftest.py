@@ -20,6 +20,8 @@ settings.register_profile(
     "fast", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fast")
+if sys.platform == "win32":  # limits, locks and signals of POSIX
+    collect_ignore_glob = ["faults/*", "fuzz/*"]
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -110,6 +111,11 @@ def test_a_hugging_face_checkpoint_goes_on_in_its_stage(tmp_path):
     torch.testing.assert_close(second.curriculum.uncertainty, first.curriculum.uncertainty)
     torch.testing.assert_close(resumed.head.margins, whole.head.margins)
     assert second.seen == first.seen[1:]
+
+
+def test_a_model_logged_to_mlflow_comes_back_as_it_was(tmp_path):
+    before, after = recipe("mlflow_model", "mlflow")["main"](str(tmp_path))
+    np.testing.assert_array_equal(before, after)
 
 
 def test_no_library_of_a_recipe_is_imported_by_the_package():

@@ -128,6 +128,20 @@ def test_the_citation_names_the_software_and_the_paper():
     assert "year: 2019" in text
 
 
+def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_metadata():
+    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
+    released = re.search(r"^## \[(\d.*?)\] - 20", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert released is not None
+    assert f'version = "{released[1]}"' in recipe
+    assert equipoise.__version__ == released[1] or ".dev" in equipoise.__version__
+    renamed = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    wanted = re.findall(r'"([\w-]+)(>=[\d.]+)', text.partition("\ndependencies = [")[2].partition("\n]")[0])
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"- ([\w-]+) (>=[\d.]+)", run)
+    assert found == [("python", ">=3.10"), *((renamed.get(name, name), least) for name, least in wanted)]
+
+
 def test_the_tasks_of_nox_run_the_commands_of_ci():
     ci, tasks = ((ROOT / name).read_text(encoding="utf-8") for name in (".ci/run", "noxfile.py"))
     ran = [

@@ -1,7 +1,6 @@
 """The site builds strictly, needs nothing from elsewhere, and every page of it is whole in a real browser."""
 
 import base64
-import fcntl
 import io
 import os
 import shutil
@@ -15,6 +14,8 @@ import pytest
 from PIL import Image
 
 from tests.app.report.browser import Browser, programs
+
+fcntl = pytest.importorskip("fcntl", reason="a lock of POSIX")
 
 ROOT = Path(__file__).parent.parent
 FETCHED = {("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src"), ("source", "srcset")}

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from equipoise.estimators.balanced import BalancedClassifier
     from equipoise.estimators.network import UncertaintyBalancedClassifier
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = ["BalancedClassifier", "TableEncoder", "UncertaintyBalancedClassifier", "__version__"]
 
 HOMES = {

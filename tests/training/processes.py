@@ -1,6 +1,5 @@
 """Training in other processes, to be killed there; and results that several test workers share."""
 
-import fcntl
 import json
 import os
 import signal
@@ -12,6 +11,8 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+
+fcntl = pytest.importorskip("fcntl", reason="locks and signals of POSIX")
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -150,7 +150,7 @@ def test_tensorboard_gets_every_epoch(tmp_path):
     events = EventAccumulator(str(tmp_path / "tracking")).Reload()
     assert [event.step for event in events.Scalars("loss")] == [0, 1, 2]
     assert [event.value for event in events.Scalars("loss")] == pytest.approx([record["loss"] for record in history])
-    with pytest.raises(ValueError, match="tracker must be 'tensorboard', got 'tb'"):
+    with pytest.raises(ValueError, match="tracker must be one of tensorboard, wandb, got 'tb'"):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), folder=tmp_path / "other", tracker="tb")
 
 

@@ -30,6 +30,8 @@ from equipoise.training.processes import longest_wait
 from equipoise.training.settings import Settings
 
 MOST_WORKERS = 8
+TRACKERS = {"tensorboard": "'equipoise[tracking]'", "wandb": "wandb"}
+"""Trackers of Accelerate that write into a run's folder, and what brings them."""
 
 
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
@@ -38,8 +40,8 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
         AcceleratorState._reset_state()  # otherwise Accelerate keeps the first precision of the process
-    if tracker not in (None, "tensorboard"):
-        raise InvalidInputError(f"tracker must be 'tensorboard', got {tracker!r}.")
+    if tracker not in (None, *TRACKERS):
+        raise InvalidInputError(f"tracker must be one of {', '.join(TRACKERS)}, got {tracker!r}.")
     accelerator = Accelerator(
         cpu=not _has_accelerator(),  # otherwise torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,
@@ -50,9 +52,9 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         project_dir=folder,
     )
     if tracker is not None:
-        accelerator.init_trackers("tracking")
+        accelerator.init_trackers("tracking", init_kwargs={"wandb": {"dir": str(folder)}})
         if not accelerator.trackers:
-            raise InvalidInputError(f"tracker {tracker!r} is not installed; pip install 'equipoise[tracking]'.")
+            raise InvalidInputError(f"tracker {tracker!r} is not installed; run: pip install {TRACKERS[tracker]}")
     return accelerator
 
 
