@@ -120,7 +120,7 @@ def _workers(files: int) -> int:
 def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterator[list[Finding]]:
     """Yield findings in the order of the rows."""
     starts = range(0, len(rows), FILES_AT_ONCE)
-    parts = ([table.path(int(row)) for row in rows[start : start + FILES_AT_ONCE]] for start in starts)
+    parts = ([table.source(int(row)) for row in rows[start : start + FILES_AT_ONCE]] for start in starts)
     if workers <= 1:
         yield from map(inspect_files, parts)
         return

@@ -20,6 +20,8 @@ MANY_PIXELS, PIXELS_A_BYTE = 2**24, 10_000
 """Images beyond this many pixels need one byte per 10,000: even the emptiest PNG has 8,256 per byte."""
 LIMIT_PIXELS = 64_000_000
 LIMIT_BYTES = 2**30
+INSIDE = "\0"
+"""Between the path of a file and a place inside it, ``OFFSET+SIZE``; no path has it."""
 # Formats decoded in-process, none that starts another program (EPS does); the most common first.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "JPEG2000", "AVIF")
 _PILLOW = Muted(module=r"PIL(\.|$)")
@@ -77,8 +79,16 @@ def decode_image(
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a file unless it is too large to be one image."""
-    with _failures_as_one(repr(os.fspath(path))), open(path, "rb") as file:
+    """Read a file unless it is too large to be one image; a path may go on with a place inside, ``INSIDE``."""
+    path, inside, place = os.fspath(path).partition(INSIDE)
+    with _failures_as_one(repr(path)), open(path, "rb") as file:
+        if inside:
+            offset, size = map(int, place.split("+"))
+            file.seek(offset)
+            content = file.read(min(size, LIMIT_BYTES))
+            if len(content) < size:
+                raise ValueError("the shard is cut short, or the image too large")
+            return content
         if os.fstat(file.fileno()).st_size > LIMIT_BYTES:
             raise ValueError(f"the file is larger than {LIMIT_BYTES:,} bytes")
         return file.read()

@@ -13,6 +13,7 @@ from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.label_table import label_table
 from equipoise.data.images.lazy import FileTable, Images
 from equipoise.data.images.scan import class_folders, scan_images
+from equipoise.data.images.tar_shards import read_shards, tar_shards
 from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 
@@ -38,7 +39,8 @@ def read_images(
 
     Args:
         folder: ``CLASS/image.jpg`` below it (any depth; the first folder is the class), or ``train/CLASS/image.jpg``
-            with ``test`` and perhaps ``val`` beside it; or a tar or zip archive of such a folder.
+            with ``test`` and perhaps ``val`` beside it; or a tar or zip archive of such a folder; or a folder of tar
+            shards in the layout of WebDataset, which are not unpacked.
         labels: a CSV with a row for each file, instead of class folders; ``file_column``, ``target`` and ``group`` are
             its columns, the first two found by their usual names.
         size: side of the images, or (height, width); None takes the median shorter side, from 32 to 224.
@@ -48,12 +50,16 @@ def read_images(
     """
     if labels is None and (file_column is not None or target is not None or group is not None):
         raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
-    found = scan_images(folder)
-    if labels is None:
-        rows = class_folders(found)
+    if labels is None and tar_shards(folder):
+        table, rows = read_shards(folder)
+        notes = list(rows.notes)
     else:
-        rows = label_table(found, labels, file_column=file_column, target=target, group=group)
-    table, notes = FileTable.of(found.root, rows.names), found.notes() + rows.notes
+        found = scan_images(folder)
+        if labels is None:
+            rows = class_folders(found)
+        else:
+            rows = label_table(found, labels, file_column=file_column, target=target, group=group)
+        table, notes = FileTable.of(found.root, rows.names), found.notes() + rows.notes
     if check:
         verified = verify(table, progress=progress)
         table = replace(table, digests=verified.digests)

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.cores_and_memory import cores, free_memory
-from equipoise.data.images.decode import Fit, Pixels, Size, UnreadableImageError, decode_image
+from equipoise.data.images.decode import INSIDE, Fit, Pixels, Size, UnreadableImageError, decode_image
 from equipoise.data.samples import Progress, SampleRows
 from equipoise.errors import InvalidInputError
 
 SHARE_OF_MEMORY = 4  # a cache takes at most a quarter of the free memory
 ROWS_AT_ONCE = 256
+BUFFER = 2**14
+"""Images of shards that are shuffled together, as many shards as hold them, and at least one."""
 MALLOPT_MMAP_THRESHOLD, MAPPED_BYTES = -3, 2**17
 LARGE_FILE = 2**16  # below it the interpreter's work outweighs the decoder's, and threads only wait
 
@@ -39,6 +41,7 @@ class FileTable:
     sizes: NDArray[np.int64]
     times: NDArray[np.int64]
     digests: NDArray[np.uint8] | None = None
+    offsets: NDArray[np.int64] | None = None  # of files inside tar shards, ``SHARD/NAME``, in bytes
 
     @classmethod
     def of(cls, root: str | os.PathLike[str], names: Sequence[str]) -> "FileTable":
@@ -66,10 +69,25 @@ class FileTable:
         """Return the path of one file."""
         return os.path.join(self.root, self.name(row))
 
+    def source(self, row: int) -> str:
+        """Return where one file's bytes are: its path, or its place inside a shard, as ``read_bytes`` takes both."""
+        if self.offsets is None:
+            return self.path(row)
+        shard = os.path.join(self.root, self.name(row).partition("/")[0])
+        return f"{shard}{INSIDE}{self.offsets[row]}+{self.sizes[row]}"
+
+    def shards(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | None:
+        """Return the number of each row's shard; None for plain files."""
+        if self.offsets is None:
+            return None
+        first = np.char.partition(self.names[rows], b"/")[:, 0]
+        return np.unique(first, return_inverse=True)[1].astype(np.int64)
+
     def take(self, rows: NDArray[np.intp]) -> "FileTable":
         """Return a table of the given rows only."""
         digests = None if self.digests is None else self.digests[rows]
-        return FileTable(self.root, self.names[rows], self.sizes[rows], self.times[rows], digests)
+        offsets = None if self.offsets is None else self.offsets[rows]
+        return FileTable(self.root, self.names[rows], self.sizes[rows], self.times[rows], digests, offsets)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
         """Return a hash of the rows' names and content; while the content is unknown, of their place, sizes and times,
@@ -152,6 +170,16 @@ class Images(SampleRows):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def blocks(self) -> NDArray[np.int64] | None:
+        """Return the shard of each image on disk, if it is inside one: a shard is best read as a whole."""
+        return self.table.shards(self._rows) if self.on_disk else None
+
+    @property
+    def groups_at_once(self) -> int:
+        """Shards that are shuffled together."""
+        shards = self.blocks()
+        return 1 if shards is None else max(1, BUFFER // max(1, int(np.median(np.bincount(shards)))))
+
     def __repr__(self) -> str:
         where = "on disk" if self.on_disk else "in memory"
         return f"Images({self.shape[0]} × {self.channels} × {self.size[0]} × {self.size[1]}, {where})"
@@ -203,8 +231,8 @@ class Images(SampleRows):
         scale = side / max(self.size)
         size = max(1, round(self.size[0] * scale)), max(1, round(self.size[1] * scale))
         try:
-            path = self.table.path(int(self._rows[row]))
-            return decode_image(path, size=size, channels=self.channels, fit=self.fit)
+            source = self.table.source(int(self._rows[row]))
+            return decode_image(source, size=size, channels=self.channels, fit=self.fit)
         except UnreadableImageError:
             return None
 
@@ -254,7 +282,7 @@ class Images(SampleRows):
     def _decode_file(self, row: int) -> Pixels:
         path = self.table.path(row)
         try:
-            return decode_image(path, size=self.size, channels=self.channels, fit=self.fit)
+            return decode_image(self.table.source(row), size=self.size, channels=self.channels, fit=self.fit)
         except UnreadableImageError as error:
             raise UnreadableImageError(
                 f"{path!r} was there at the start but cannot be read now ({error.reason}); restore it, or start again "
