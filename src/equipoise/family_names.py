@@ -14,7 +14,7 @@ Form = Literal["angular", "additive"]
 Placement = Literal["target", "all"]
 SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
 MarginRule = Literal["log", "paper"]
-MarginSource = Literal["uncertainty", "counts", "corrected"]
+MarginSource = Literal["uncertainty", "counts", "corrected", "out_of_fold"]
 TIMM, HUGGING_FACE = "timm:", "hf:"
 """Prefixes of the names of timm's networks, and of the names or folders of vision models of transformers."""
 

@@ -172,3 +172,16 @@ def test_the_estimator_mixes_reproducibly_and_learns(several):
     plain = UncertaintyBalancedClassifier(**options | {"sample_level": "none"}).fit(x, y)
     assert not np.array_equal(first.predict_proba(x), plain.predict_proba(x))
     assert (first.predict(x) == y).mean() > 0.8
+
+
+def test_margins_of_the_target_alone_follow_each_of_the_two_labels():
+    head = UncertaintyMarginLoss(4, 3, sample_level="mixing", placement="target", margin=2.0, strength=0.5)
+    features, own, partner = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]), torch.tensor([1, 1, 0, 2, 2])
+    share = torch.linspace(0, 1, 5)
+    expected = sum(
+        (weight * UncertaintyMarginLoss.sample_losses(head, features, labels)).sum()
+        for labels, weight in ((own, share), (partner, 1 - share))
+    )
+    torch.testing.assert_close(head.mixed_loss(features, (own, partner), (share, 1 - share)), expected / 5)
+    with pytest.raises(InvalidInputError, match="LogitLoss mixes no samples"):
+        LOSSES["focal"](4, 3).mixed_loss(features, (own, partner), (share, share))

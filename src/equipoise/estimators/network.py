@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from equipoise.decisions import DecisionRule
 from equipoise.decisions.prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
+from equipoise.estimators.fold_networks import class_correction
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.persistence import SavedModel, load_model, restore_common, restored_network, save_model
 from equipoise.estimators.table_rows import network_rows, network_samples
@@ -35,10 +37,12 @@ from equipoise.estimators.training_plan import (
     has_unseen,
     held_out_rows,
     recipe_for,
+    told,
 )
 from equipoise.losses import LossBuilder
 from equipoise.tensor_checks import check_finite, new_tensor
-from equipoise.training import ArrayData, Bar, Network, Settings, train
+from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
+from equipoise.training.callbacks import Record
 from equipoise.training.curriculum import StrengthRule
 from equipoise.training.settings import (
     choose_batch_size,
@@ -54,6 +58,13 @@ CalibrationRule = Literal["held_back", "validation", "none"]
 Probabilities = Literal["natural", "balanced"]
 
 
+class _Trained(NamedTuple):
+    network: Network
+    curriculum: Curriculum | None
+    settings: Settings
+    epochs: list[Record]
+
+
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
@@ -67,10 +78,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         kind: how class uncertainty is measured, see ``class_uncertainty``.
         strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
             ``"feedback"`` measures it on them; a number is that strength. ``"head"`` brings in the margins of a method
-            such as ``"arcface"`` by stages, spread over the classes by their uncertainty, or with ``kind=None`` as they
+            such as ``"arcface"`` by stages, spread over the classes as ``margins`` says, or with ``kind=None`` as they
             are.
-        held_back: share of the training samples which the first two stages leave out, to measure on them what
-            predictions still lack; the last stage trains on all. 0 corrects nothing.
+        held_back: share of the training samples which the first two stages leave out, to calibrate probabilities and,
+            unless margins are by counts, to measure what predictions still lack; the last stage trains on all. None is
+            a tenth, and 0 where samples are mixed: that leaves no overconfidence to correct.
         calibration: which samples the probabilities are calibrated on. ``"held_back"``: those which the first two
             stages leave out, at no cost (methods without stages stay as they are); ``"validation"``: a share of
             ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together
@@ -118,7 +130,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     weight_decay: float = 0.5
     kind: UncertaintyKind | None = "unresolved"
     strength: StrengthRule | float = "uncertainty"
-    held_back: float = 0.1
+    held_back: float | None = None
     calibration: CalibrationRule = option("held_back", choices=lambda: get_args(CalibrationRule))
     probabilities: Probabilities = option("natural", choices=lambda: get_args(Probabilities))
     decision: DecisionRule | None = None
@@ -149,31 +161,21 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         recipe = recipe_for(self, x, classes, target)
         rows, held = held_out_rows(self, data, recipe, seed)
         trained_on, held_out = data.subset(rows), data.subset(held) if len(held) else None
-        settings = self._settings(len(rows), seed)
         counts = class_counts(trained_on.y, len(classes), trained_on.weight)
-        curriculum = curriculum_for(self, settings.epochs) if recipe.uncertain or self.strength == "head" else None
-        with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
-            torch.manual_seed(seed)
-            network = recipe.new_network(x, counts, self.backbone, data.weight)
-            if self.warm_start and hasattr(self, "network_"):
-                self._take_weights(network, classes)
-            bar = Bar(settings.epochs, shown=bool(self.verbose))
-            parameters = sum(parameter.numel() for parameter in network.parameters())
-            with bar, suitable_threads(parameters, settings.batch_size):
-                epochs = train(
-                    network,
-                    trained_on,
-                    settings,
-                    curriculum=curriculum,
-                    validation=held_out,
-                    folder=self.run_dir,
-                    watcher=bar,
-                )
+        fit = partial(self._trained, data, recipe, seed)
+        folder = None if self.run_dir is None else Path(self.run_dir)
+        lacking = None
+        if told(self, "margins") == "out_of_fold" and recipe.uncertain:
+            by_fold = lambda part, own: fit(part, own, held_out).network  # noqa: E731
+            lacking = class_correction(trained_on, by_fold, seed=seed, folder=folder)
+        network, curriculum, settings, epochs = fit(trained_on, folder, held_out, classes if self.warm_start else None)
+        scaling = None if curriculum is None else curriculum.scaling
+        if lacking is not None:
+            network.head.shift, scaling = lacking
         # only now: a failed fit leaves the previous one intact
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
-        scaling = curriculum.scaling if curriculum is not None and self.calibration != "none" else None
-        self.calibrated_ = Calibrated.of_loss(network.head, counts, scaling)
+        self.calibrated_ = Calibrated.of_loss(network.head, counts, None if self.calibration == "none" else scaling)
         unseen = has_unseen(self)
         if not unseen or held_out is None:
             self._decide_as(self.decision, None)
@@ -187,6 +189,41 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         chosen |= {"rows": len(data), "held_out": len(held), "seed": seed}
         self.history_ = {"chosen": chosen, "epochs": epochs}
         return self
+
+    def _trained(
+        self,
+        data: ArrayData,
+        recipe: Recipe,
+        seed: int,
+        part: ArrayData,
+        folder: Path | None,
+        held_out: ArrayData | None = None,
+        warm: Array | None = None,
+    ) -> "_Trained":
+        """Train a new network on a ``part`` of the data, from the last fit's weights if it had the classes ``warm``."""
+        settings = self._settings(len(part), seed)
+        curriculum = None
+        if recipe.uncertain or self.strength == "head":
+            curriculum = curriculum_for(self, settings.epochs, mixing=recipe.sample_level == "mixing")
+        with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
+            torch.manual_seed(seed)
+            counts = class_counts(part.y, recipe.classes, part.weight)
+            network = recipe.new_network(data.x, counts, self.backbone, data.weight)
+            if warm is not None and hasattr(self, "network_"):
+                self._take_weights(network, warm)
+            bar = Bar(settings.epochs, shown=bool(self.verbose))
+            parameters = sum(parameter.numel() for parameter in network.parameters())
+            with bar, suitable_threads(parameters, settings.batch_size):
+                epochs = train(
+                    network,
+                    part,
+                    settings,
+                    curriculum=curriculum,
+                    validation=held_out,
+                    folder=folder,
+                    watcher=bar,
+                )
+        return _Trained(network, curriculum, settings, epochs)
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).

@@ -1,5 +1,6 @@
 """What the options of :class:`~equipoise.UncertaintyBalancedClassifier` ask of a training."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ from equipoise.data.images import Images
 from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
-from equipoise.estimators.training_options import PRESETS, check_options
+from equipoise.estimators.training_options import PRESETS, check_options, default_sample_level
 from equipoise.losses import loss_builder
 from equipoise.training import ArrayData, Curriculum, Recipe
 from equipoise.training.epoch_order import random_order
@@ -18,6 +19,9 @@ from equipoise.training.settings import MOST_HELD_BACK, choose_width
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
+
+HELD_BACK = 0.1
+"""Share of the samples that calibrates the probabilities by default."""
 
 
 def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
@@ -68,23 +72,31 @@ def held_out_rows(
     return counted[rows], counted[held]
 
 
-def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int) -> Curriculum:
-    """Return the stages of a training of so many epochs."""
+def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mixing: bool) -> Curriculum:
+    """Return the stages of a training of so many epochs, of samples that are mixed or not."""
     stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
     given: dict[str, Any] = {stage: getattr(options, name) for stage, name in stages.items()}
     lengths = {stage: length for stage, length in given.items() if length is not None}
     names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
-    return Curriculum(epochs, **lengths, **{name: told(options, name) for name in names})
+    chosen = {name: told(options, name) for name in names}
+    if chosen["margins"] == "out_of_fold":  # calibrated out of fold
+        chosen["held_back"] = 0.0
+    elif chosen["held_back"] is None:
+        chosen["held_back"] = 0.0 if mixing else HELD_BACK
+    return Curriculum(epochs, **lengths, **chosen)
 
 
 def recipe_for(
     options: "UncertaintyBalancedClassifier", x: NDArray[Any] | Images, classes: NDArray[Any], target: Tensor
 ) -> Recipe:
     """Return the network to train for samples x with these classes."""
+    several = target.ndim > 1
+    own = default_sample_level(math.prod(x.shape[1:]), several_labels=several)
     return Recipe(
-        **{name: told(options, name) for name in ("method", "form", "sample_level", "placement", "normalize")},
+        **{name: told(options, name) for name in ("method", "form", "placement", "normalize")},
+        sample_level=told(options, "sample_level") or own,
         classes=len(classes),
-        multilabel=target.ndim > 1,
+        multilabel=several,
         dropout=options.dropout,
         columns=x.shape[1],
         width=choose_width(len(x)) if options.width is None else options.width,

@@ -146,6 +146,16 @@ class ClassVectorLoss(nn.Module):
         """Return one loss per sample, (batch,) or (batch, attributes), for features (batch, D) and target."""
         raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
 
+    def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:  # noqa: ARG002
+        """Return the loss of mixed samples: weight · loss of both labels, its sum divided by the samples.
+
+        Args:
+            features: (batch, D), of the mixed samples.
+            labels: of each sample and of its partner, as ``target`` in :meth:`forward`.
+            weights: of these labels, (batch,) each.
+        """
+        raise InvalidInputError(f"{type(self).__name__} mixes no samples; take a head that does.")
+
     @property
     def driven_by_curriculum(self) -> bool:
         """True if the margins get their strength from a :class:`equipoise.training.Curriculum` only."""

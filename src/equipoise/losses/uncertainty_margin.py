@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import Form, Placement, SampleLevel
-from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss
+from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, full_precision, softmax_loss
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.unit_vectors import unit_vectors
@@ -216,17 +216,34 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return self.evaluate(partial(self.sample_losses, error=error), features, target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
-        vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
-        if self.normalize:
-            vectors = unit_vectors(vectors)
-        else:  # free vectors contribute their length to every logit, which must not overflow
-            longest = torch.finfo(vectors.dtype).max ** 0.4
-            vectors = vectors.clamp(-longest, longest)
+        vectors = self._training_vectors(features)
         adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
         if self.sample_level not in ("none", "mixing") and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
         return softmax_loss(adjusted, target)
+
+    def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
+        features = self.checked_features(features)
+        own, partner = (self.checked_target(each, len(features)) for each in labels)
+        target, weight = torch.cat((own, partner)), torch.cat(weights)
+        with full_precision(features):
+            vectors, seen = self._training_vectors(features), self.dropped(features)
+            adjusted = rival = self._margin_logits(seen, vectors, own)
+            if self.placement == "target":  # margins differ by the label
+                rival = self._margin_logits(seen, vectors, partner)
+            losses = softmax_loss(torch.cat((adjusted, rival)).view(-1, *self.class_shape), target)
+            loss = self.reduce(losses, target, weight)
+        return loss * (weight.to(loss.dtype).sum() / len(features)) if self.reduction == "mean" else loss
+
+    def _training_vectors(self, features: Tensor) -> Tensor:
+        """Return class vectors in the features' type, of unit length or clamped."""
+        vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
+        if self.normalize:
+            return unit_vectors(vectors)
+        # free vectors contribute their length to every logit, which must not overflow
+        longest = torch.finfo(vectors.dtype).max ** 0.4
+        return vectors.clamp(-longest, longest)
 
     def _margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
         """Return logits with their margins: (batch, outputs)."""

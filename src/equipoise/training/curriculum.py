@@ -15,6 +15,7 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.training.callbacks import Record
 from equipoise.training.loader_samples import LoaderSamples
 from equipoise.training.margin_strength import (
+    BY_COUNTS,
     angular_strength,
     class_steps,
     lacking_shift,
@@ -69,8 +70,10 @@ class Curriculum:
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
             ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins as they are.
-        margins: what they start from: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); or counts
-            ``"corrected"`` by what uncertainty knows beyond its standard error. Counts are those of the loss.
+        margins: what they start from: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); counts
+            ``"corrected"`` by what uncertainty knows beyond its standard error; ``"out_of_fold"`` trains as counts do,
+            and whoever trains adds :func:`equipoise.training.margin_strength.class_shift` to the predictions. Counts
+            are those of the loss.
         strength: ``"uncertainty"``, the rule above: as strong as ``margins`` say. ``"feedback"``: after every epoch
             from the end of the softmax stage on, ``feedback`` times the shift that held-out samples lack is added.
             ``"head"``, for heads with margins of their own (``am_softmax``, ``l_softmax`` and the like): from none to
@@ -320,7 +323,8 @@ class Curriculum:
     ) -> float:
         """Shift predictions by what held-back samples still lack, and return the shift in units of log(u / min u).
 
-        The ``scaling`` of probabilities is fitted on the same samples.
+        Margins by counts are known, not estimated, and are not shifted: that would trade precision for recall. The
+        ``scaling`` of probabilities is fitted on the same samples.
 
         Args:
             loss: its ``shift`` is set.
@@ -333,7 +337,9 @@ class Curriculum:
         direction = self._steps(loss).to(features.device)
         with torch.no_grad():
             logits = head_logits(loss, features) - loss.shift
-        lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)
+        lacking = 0.0
+        if self.margins not in BY_COUNTS:
+            lacking = sure_shift(logits, target, direction, sample_weight=sample_weight)
         loss.shift = lacking * direction
         counts = class_counts(target, logits.shape[-1], sample_weight)
         self.scaling = fit_scaling(  # the last stage makes the network more confident

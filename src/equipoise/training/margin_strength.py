@@ -28,11 +28,15 @@ from equipoise.losses.class_vectors import gather_classes
 from equipoise.losses.psi import SHORTEST
 from equipoise.uncertainty.margins import count_margins, count_steps, log_steps
 
+BY_COUNTS: tuple[MarginSource, ...] = ("counts", "out_of_fold")
+"""Sources whose margins are those of the class counts."""
 WIDEST = 20.0
 """Shifts are searched in [−20, 20] for the largest margin: odds of e^20 exceed any imbalance."""
 HALVINGS = 60
 WARMEST = 5.0
 """Temperatures are searched from e^−5 to e^5: perfectly separated samples would want 0."""
+SPREAD = 0.25
+"""Standard deviation of the prior of a class's shift: without much evidence it stays near 0."""
 SMALLEST_SHIFT = 1e-3
 """Smallest mean shift of the logits by angles: below it they have collapsed and set no scale."""
 
@@ -41,9 +45,10 @@ def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor
     """Return by how much the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
 
     Args:
-        source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` ln(max n / n_c), ``"corrected"`` that of the
-            counts and what uncertainty knows beyond its standard error, see ``count_margins``.
-        uncertainty: u, shaped as the result, measured at the end of the softmax stage; ``"counts"`` needs none.
+        source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` and ``"out_of_fold"`` ln(max n / n_c),
+            ``"corrected"`` that of the counts and what uncertainty knows beyond its standard error, see
+            ``count_margins``.
+        uncertainty: u, shaped as the result, measured at the end of the softmax stage; counts need none.
         counts: n, training samples a class by their weights, likewise; ``"uncertainty"`` needs none.
 
     >>> u, n = torch.tensor([1.0, 30.0], dtype=torch.float64), torch.tensor([900, 100])
@@ -52,7 +57,7 @@ def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor
     """
     if source != "uncertainty" and counts is None:
         raise InvalidInputError(f"margins={source!r} start from class counts; build the loss with class_counts.")
-    if source == "counts" and counts is not None:
+    if source in BY_COUNTS and counts is not None:
         return count_steps(counts.cpu())
     if uncertainty is None:
         raise InvalidStateError("there is no class uncertainty yet; call set_uncertainty first.")
@@ -171,6 +176,48 @@ def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> t
     options = {"maxiter": 100, "gtol": 1e-7, "ftol": 1e-14}
     k, log_temperature = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", options=options).x.tolist()
     return k, math.exp(min(WARMEST, max(-WARMEST, log_temperature)))
+
+
+def class_shift(
+    logits: Tensor, target: Tensor, *, spread: float = SPREAD, sample_weight: Tensor | None = None
+) -> Tensor:
+    r"""Return what the logit of each class lacks on samples that were not trained on, 0 for the class that lacks least.
+
+    .. math:: \min_{v, T} \; n_e \sum_c \frac{1}{C n_c} \sum_{i: y_i = c} -\log\mathrm{softmax}((z_i + v)/T)_c
+              + \frac{\lVert v \rVert^2}{2 \sigma^2}
+
+    where n_e is Kish's effective size of the weighted sample: with few samples the second term holds v near 0.
+
+    Args:
+        logits, target, sample_weight: as in :func:`lacking_shift`.
+        spread: σ, the standard deviation that shifts are expected to have.
+
+    >>> z, y = torch.tensor([[0.5, 0.0], [-0.5, 0.0]]).repeat(200, 1), torch.tensor([0, 1]).repeat(200)
+    >>> class_shift(z, y).round(decimals=2)  # both classes are told apart as they are
+    tensor([0., 0.], dtype=torch.float64)
+    >>> class_shift(z + torch.tensor([1.0, 0.0]), y).argmax()
+    tensor(1)
+    """
+    each = balancing_weights(target, logits.shape[-1], sample_weight)
+    counted = label_weights(target, sample_weight) * each
+    whole = (counted * each).sum(0)
+    weight = (counted * counted.sum(0) / whole.clamp_min(torch.finfo(whole.dtype).tiny)).cpu().numpy()[..., None]
+    z = logits.detach().double().cpu().numpy()
+    own = np.eye(z.shape[-1])[target.cpu().numpy()]  # one-hot, shaped like the logits
+
+    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        v, cold = values[1:].reshape(z.shape[1:]), math.exp(-min(WARMEST, max(-WARMEST, values[0])))
+        scaled = (z + v) * cold
+        log_p = log_softmax(scaled, -1)
+        slope = weight * (np.exp(log_p) - own)  # d loss / d logits
+        inside = abs(values[0]) <= WARMEST
+        by_class = slope.sum(0).ravel() * cold + values[1:] / spread**2
+        total = float(-(weight * own * log_p).sum() + values[1:] @ values[1:] / (2 * spread**2))
+        return total, np.concatenate(([-(slope * scaled).sum() * inside], by_class))
+
+    start = np.zeros(1 + z[0].size)
+    found = torch.from_numpy(minimize(loss, start, jac=True, method="L-BFGS-B").x[1:].reshape(z.shape[1:]))
+    return found - found.amin(-1, keepdim=True)
 
 
 def angular_strength(

@@ -49,9 +49,7 @@ class Network(nn.Module):
         if target is None:
             return self.head.logits(features)
         if partner is not None and sample_weight is not None and partner_weight is not None:
-            target, weight = torch.cat((target, partner)), torch.cat((sample_weight, partner_weight))
-            both: Tensor = self.head(torch.cat((features, features)), target, sample_weight=weight)
-            return both * (weight.to(both.dtype).sum() / len(x)) if self.head.reduction == "mean" else both
+            return self.head.mixed_loss(features, (target, partner), (sample_weight, partner_weight))
         loss: Tensor = self.head(features, target, sample_weight=sample_weight)
         if sample_weight is None or self.head.reduction != "mean":
             return loss

@@ -194,7 +194,7 @@ def _margin(label: str, name: str, *others: float) -> Method:
 
 def _uncertain_margin(label: str, name: str) -> Method:
     """Spread margins by class uncertainty, from zero to the same largest one."""
-    build = network(name, MARGINS[name], strength="head")
+    build = network(name, MARGINS[name], strength="head", margins="uncertainty")
     return Method(f"{label}, margins by uncertainty", "margin", build, variant=True)
 
 
@@ -210,6 +210,8 @@ MARGINS: dict[str, dict[str, float]] = {
     "sphereface": {"margin": 4.0},
 }
 """The columns m and n of the paper's table of margin losses."""
+ALONE = {"margins": "uncertainty", "sample_level": "expected"}
+"""Both levels from uncertainty, without class counts and without mixing."""
 METHODS: dict[str, Method] = {
     "cross_entropy": Method(
         "cross-entropy", "baseline", network("cross_entropy"), remedy="none", model="cross-entropy"
@@ -279,10 +281,15 @@ METHODS: dict[str, Method] = {
     "l_softmax_uncertainty": _uncertain_margin("L-Softmax", "l_softmax"),
     "sphereface_uncertainty": _uncertain_margin("SphereFace", "sphereface"),
     "uncertainty_class_level": _variant("class level only", sample_level="none"),
-    "uncertainty_uncorrected": _variant("uncorrected", held_back=0.0),
-    "uncertainty_angular": _variant("angular form", form="angular"),
-    "uncertainty_angular_complement": _variant("angular form, complement", form="angular", sample_level="complement"),
-    "uncertainty_angular_class_level": _variant("angular form, class level only", form="angular", sample_level="none"),
+    "uncertainty_alone": _variant("uncertainty alone", **ALONE),
+    "uncertainty_uncorrected": _variant("uncertainty alone, uncorrected", **ALONE, held_back=0.0),
+    "uncertainty_angular": _variant("angular form", **ALONE, form="angular"),
+    "uncertainty_angular_complement": _variant(
+        "angular form, complement", **ALONE | {"sample_level": "complement"}, form="angular"
+    ),
+    "uncertainty_angular_class_level": _variant(
+        "angular form, class level only", **ALONE | {"sample_level": "none"}, form="angular"
+    ),
     "paper_as_printed": _variant("paper as printed", **PRESETS["paper_as_printed"]),
 }
 """Every method, in the order in which ``compare`` runs them without a budget: the baseline, the paper's method,

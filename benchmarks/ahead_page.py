@@ -1,0 +1,188 @@
+"""docs/results/ahead.md from results/ahead.json."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from equipoise.app.compare import Interval, paired_interval
+
+OURS, CLASS_LEVEL = "ours", "ours, class level only"
+METRICS = {
+    "balanced_accuracy": "balanced accuracy",
+    "geometric_mean": "geometric mean of recalls",
+    "macro_f1": "macro F1",
+}
+EQUIVALENT = 1.0
+"""Points within which two methods count as equivalent, if the 90 % interval of their difference lies inside."""
+Cells = dict[str, dict[str, dict[int, dict[str, float]]]]
+"""Case -> method -> seed -> scores."""
+TEXT = Path(__file__).with_name("ahead.md.txt")
+"""The sentences of the page, with places for its tables."""
+
+
+def cells_of(record: dict[str, Any], part: str) -> Cells:
+    """Sort the stored fits of a part, and keep only seeds that every method of a case has."""
+    found: Cells = defaultdict(lambda: defaultdict(dict))
+    for key, scores in record["cells"].items():
+        kind, case, method, seed = key.split(" | ")
+        if kind == part:
+            found[case][method][int(seed)] = scores
+    for methods in found.values():
+        shared = set.intersection(*(set(seeds) for seeds in methods.values()))
+        for method, seeds in methods.items():
+            methods[method] = {seed: seeds[seed] for seed in sorted(shared)}
+    return {case: dict(methods) for case, methods in found.items() if all(methods.values())}
+
+
+def gains(cells: Cells, case: str, one: str, other: str, metric: str) -> list[float]:
+    """Paired differences in points, one for each seed."""
+    own, rival = cells[case][one], cells[case][other]
+    return [100 * (own[seed][metric] - rival[seed][metric]) for seed in own]
+
+
+def over_cases(cells: Cells, one: str, other: str, metric: str) -> list[float]:
+    """The mean difference of each case."""
+    return [float(np.mean(gains(cells, case, one, other, metric))) for case in cells]
+
+
+def shown(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return f"{interval.mean:+.2f}"
+    return f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+
+
+def wilcoxon(differences: Sequence[float]) -> float:
+    return float(stats.wilcoxon(differences).pvalue) if np.any(np.asarray(differences) != 0) else 1.0
+
+
+def means_table(cells: Cells, methods: list[str], metric: str) -> list[str]:
+    """One row per case, one column per method: mean over the seeds."""
+    lines = ["| | " + " | ".join(methods) + " | seeds |", "|---" * (len(methods) + 2) + "|"]
+    for case, own in cells.items():
+        means = [100 * float(np.mean([each[metric] for each in own[method].values()])) for method in methods]
+        best = max(round(mean, 1) for mean in means)
+        row = [f"**{mean:.1f}**" if round(mean, 1) == best else f"{mean:.1f}" for mean in means]
+        lines.append(f"| {case} | " + " | ".join(row) + f" | {len(own[methods[0]])} |")
+    return lines
+
+
+def verdict(points: Sequence[float]) -> str:
+    """Say what the cases together show: ahead, behind, equivalent, or nothing."""
+    whole, narrow = paired_interval(points), paired_interval(points, confidence=0.9)
+    if whole.low is None or whole.high is None or narrow.low is None or narrow.high is None:
+        return "too few cases"
+    p = wilcoxon(points)
+    if not whole.contains_zero and p < 0.05:
+        return "ahead" if whole.mean > 0 else "behind"
+    if narrow.low > -EQUIVALENT and narrow.high < EQUIVALENT:
+        return f"equivalent within ±{EQUIVALENT:g}"
+    return "not significantly different"
+
+
+def duel_table(cells: Cells, one: str, methods: list[str]) -> list[str]:
+    """A method against each of the others, over the cases."""
+    lines = [
+        f"| {one} against | " + " | ".join(f"{name} | p | verdict" for name in METRICS.values()) + " |",
+        "|---" * (1 + 3 * len(METRICS)) + "|",
+    ]
+    for other in methods:
+        row = [other]
+        for metric in METRICS:
+            points = over_cases(cells, one, other, metric)
+            row += [shown(paired_interval(points)), f"{wilcoxon(points):.3f}", verdict(points)]
+        lines.append("| " + " | ".join(row) + " |")
+    return lines
+
+
+def record_of(cells: Cells, method: str, others: list[str], metric: str) -> tuple[int, int, int]:
+    """Cases times rivals that a method wins, ties and loses by the 95 % interval over the seeds of a case."""
+    found = [0, 0, 0]
+    for case in cells:
+        for other in others:
+            interval = paired_interval(gains(cells, case, method, other, metric))
+            found[1 if interval.contains_zero else 0 if interval.mean > 0 else 2] += 1
+    return found[0], found[1], found[2]
+
+
+def records_table(cells: Cells, methods: list[str]) -> list[str]:
+    """Wins, ties and losses of every method against all others."""
+    lines = ["| | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 1) + "|"]
+    for method in methods:
+        others = [other for other in methods if other != method]
+        row = ["{} / {} / {}".format(*record_of(cells, method, others, metric)) for metric in METRICS]
+        lines.append(f"| {method} | " + " | ".join(row) + " |")
+    return lines
+
+
+def sample_level_table(cells: Cells) -> list[str]:
+    """What the sample level adds, case by case and over the cases."""
+    lines = ["| | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 1) + "|"]
+    for case in cells:
+        row = [shown(paired_interval(gains(cells, case, OURS, CLASS_LEVEL, metric))) for metric in METRICS]
+        lines.append(f"| {case} | " + " | ".join(row) + " |")
+    points = {metric: over_cases(cells, OURS, CLASS_LEVEL, metric) for metric in METRICS}
+    row = [f"**{shown(paired_interval(own))}**, p = {wilcoxon(own):.3f}" for own in points.values()]
+    return [*lines, "| over the cases | " + " | ".join(row) + " |"]
+
+
+def in_short(cells: Cells, methods: list[str]) -> list[str]:
+    """The findings, each from the tables below."""
+    lines = []
+    for other in [name for name in methods if name not in (OURS, CLASS_LEVEL)]:
+        parts = []
+        for metric, name in METRICS.items():
+            points = over_cases(cells, OURS, other, metric)
+            parts.append(f"{name} {verdict(points)} ({shown(paired_interval(points))}, p = {wilcoxon(points):.3f})")
+        lines.append(f"- Against {other}: {'; '.join(parts)}.")
+    points = over_cases(cells, OURS, CLASS_LEVEL, "balanced_accuracy")
+    clear = [
+        case
+        for case in cells
+        if (found := paired_interval(gains(cells, case, OURS, CLASS_LEVEL, "balanced_accuracy"))).mean > 0
+        and not found.contains_zero
+    ]
+    lines.append(
+        f"- The sample level adds {shown(paired_interval(points))} points of balanced accuracy over the cases "
+        f"(p = {wilcoxon(points):.3f}), beyond chance in {len(clear)} of {len(cells)} of them"
+        + (f": {'; '.join(clear)}." if clear else ".")
+    )
+    return lines
+
+
+def sizes(cells: Cells) -> list[str]:
+    """Rows and classes of each case, and seconds of a fit of ours against cross-entropy."""
+    lines = ["| | rows to fit | classes | seconds of cross-entropy | ours |", "|---|---|---|---|---|"]
+    for case, methods in cells.items():
+        first = next(iter(methods["cross-entropy"].values()))
+        plain, own = (
+            np.median([each["seconds"] for each in methods[name].values()]) for name in ("cross-entropy", OURS)
+        )
+        lines.append(f"| {case} | {first['rows']:,.0f} | {first['classes']:.0f} | {plain:.1f} | {own:.1f} |")
+    return lines
+
+
+def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
+    """The page as Markdown."""
+    cells, misled = cells_of(record, "ahead"), cells_of(record, "misleading")
+    settings, versions = record["settings"], record["versions"]
+    places = {
+        "in_short": in_short(cells, methods),
+        **{metric: means_table(cells, methods, metric) for metric in METRICS},
+        "duels": duel_table(cells, OURS, [name for name in methods if name != OURS]),
+        "records": records_table(cells, methods),
+        "sample_level": sample_level_table(cells),
+        "sizes": sizes(cells),
+        "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
+        "misleading_duels": [*(line for one in counted[4:] for line in (*duel_table(misled, one, counted[:4]), ""))]
+        if misled
+        else [],
+        "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],
+    }
+    text = TEXT.read_text()
+    for name, lines in places.items():
+        text = text.replace("{" + name + "}", "\n".join(lines).rstrip())
+    return text.format(**settings)

@@ -1,0 +1,84 @@
+"""Training rows whose class counts mislead, with sizes and difficulty fixed before any method was run on them.
+
+A maker takes a reader of (training rows, test rows) and a seed, and returns the rows to fit and the rows to score on.
+Test rows keep their labels; noise that belongs to the pixels of a class is on its test images too.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+Rows = tuple[np.ndarray, np.ndarray]
+Read = Callable[[], tuple[Rows, Rows]]
+HARD = (2, 3, 5, 8, 9)
+"""Digits that get noisy pixels, wrong labels or a rare sub-group."""
+NOISE = 0.5
+"""Standard deviation of the noise on pixels from 0 to 1."""
+MISLABELLED = 0.4
+"""Share of the labels that are wrong, in classes that have wrong ones."""
+EQUAL, COMMON, RARE = 60, 300, 30
+"""Rows of a class where all are alike, and of common and rare ones."""
+PAIRS = ((0, 2), (1, 3), (4, 5), (6, 8), (7, 9))
+"""Two digits a class; the second is the sub-group."""
+
+
+def taken(y: np.ndarray, sizes: dict[int, int], rng: np.random.Generator) -> np.ndarray:
+    """So many rows of each class, all of them where there are fewer."""
+    return np.concatenate([rng.permutation(np.flatnonzero(y == label))[:size] for label, size in sizes.items()])
+
+
+def noisy(rows: Rows, labels: tuple[int, ...], rng: np.random.Generator) -> Rows:
+    """Noise on the pixels of some classes."""
+    x, y = rows
+    hit = np.isin(y, labels)[:, None]
+    return (x + hit * rng.normal(scale=NOISE, size=x.shape)).astype(np.float32), y
+
+
+def equal_counts(read: Read, seed: int, *, hard: tuple[int, ...] = ()) -> tuple[Rows, Rows]:
+    """As many rows of every class; some are harder by nature, or by noise on their pixels."""
+    (x, y), test = read()
+    rng = np.random.default_rng(seed)
+    kept = taken(y, {int(label): EQUAL for label in np.unique(y)}, rng)
+    return noisy((x[kept], y[kept]), hard, rng), noisy(test, hard, np.random.default_rng(0))
+
+
+def rare_but_easy(read: Read, seed: int) -> tuple[Rows, Rows]:
+    """Common classes with noisy pixels beside rare classes without."""
+    (x, y), test = read()
+    rng = np.random.default_rng(seed)
+    kept = taken(y, {label: COMMON if label in HARD else RARE for label in range(10)}, rng)
+    return noisy((x[kept], y[kept]), HARD, rng), noisy(test, HARD, np.random.default_rng(0))
+
+
+def wrong_labels(read: Read, seed: int) -> tuple[Rows, Rows]:
+    """As many rows of every class, of which some hold many rows that carry another label."""
+    (x, y), test = read()
+    rng = np.random.default_rng(seed)
+    kept = taken(y, dict.fromkeys(range(10), 2 * EQUAL), rng)
+    x, y = x[kept], y[kept]
+    wrong = np.isin(y, HARD) & (rng.random(len(y)) < MISLABELLED)
+    return (x, np.where(wrong, (y + rng.integers(1, 10, size=len(y))) % 10, y)), test
+
+
+def rare_sub_groups(read: Read, seed: int) -> tuple[Rows, Rows]:
+    """Five classes of two digits with equal counts; in three of them the second digit is rare, but not in test rows."""
+    (x, y), (x_test, y_test) = read()
+    rng = np.random.default_rng(seed)
+    sizes = {}
+    for place, (first, second) in enumerate(PAIRS):
+        rare = 10 if place >= 2 else EQUAL
+        sizes |= {first: 2 * EQUAL - rare, second: rare}
+    kept = taken(y, sizes, rng)
+    named = np.array([next(place for place, pair in enumerate(PAIRS) if digit in pair) for digit in range(10)])
+    return (x[kept], named[y[kept]]), (x_test, named[y_test])
+
+
+CASES: dict[str, Callable[[Read, int], tuple[Rows, Rows]]] = {
+    "MNIST, equal counts, half of the classes noisy": partial(equal_counts, hard=HARD),
+    "MNIST, rare but easy beside common but noisy": rare_but_easy,
+    "MNIST, wrong labels in half of the classes": wrong_labels,
+    "MNIST, rare sub-groups in three of five classes": rare_sub_groups,
+    "HAM10000 features, equal counts": equal_counts,
+    "CIFAR-10 features, equal counts": equal_counts,
+}
