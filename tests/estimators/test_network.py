@@ -194,10 +194,10 @@ def test_a_model_can_be_calibrated_on_other_samples_and_keeps_it_when_saved(tmp_
 def test_a_loss_of_ones_own_that_leaves_its_margins_open_trains_the_full_method(monkeypatch):
     """As the built-in one does, bit for bit where it has the same constants; what an entry sets itself, it keeps."""
     x, y, _ = overlapping(0, rows=400)
-    own = quick(epochs=6).fit(x, y)
+    own = quick(epochs=6, sample_level="expected").fit(x, y)
     for name, options in (("same", {}), ("other", {"kappa": 0.5}), ("angular", {"form": "angular"})):
         monkeypatch.setitem(LOSSES, name, partial(UncertaintyMarginLoss, **options))
-        model = quick(name, epochs=6).fit(x, y)
+        model = quick(name, epochs=6, sample_level="expected").fit(x, y)
         stages = [epoch["stage"] for epoch in model.history_["epochs"]]
         assert set(stages) == {"softmax", "class", "sample"}
         assert model.margins_.max() == pytest.approx(3), name

@@ -53,7 +53,9 @@ def step(
     return _keep(labels, kept, generator)
 
 
-def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0) -> Indices:
+def exponential(
+    y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generator = 0, *, in_order: bool = False
+) -> Indices:
     r"""Make a long tail: class k of C, in a random order, keeps part of its samples; return sorted indices into ``y``.
 
     .. math:: n_k / n_0 = \mathrm{ratio}^{-k/(C - 1)}
@@ -62,6 +64,7 @@ def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generat
         y: labels, (samples,).
         ratio: largest over smallest share kept, at least 1.
         rng: a seed or generator, for the order of the classes and the samples dropped.
+        in_order: take the classes in their own order, the first the largest, as Cao et al. (2019) do.
 
     >>> y = np.repeat([0, 1, 2], 100)
     >>> sorted(np.bincount(y[exponential(y, ratio=100)]).tolist())
@@ -70,7 +73,8 @@ def exponential(y: ArrayLike, ratio: float = 100.0, rng: int | np.random.Generat
     labels = _labels(y)
     _check_ratio(ratio)
     generator = np.random.default_rng(rng)
-    order = generator.permutation(np.unique(labels)).tolist()
+    classes = np.unique(labels)
+    order = (classes if in_order else generator.permutation(classes)).tolist()
     kept = {c: ratio ** (-position / max(len(order) - 1, 1)) for position, c in enumerate(order)}
     return _keep(labels, kept, generator)
 

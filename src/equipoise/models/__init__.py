@@ -10,7 +10,7 @@ from equipoise.models.lenet import LeNet
 from equipoise.models.mlp import MLP
 from equipoise.models.picture_features import PictureFeatures
 from equipoise.models.pretrained_weights import load_weights
-from equipoise.models.resnet import ResNet, resnet18, resnet50, se_resnet50
+from equipoise.models.resnet import ResNet, SmallResNet, resnet18, resnet32, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 
 __all__ = [
@@ -25,12 +25,14 @@ __all__ = [
     "LeNet",
     "PictureFeatures",
     "ResNet",
+    "SmallResNet",
     "Standardize",
     "build_backbone",
     "extract_features",
     "image_backbone",
     "load_weights",
     "resnet18",
+    "resnet32",
     "resnet50",
     "se_resnet50",
 ]

@@ -16,7 +16,7 @@ from equipoise.models.lenet import LeNet
 from equipoise.models.other_libraries import from_hugging_face, from_timm
 from equipoise.models.packaged_weights import packaged_weights
 from equipoise.models.pretrained_weights import MisfitError, load_weights
-from equipoise.models.resnet import resnet18, resnet50, se_resnet50
+from equipoise.models.resnet import resnet18, resnet32, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 
 BACKBONES: dict[str, Callable[[], nn.Module]] = {
@@ -24,6 +24,7 @@ BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "vgg16": VGG16,
     "vgg16_plain": partial(VGG16, enlarge=None),
     "resnet18": resnet18,
+    "resnet32": resnet32,
     "resnet50": resnet50,
     "se_resnet50": se_resnet50,
     "efficientnet_lite0": EfficientNetLite,

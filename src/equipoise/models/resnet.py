@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-50 (He et al. 2016), named as in torchvision, and SE-ResNet-50 (Hu et al. 2018), as in timm."""
+"""ResNets (He et al. 2016), named as in torchvision, and SE-ResNet-50 (Hu et al. 2018), as in timm."""
 
 from collections.abc import Sequence
 
@@ -125,6 +125,46 @@ def resnet50() -> ResNet:
     (2048, 23508032)
     """
     return ResNet(Bottleneck, (3, 4, 6, 3))
+
+
+class SmallResNet(nn.Module):
+    """Images of about 32×32 pixels (batch, 3, height, width) -> features after global pooling, (batch, 64).
+
+    Its shortcuts are 1×1 convolutions where the width changes; the original pads with zeros.
+
+    Args:
+        depth: blocks of each of the three stages; 5 is ResNet-32.
+    """
+
+    in_channels = 3
+    out_features = 64
+
+    def __init__(self, depth: int = 5) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        self.relu = nn.ReLU(inplace=True)
+        self.layer1 = _stage(BasicBlock, 16, 16, depth, stride=1)
+        self.layer2 = _stage(BasicBlock, 16, 32, depth, stride=2)
+        self.layer3 = _stage(BasicBlock, 32, 64, depth, stride=2)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.bn1(self.conv1(x)))
+        return self.layer3(self.layer2(self.layer1(x))).mean((-2, -1))
+
+
+def resnet32() -> SmallResNet:
+    """Build ResNet-32, the network of the long-tailed CIFAR tables: 64 features; 466,256 parameters.
+
+    >>> import torch
+    >>> network = resnet32().eval()
+    >>> network(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in network.parameters())
+    (torch.Size([2, 64]), 466256)
+    """
+    return SmallResNet()
 
 
 REDUCTION = 16

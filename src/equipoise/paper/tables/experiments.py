@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,11 +13,19 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise.app.compare import FitOptions
-from equipoise.data.imbalance import step
+from equipoise.data.imbalance import exponential, step
 from equipoise.data.samples import Progress, Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.errors import InvalidInputError
-from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features, image_backbone
+from equipoise.models import (
+    Augment,
+    ImageBackbone,
+    ImageInput,
+    LeNet,
+    extract_features,
+    image_backbone,
+    resnet32,
+)
 from equipoise.models.packaged_weights import packaged_weights
 from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
 from equipoise.paper.tables import printed_results as paper
@@ -40,6 +49,8 @@ SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64)
 """Height and width of a set's images for VGG16: small enough for a CPU."""
 ON_DIGITS = FitOptions(epochs=6)
 """Options of every method on MNIST's digits."""
+LONG = FitOptions(epochs=200, batch_size=128)
+"""Options of every method on long-tailed CIFAR-10: the field's length, though by AdamW."""
 FEW = 12
 """Samples per class and part in a smoke test."""
 
@@ -59,18 +70,20 @@ class Material:
 class Case:
     """One column of a table: some data under one protocol, and the paper's figures for the methods.
 
-    The protocol ``step`` drops 90 % of a random half of the classes of the official training part; ``official`` leaves
+    The protocol ``step`` drops 90 % of a random half of the classes of the official training part, ``long_tail`` an
+    exponential share of every class, down to 1/``ratio`` of the last; ``official`` leaves
     it unchanged; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
     figure for each attribute, if there are several labels.
     """
 
     title: str
     material: Material
-    protocol: Literal["step", "official", "grouped", "held_out"]
+    protocol: Literal["step", "long_tail", "official", "grouped", "held_out"]
     methods: tuple[str, ...]
     options: FitOptions = field(default_factory=FitOptions)
     paper: Figures = field(default_factory=dict)
     paper_bca: Mapping[str, float] = field(default_factory=dict)
+    ratio: float = 1.0
 
     @property
     def folds(self) -> int:
@@ -95,7 +108,11 @@ class Case:
             return hold_out(samples.y, TEST_SHARE, seed=seed, groups=samples.groups)
         parts = official(samples)
         train, test = parts["train"], parts["test"]
-        return (train[step(samples.y[train], rng=seed)] if self.protocol == "step" else train), test
+        if self.protocol == "step":
+            train = train[step(samples.y[train], rng=seed)]
+        elif self.protocol == "long_tail":
+            train = train[exponential(samples.y[train], self.ratio, rng=seed, in_order=True)]
+        return train, test
 
 
 @dataclass(frozen=True)
@@ -183,6 +200,25 @@ def _varied(case: Case, title: str, method: str, figure: float, **changed: Any) 
     """Return the case for a single method with some options changed, and the paper's accuracy."""
     options = replace(case.options, **changed)
     return replace(case, title=title, methods=(method,), options=options, paper={method: {"accuracy": figure}})
+
+
+def cifar10_lt(source: Source) -> dict[str, Case]:
+    """Return the field's table of long-tailed CIFAR-10, Cao's split: a ResNet-32, from pixels; not in the paper."""
+    images = source.samples("cifar10")
+    material = Material(images, images.checksum(), "pixels, cropped and mirrored")
+    options = replace(source.options(LONG), backbone=partial(small_resnet, images.x))
+    methods = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
+    return {
+        f"ratio={ratio}": Case(
+            f"JPEG CIFAR-10, long tail 1:{ratio}", material, "long_tail", methods, options, printed, ratio=ratio
+        )
+        for ratio, printed in paper.LONG_TAILED.items()
+    }
+
+
+def small_resnet(images: Any) -> nn.Module:
+    """Return ResNet-32 with the field's crops and mirror images; its only dropout is the head's."""
+    return ImageBackbone(ImageInput(3, augment=Augment(colour=0.0)).fit(images), resnet32())
 
 
 def margins(source: Source) -> dict[str, Case]:
@@ -278,6 +314,7 @@ class Experiment:
 
 TABLES: dict[str, Experiment] = {
     "cifar10": Experiment("CIFAR-10 made imbalanced", cifar10),
+    "cifar10_lt": Experiment("Long-tailed CIFAR-10, ResNet-32", cifar10_lt),
     "mnist": Experiment("MNIST made imbalanced", mnist),
     "margins": Experiment("Margin losses, with a fixed margin and with uncertainty's", margins),
     "skin": Experiment("Skin lesions", skin),
