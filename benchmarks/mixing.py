@@ -66,7 +66,7 @@ class Varied(UncertaintyBalancedClassifier):
     stages: Any = None
     order: str = "shuffled"
 
-    def _curriculum(self, epochs: int) -> Curriculum:
+    def _curriculum(self, epochs: int, mixing: bool) -> Curriculum:  # noqa: ARG002
         own = {"kind": self.kind, "margins": self.margins, "held_back": self.held_back}
         return Curriculum(epochs, **(own | (self.stages or {})))
 

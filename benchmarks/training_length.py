@@ -72,7 +72,7 @@ class Staged(UncertaintyBalancedClassifier):
 
     shares: ClassVar[dict[str, Any]] = {}
 
-    def _curriculum(self, epochs: int) -> Curriculum:
+    def _curriculum(self, epochs: int, mixing: bool) -> Curriculum:  # noqa: ARG002
         shares = dict(self.shares)
         return (Curriculum if shares.pop("ramp", True) else AtOnce)(epochs, **shares)
 

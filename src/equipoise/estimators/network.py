@@ -204,7 +204,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         settings = self._settings(len(part), seed)
         curriculum = None
         if recipe.uncertain or self.strength == "head":
-            curriculum = curriculum_for(self, settings.epochs, mixing=recipe.sample_level == "mixing")
+            curriculum = self._curriculum(settings.epochs, recipe.sample_level == "mixing")
         with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
             torch.manual_seed(seed)
             counts = class_counts(part.y, recipe.classes, part.weight)
@@ -318,6 +318,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         """Check X for prediction against what was fitted."""
         check_is_fitted(self)
         return network_rows(self, X)
+
+    def _curriculum(self, epochs: int, mixing: bool) -> Curriculum:
+        return curriculum_for(self, epochs, mixing=mixing)
 
     def _settings(self, samples: int, seed: int) -> Settings:
         batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size

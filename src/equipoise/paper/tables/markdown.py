@@ -50,8 +50,8 @@ EXCEPTIONS = {
 FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
 SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
 HELD_BACK = (
-    f"{EQUIPOISE} has nothing to choose; where it does not mix samples, it holds back a tenth of its training rows in its "
-    "first two stages, which calibrate its probabilities, and in the third it trains on all of them."
+    f"{EQUIPOISE} has nothing to choose; where it does not mix samples, it holds back a tenth of its training rows in "
+    "its first two stages, which calibrate its probabilities, and in the third it trains on all of them."
 )
 
 Records = Sequence[dict[str, Any]]
