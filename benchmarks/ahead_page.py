@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from equipoise.app.compare import Interval, paired_interval
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
 OURS, CLASS_LEVEL = "ours", "ours, class level only"
 METRICS = {
@@ -24,18 +25,25 @@ TEXT = Path(__file__).with_name("ahead.md.txt")
 """The sentences of the page, with places for its tables."""
 
 
-def cells_of(record: dict[str, Any], part: str) -> Cells:
-    """Sort the stored fits of a part, and keep only seeds that every method of a case has."""
+def cells_of(record: dict[str, Any], part: str, methods: Sequence[str]) -> Cells:
+    """Sort the stored fits of a part by case, and keep the seeds that each of the methods has."""
     found: Cells = defaultdict(lambda: defaultdict(dict))
     for key, scores in record["cells"].items():
         kind, case, method, seed = key.split(" | ")
-        if kind == part:
+        if kind == part and method in methods:
             found[case][method][int(seed)] = scores
-    for methods in found.values():
-        shared = set.intersection(*(set(seeds) for seeds in methods.values()))
-        for method, seeds in methods.items():
-            methods[method] = {seed: seeds[seed] for seed in sorted(shared)}
-    return {case: dict(methods) for case, methods in found.items() if all(methods.values())}
+    kept: Cells = {}
+    for case, own in found.items():
+        shared = set.intersection(*(set(own[method]) for method in methods))
+        if len(shared) >= FEWEST_PAIRS:
+            kept[case] = {method: {seed: own[method][seed] for seed in sorted(shared)} for method in methods}
+    return kept
+
+
+def run_everywhere(record: dict[str, Any], part: str, methods: list[str]) -> list[str]:
+    """The methods with enough seeds on every case that the first of them has."""
+    first = set(cells_of(record, part, methods[:1]))
+    return [name for name in methods if set(cells_of(record, part, [methods[0], name])) == first]
 
 
 def gains(cells: Cells, case: str, one: str, other: str, metric: str) -> list[float]:
@@ -132,7 +140,7 @@ def sample_level_table(cells: Cells) -> list[str]:
 def in_short(cells: Cells, methods: list[str]) -> list[str]:
     """The findings, each from the tables below."""
     lines = []
-    for other in [name for name in methods if name not in (OURS, CLASS_LEVEL)]:
+    for other in [name for name in methods if not name.startswith(OURS)]:
         parts = []
         for metric, name in METRICS.items():
             points = over_cases(cells, OURS, other, metric)
@@ -167,7 +175,8 @@ def sizes(cells: Cells) -> list[str]:
 
 def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
     """The page as Markdown."""
-    cells, misled = cells_of(record, "ahead"), cells_of(record, "misleading")
+    methods, counted = run_everywhere(record, "ahead", methods), run_everywhere(record, "misleading", counted)
+    cells, misled = cells_of(record, "ahead", methods), cells_of(record, "misleading", counted)
     settings, versions = record["settings"], record["versions"]
     places = {
         "in_short": in_short(cells, methods),

@@ -374,7 +374,7 @@ def test_the_same_seed_gives_the_same_weights_and_the_callers_random_numbers_are
 
 def test_history_says_what_was_chosen_and_how_the_stages_went():
     x, y = blobs(per_class=100)
-    model = UncertaintyBalancedClassifier(random_state=0, epochs=9).fit(x, y)
+    model = UncertaintyBalancedClassifier(random_state=0, epochs=9, margins="uncertainty").fit(x, y)
     assert model.history_["chosen"] | {"seed": 0} == {
         "epochs": 9,
         "epoch_batches": None,
