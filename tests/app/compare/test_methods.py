@@ -94,11 +94,15 @@ def test_the_options_are_the_estimators_own():
     [(name, {"method": name}) for name in LOSSES if name not in MARGINS]  # margins rise after a softmax stage
     + [
         ("sphereface", {"method": "sphereface", "strength": "head", "kind": None}),
-        ("sphereface_uncertainty", {"method": "sphereface", "strength": "head"}),
+        ("sphereface_uncertainty", {"method": "sphereface", "strength": "head", "margins": "uncertainty"}),
         ("logit_adjustment_post_hoc", {"method": "cross_entropy", "probabilities": "balanced"}),
         ("uncertainty_class_level", {"sample_level": "none"}),
         ("paper_as_printed", {"method": "paper_as_printed"}),
-        ("uncertainty_angular_complement", {"form": "angular", "sample_level": "complement"}),
+        ("uncertainty_alone", {"margins": "uncertainty", "sample_level": "expected"}),
+        (
+            "uncertainty_angular_complement",
+            {"margins": "uncertainty", "form": "angular", "sample_level": "complement"},
+        ),
     ],
 )
 def test_what_is_compared_is_what_users_get(name, options):

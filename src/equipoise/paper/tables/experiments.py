@@ -73,7 +73,8 @@ class Case:
     The protocol ``step`` drops 90 % of a random half of the classes of the official training part, ``long_tail`` an
     exponential share of every class, down to 1/``ratio`` of the last; ``official`` leaves
     it unchanged; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
-    figure for each attribute, if there are several labels.
+    figure for each attribute, if there are several labels. ``network`` names the backbone of the options, if they have
+    one, and ``printed_in`` where the figures stand.
     """
 
     title: str
@@ -84,6 +85,8 @@ class Case:
     paper: Figures = field(default_factory=dict)
     paper_bca: Mapping[str, float] = field(default_factory=dict)
     ratio: float = 1.0
+    network: str = "a LeNet"
+    printed_in: str = "paper"
 
     @property
     def folds(self) -> int:
@@ -210,7 +213,15 @@ def cifar10_lt(source: Source) -> dict[str, Case]:
     methods = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
     return {
         f"ratio={ratio}": Case(
-            f"JPEG CIFAR-10, long tail 1:{ratio}", material, "long_tail", methods, options, printed, ratio=ratio
+            f"JPEG CIFAR-10, long tail 1:{ratio}",
+            material,
+            "long_tail",
+            methods,
+            options,
+            printed,
+            ratio=ratio,
+            network="a ResNet-32",
+            printed_in="published",
         )
         for ratio, printed in paper.LONG_TAILED.items()
     }

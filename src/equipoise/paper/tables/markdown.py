@@ -141,7 +141,7 @@ def _network(case: Case) -> str:
     train, test = case.split(0, 0)
     options = case.options
     sized, length = options.sized(len(train)), options.length(len(train))
-    layers = f"two layers of {sized.width} units" if options.backbone is None else "a LeNet"
+    layers = f"two layers of {sized.width} units" if options.backbone is None else case.network
     return (
         f"{len(train):,} training and {len(test):,} test samples; {case.material.what}, {layers}, dropout "
         f"{options.dropout}, {length.epochs} epochs in batches of {sized.batch_size} by AdamW."
@@ -164,7 +164,7 @@ def _scores_table(case: Case, records: Records) -> list[str]:
         else:
             why = next((str(record["cannot_run"]) for record in own if "cannot_run" in record), "not run")
             rows.append([METHODS[method].label, why])
-    return _table(_scores_head("method", shown, case.paper), rows)
+    return _table(_scores_head("method", shown, case.paper, case.printed_in), rows)
 
 
 def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
@@ -177,8 +177,8 @@ def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
     return _table(_scores_head("setting", SCORES, next(iter(cases.values())).paper), rows)
 
 
-def _scores_head(first: str, shown: Mapping[str, str], paper: Figures) -> list[str]:
-    return [first, *shown.values(), *(["paper", "difference"] if paper else [])]
+def _scores_head(first: str, shown: Mapping[str, str], paper: Figures, printed_in: str = "paper") -> list[str]:
+    return [first, *shown.values(), *([printed_in, "difference"] if paper else [])]
 
 
 def _scores_row(name: str, method: str, records: Records, shown: Mapping[str, str], paper: Figures) -> list[str]:
