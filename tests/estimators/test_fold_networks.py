@@ -109,4 +109,4 @@ def test_samples_of_many_numbers_are_mixed_by_default_and_then_none_is_held_back
     model = UncertaintyBalancedClassifier(**SMALL).fit(*blobs(columns=columns))
     assert model.network_.head.sample_level == level
     assert curriculum_for(model, 6, mixing=level == "mixing").held_back == held_back
-    assert default_sample_level(columns, several_labels=True) == "none"
+    assert default_sample_level(columns, mixable=False) == "none"

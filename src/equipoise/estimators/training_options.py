@@ -127,13 +127,17 @@ MIXED_NUMBERS = 64
 """Fewest numbers of a sample that is mixed by default."""
 
 
-def default_sample_level(numbers: int, *, several_labels: bool) -> SampleLevel:
+def default_sample_level(numbers: int, *, mixable: bool) -> SampleLevel:
     """Return the sample level for samples of so many numbers, where none is asked for.
 
-    >>> default_sample_level(784, several_labels=False), default_sample_level(8, several_labels=False)
+    Args:
+        numbers: of a sample.
+        mixable: whether a sample has one label, by which a partner is drawn, and any row is at hand.
+
+    >>> default_sample_level(784, mixable=True), default_sample_level(8, mixable=True)
     ('mixing', 'none')
     """
-    return "mixing" if numbers >= MIXED_NUMBERS and not several_labels else "none"
+    return "mixing" if numbers >= MIXED_NUMBERS and mixable else "none"
 
 
 def method_names() -> list[str]:
@@ -197,8 +201,8 @@ class TrainingOptions:
         "What uncertain samples meet: none, expected, complement, printed or mixing; default: by their size.",
         detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
         "are those of ``UncertaintyMarginLoss``. None mixes samples of at least 64 numbers (images, features, "
-        "embeddings) with one label each, and takes ``'none'`` for smaller ones: of few columns, a row between two "
-        "classes may be one of a third.",
+        "embeddings) with one label each, and takes ``'none'`` for smaller ones, where a row between two classes may "
+        "be one of a third, and for tables that are read in parts.",
         choices=_one_of(SampleLevel),
     )
     form: Form = option(

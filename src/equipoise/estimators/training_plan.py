@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from equipoise.data.images import Images
+from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
@@ -91,7 +92,8 @@ def recipe_for(
 ) -> Recipe:
     """Return the network to train for samples x with these classes."""
     several = target.ndim > 1
-    own = default_sample_level(math.prod(x.shape[1:]), several_labels=several)
+    mixable = not several and rows_of(x).blocks() is None  # a table that is read in parts has not all rows at hand
+    own = default_sample_level(math.prod(x.shape[1:]), mixable=mixable)
     return Recipe(
         **{name: told(options, name) for name in ("method", "form", "placement", "normalize")},
         sample_level=told(options, "sample_level") or own,
