@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 import torch
-from ahead_page import CLASS_LEVEL, page
+from ahead_page import CLASS_LEVEL, OUT_OF_FOLD, page
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.model_selection import train_test_split
 
@@ -61,9 +61,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "logit adjustment, our head": {"method": unit_vectors},
     "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
-    CLASS_LEVEL: {"sample_level": "none"},
+    CLASS_LEVEL: {"sample_level": "none", "held_back": 0.0},
     "ours": {},
-    "ours, out of fold": {"margins": "out_of_fold"},
+    OUT_OF_FOLD: {"margins": "out_of_fold"},
 }
 COUNTED: dict[str, dict[str, Any]] = {
     "cross-entropy": {"method": "cross_entropy"},
@@ -71,7 +71,7 @@ COUNTED: dict[str, dict[str, Any]] = {
     "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
     "ours": {},
-    "ours, out of fold": {"margins": "out_of_fold"},
+    OUT_OF_FOLD: {"margins": "out_of_fold"},
     "ours, uncertainty alone": {"margins": "uncertainty"},
     "ours, corrected counts": {"margins": "corrected"},
 }
@@ -170,20 +170,11 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
     return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
 
 
-def without_repeats(record: dict[str, Any]) -> dict[str, Any]:
-    """Copy the cells of ours to those of its class level where samples are too small to be mixed: the same fit."""
-    for key, cell in list(record["cells"].items()):
-        part, case, method, seed = key.split(" | ")
-        if part == "ahead" and case in TABLES and method == "ours":
-            record["cells"].setdefault(f"{part} | {case} | {CLASS_LEVEL} | {seed}", cell)
-    return record
-
-
 def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
     """Every cell, all of one seed before the next: (part, case, method, seed)."""
     for seed in range(seeds):
         for part, (every, methods) in parts.items():
-            names = [(case, method) for case in every for method in methods]
+            names = [(case, method) for case in every for method in methods]  # tables have no sample level to leave out
             yield from ((part, *name, seed) for name in names if not (name[0] in TABLES and name[1] == CLASS_LEVEL))
 
 
@@ -219,7 +210,7 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     if options.page:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        PAGE.write_text(page(without_repeats(record), list(METHODS), list(COUNTED)))
+        PAGE.write_text(page(record, list(METHODS), list(COUNTED)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from scipy import stats
 from equipoise.app.compare import Interval, paired_interval
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
-OURS, CLASS_LEVEL = "ours", "ours, class level only"
+OURS, CLASS_LEVEL, OUT_OF_FOLD = "ours", "ours, class level only", "ours, out of fold"
 METRICS = {
     "balanced_accuracy": "balanced accuracy",
     "geometric_mean": "geometric mean of recalls",
@@ -132,20 +132,27 @@ def sample_level_table(cells: Cells) -> list[str]:
     for case in cells:
         row = [shown(paired_interval(gains(cells, case, OURS, CLASS_LEVEL, metric))) for metric in METRICS]
         lines.append(f"| {case} | " + " | ".join(row) + " |")
+    pooled = [[gain for case in cells for gain in gains(cells, case, OURS, CLASS_LEVEL, metric)] for metric in METRICS]
+    lines.append("| all fits pooled | " + " | ".join(f"**{shown(paired_interval(own))}**" for own in pooled) + " |")
     points = {metric: over_cases(cells, OURS, CLASS_LEVEL, metric) for metric in METRICS}
-    row = [f"**{shown(paired_interval(own))}**, p = {wilcoxon(own):.3f}" for own in points.values()]
-    return [*lines, "| over the cases | " + " | ".join(row) + " |"]
+    row = [f"{shown(paired_interval(own))}, p = {wilcoxon(own):.3f}" for own in points.values()]
+    return [*lines, "| means of the cases | " + " | ".join(row) + " |"]
 
 
 def in_short(cells: Cells, methods: list[str]) -> list[str]:
     """The findings, each from the tables below."""
     lines = []
-    for other in [name for name in methods if not name.startswith(OURS)]:
+    for other in [name for name in methods if name != OURS]:
         parts = []
         for metric, name in METRICS.items():
             points = over_cases(cells, OURS, other, metric)
             parts.append(f"{name} {verdict(points)} ({shown(paired_interval(points))}, p = {wilcoxon(points):.3f})")
         lines.append(f"- Against {other}: {'; '.join(parts)}.")
+    return lines
+
+
+def added_in_short(cells: Cells) -> list[str]:
+    """What the sample level adds, in a sentence."""
     points = over_cases(cells, OURS, CLASS_LEVEL, "balanced_accuracy")
     clear = [
         case
@@ -153,12 +160,11 @@ def in_short(cells: Cells, methods: list[str]) -> list[str]:
         if (found := paired_interval(gains(cells, case, OURS, CLASS_LEVEL, "balanced_accuracy"))).mean > 0
         and not found.contains_zero
     ]
-    lines.append(
-        f"- The sample level adds {shown(paired_interval(points))} points of balanced accuracy over the cases "
-        f"(p = {wilcoxon(points):.3f}), beyond chance in {len(clear)} of {len(cells)} of them"
+    return [
+        f"- The sample level adds {shown(paired_interval(points))} points of balanced accuracy over the {len(cells)} "
+        f"cases that have one (p = {wilcoxon(points):.3f}), beyond chance in {len(clear)} of them"
         + (f": {'; '.join(clear)}." if clear else ".")
-    )
-    return lines
+    ]
 
 
 def sizes(cells: Cells) -> list[str]:
@@ -175,15 +181,25 @@ def sizes(cells: Cells) -> list[str]:
 
 def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
     """The page as Markdown."""
-    methods, counted = run_everywhere(record, "ahead", methods), run_everywhere(record, "misleading", counted)
-    cells, misled = cells_of(record, "ahead", methods), cells_of(record, "misleading", counted)
+    beside = [name for name in methods if name not in (OUT_OF_FOLD, CLASS_LEVEL)]
+    counted = run_everywhere(record, "misleading", counted)
+    cells, misled = cells_of(record, "ahead", beside), cells_of(record, "misleading", counted)
+    mixed = cells_of(record, "ahead", [OURS, CLASS_LEVEL])
+    slow = cells_of(record, "ahead", [*beside, OUT_OF_FOLD])
     settings, versions = record["settings"], record["versions"]
     places = {
-        "in_short": in_short(cells, methods),
-        **{metric: means_table(cells, methods, metric) for metric in METRICS},
-        "duels": duel_table(cells, OURS, [name for name in methods if name != OURS]),
-        "records": records_table(cells, methods),
-        "sample_level": sample_level_table(cells),
+        "in_short": [*in_short(cells, beside), *added_in_short(mixed)],
+        **{metric: means_table(cells, beside, metric) for metric in METRICS},
+        "duels": duel_table(cells, OURS, [name for name in beside if name != OURS]),
+        "records": records_table(cells, beside),
+        "sample_level": sample_level_table(mixed),
+        "out_of_fold": [
+            *means_table(slow, [*beside, OUT_OF_FOLD], "balanced_accuracy"),
+            "",
+            *duel_table(slow, OUT_OF_FOLD, beside),
+        ]
+        if slow
+        else ["Not run yet."],
         "sizes": sizes(cells),
         "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
         "misleading_duels": [*(line for one in counted[4:] for line in (*duel_table(misled, one, counted[:4]), ""))]
