@@ -153,7 +153,8 @@ class SmallResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.relu(self.bn1(self.conv1(x)))
-        return self.layer3(self.layer2(self.layer1(x))).mean((-2, -1))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return x.mean((-2, -1))
 
 
 def resnet32() -> SmallResNet:
