@@ -97,8 +97,8 @@ def streaming() -> list[str]:
     return [
         "## Tables on disk",
         "",
-        f"`equipoise train` on Parquet of {found['columns']} columns in row groups of {found['row_group']:,}, one visit, "
-        f"batches of {found['batch']:,}, one thread (`python benchmarks/streaming.py`).",
+        f"`equipoise train` on Parquet of {found['columns']} columns in row groups of {found['row_group']:,}, one "
+        f"visit, batches of {found['batch']:,}, one thread (`python benchmarks/streaming.py`).",
         "",
         "| rows | files, MB | memory above the interpreter, MB | processor seconds, report included | balanced accuracy |",
         "|---|---|---|---|---|",
