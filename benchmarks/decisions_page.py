@@ -13,32 +13,40 @@ RESULTS, PAGE = ROOT / "benchmarks/results/decisions.json", ROOT / "docs/results
 NAMES = {"bank": "bank marketing", "sms_spam": "SMS spam"}
 
 
+MARGIN = 0.02
+"""Share of the cost by which it may be higher and still count as no higher; set before the run."""
 HEAD = """
-{splits} times, half of a table's rows are fitted to and the others tested. The base model is a logistic regression or
-gradient boosting in a pipeline, for SMS spam on TF-IDF, behind `BalancedClassifier`. Repeat it with
+{splits} times, three quarters of a table's rows are fitted to and the others tested. The base model is a logistic
+regression or gradient boosting in a pipeline, for SMS spam on TF-IDF, behind `BalancedClassifier`. Repeat it with
 """
 RECALL = """
-The promise is about the true recall, and a test half has few positives of its own: even where every promise holds, the
-recall found on them falls below it now and then. *Met* is the share of splits with at least the promised recall, and
+The promise is about the true recall, and the test rows have few positives: even where every promise holds, the recall
+found on them falls below it now and then. *Met* is the share of splits with at least the promised recall, and
 *expected* how often that would be if test rows were drawn exactly as those that the threshold was chosen by (the
 beta-binomial law of its rank); ± is two standard deviations of the share, too few because the splits share rows. False
 alarms are of 1,000 cases: expected, with the mean interval, and found; *inside* is the share of splits with the count
-found in its interval, which is about the true one, widened by the sampling error of the test half.
+found in its interval, which is about the true one, widened by the sampling error of the test rows.
 """
 COSTS = """
-A miss costs {miss:g}, a false alarm 1; costs are of 1,000 cases. `TunedThresholdClassifierCV` of scikit-learn has the
-same base model and minimises the same cost by cross-validation. *Within* is the share of splits whose test cost lies in
-the interval that was reported, which is about the true cost; *with test noise*, in that interval widened by the
-sampling error of the test half. The difference has a 95 % interval that allows for overlapping splits (Nadeau and
-Bengio).
+A miss costs {miss:g}, a false alarm 1; costs are of 1,000 cases. *Expected* is the cost in the long run with its 95 %
+interval. So many cases as are tested have luck of their own: *these cases* is the range reported for that many
+(`expected.cost_of_next(cases)`), and *inside* the share of splits whose test cost lies in it; *long run* is the share
+inside the narrower interval, which is not meant to hold a single test.
+"""
+TUNED = """
+`TunedThresholdClassifierCV` of scikit-learn has the same base model and minimises the same cost by cross-validation.
+It fits the model again to all rows; ours is the mean of five members. *Lowest* has our model, and the threshold with
+the lowest out-of-fold cost, as scikit-learn chooses it: what separates it from ours is the threshold alone. Differences
+are in percent of the other's cost, with 95 % intervals that allow for overlapping splits (Nadeau and Bengio).
 """
 CHOSEN = """
-That the evidence moves the threshold of costs only beyond one standard error was chosen among 0, ½, 1 and 2 on twelve
-other splits of all of these tables but bank marketing, whose test rows were seen for it, with the logistic regression.
-How expectations are counted was settled on made-up data, and has not changed since these splits, which are new, were
-begun. 20 were planned: the run was ended after 9 for want of time, and its first 6 had been looked at by then. Bank
-marketing with boosting was planned too, and dropped for its time before a result of it was seen in these splits. Split
-1000 was interrupted and run anew, and split 5 was run beforehand for its time alone.
+How the threshold is chosen was settled on other splits (0 to 14) of these tables and on splits of ten more KEEL tables,
+among fifteen ways: the theoretical threshold, the lowest cost, this one smoothed over 0.2 to 1 logits, taken always or
+only beyond half a standard error, one or two, and mixtures. It had the lowest median cost. The expected cost comes from
+thresholds that were chosen without the row, applied to what the members' mean is estimated to give unseen rows. That
+estimate is where phoneme with boosting goes wrong: on its splits 0 to 14 the mean of the members cost 19 less than one
+member, and 28 was expected; on four other tables the gain was expected to be too small. The margin, the tables and the
+code were fixed before these splits, which are new, were begun; the first nine were looked at while the others ran.
 """
 
 
@@ -49,6 +57,9 @@ def lines() -> list[str]:
     for key, row in found["splits"].items():
         name, model, _ = key.split(" | ")
         rows.setdefault(f"{NAMES.get(name, name)}, {model}", []).append(row)
+    test_to_train = found["test_share"] / (1 - found["test_share"])
+    whole = min(len(own) for own in rows.values())
+    rows = {name: own[:whole] for name, own in rows.items()}  # a split that was not finished is left out
     return [
         "# Do decisions keep their promises?",
         HEAD.format(splits=len(next(iter(rows.values())))),
@@ -65,10 +76,17 @@ def lines() -> list[str]:
         _together(rows),
         "## Costs",
         COSTS.format(miss=found["miss"]),
-        "| data, model | expected | on test rows | within | with test noise | tuned by scikit-learn "
-        "| ours less theirs |",
-        "|---|---|---|---|---|---|---|",
+        "| data, model | expected | these cases | on test rows | inside | long run |",
+        "|---|---|---|---|---|---|",
         *(_costs(name, own) for name, own in rows.items()),
+        "",
+        "## Against tuned thresholds",
+        TUNED,
+        "| data, model | ours | tuned by scikit-learn | ours against it | lowest | ours against that |",
+        "|---|---|---|---|---|---|",
+        *(_against(name, own, test_to_train) for name, own in rows.items()),
+        "",
+        _pooled(rows, test_to_train),
         CHOSEN,
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]
@@ -96,10 +114,10 @@ def _together(rows: dict[str, list[dict[str, Any]]]) -> str:
     each = [one for own in rows.values() for row in own for one in row["recalls"]]
     met = np.mean([one["found"] >= one["promised"] - 1e-9 for one in each])
     chance = np.mean([one["chance"] for one in each])
-    costs = np.mean([_inside(own, "cost") for own in rows.values()])
+    costs = np.mean([row["next"][0] <= row["cost"] <= row["next"][1] for own in rows.values() for row in own])
     return (
         f"\nOver all splits the promise is met in {met:.0%}, where {chance:.0%} were expected; the false alarms lie "
-        f"inside in {_inside(each):.0%}, and the cost below, with test noise, in {costs:.0%}.\n"
+        f"inside in {_inside(each):.0%}, and the cost below in {costs:.0%}.\n"
     )
 
 
@@ -108,25 +126,48 @@ def _mean_interval(each: list[dict[str, Any]]) -> str:
     return f"{value:.0f} [{low:.0f}, {high:.0f}]"
 
 
-def _inside(each: list[dict[str, Any]], what: str = "false_alarms") -> float:
-    """Return the share of splits with what was found in its interval, widened by the test half's sampling error."""
-    found, noise = (np.array([one[key] for one in each]) for key in (what, "noise"))
+def _inside(each: list[dict[str, Any]]) -> float:
+    """Return the share of splits with the false alarms found in their interval, widened by the test rows' error."""
+    found, noise = (np.array([one[key] for one in each]) for key in ("false_alarms", "noise"))
     value, low, high = np.array([one["expected"] for one in each]).T
     down, up = np.hypot(value - low, 1.96 * noise), np.hypot(high - value, 1.96 * noise)
     return float(((value - down <= found) & (found <= value + up)).mean())
 
 
 def _costs(name: str, rows: list[dict[str, Any]]) -> str:
-    cost, tuned = (np.array([row[key] for row in rows]) for key in ("cost", "tuned_cost"))
+    cost = np.array([row["cost"] for row in rows])
     value, low, high = np.array([row["expected"] for row in rows]).T
-    within = ((low <= cost) & (cost <= high)).mean()
-    widened = _inside(rows, "cost")
-    apart = paired_interval((cost - tuned).tolist(), test_to_train=1.0)
-    assert apart.low is not None
-    assert apart.high is not None
+    bottom, top = np.array([row["next"] for row in rows]).T
+    inside, within = ((bottom <= cost) & (cost <= top)).mean(), ((low <= cost) & (cost <= high)).mean()
+    expected = f"{value.mean():.0f} [{low.mean():.0f}, {high.mean():.0f}] | {bottom.mean():.0f} to {top.mean():.0f}"
+    return f"| {name} | {expected} | {cost.mean():.0f} | {inside:.0%} | {within:.0%} |"
+
+
+def _against(name: str, rows: list[dict[str, Any]], test_to_train: float) -> str:
+    cost, tuned, lowest = (np.array([row[key] for row in rows]) for key in ("cost", "tuned_cost", "lowest_cost"))
+    ends = [_interval((cost - other) / other.mean(), test_to_train) for other in (tuned, lowest)]
+    return f"| {name} | {cost.mean():.0f} | {tuned.mean():.0f} | {ends[0]} | {lowest.mean():.0f} | {ends[1]} |"
+
+
+def _interval(shares: np.ndarray, test_to_train: float) -> str:
+    found = paired_interval(shares.tolist(), test_to_train=test_to_train)
+    assert found.low is not None
+    assert found.high is not None
+    return f"{100 * found.mean:+.1f} % [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def _pooled(rows: dict[str, list[dict[str, Any]]], test_to_train: float) -> str:
+    """Say whether the cost of all cases together is no higher, by the margin; a split is one draw of all of them."""
+    cost, tuned = (np.array([[row[key] for row in own] for own in rows.values()]) for key in ("cost", "tuned_cost"))
+    together = (cost - tuned).sum(0) / tuned.mean(1).sum()
+    alike = ((cost - tuned) / tuned.mean(1, keepdims=True)).mean(0)
+    high = paired_interval(together.tolist(), test_to_train=test_to_train).high
+    assert high is not None
+    shown = "is shown to be" if high < MARGIN else "is not shown to be"
     return (
-        f"| {name} | {value.mean():.0f} [{low.mean():.0f}, {high.mean():.0f}] | {cost.mean():.0f} | "
-        f"{within:.0%} | {widened:.0%} | {tuned.mean():.0f} | {apart.mean:+.1f} [{apart.low:.1f}, {apart.high:.1f}] |"
+        f"The costs of all cases together differ by {_interval(together, test_to_train)}: with a margin of "
+        f"{100 * MARGIN:.0f} %, set before the run, our cost {shown} no higher. Where every case counts alike, the "
+        f"difference is {_interval(alike, test_to_train)}."
     )
 
 

@@ -115,6 +115,27 @@ def test_the_page_without_its_script_says_the_same(browser, request, which):
     assert browser.run(f"{texts}.map((each) => each.textContent)") == settings
 
 
+@pytest.mark.parametrize("which", ["two", "seven", "attributes"])
+@pytest.mark.parametrize("width", [794, 688])  # of A4, with and without its margins
+def test_nothing_is_wider_than_the_printed_page(browser, request, which, width):
+    browser.open(request.getfixturevalue(which) / "report.html")
+    try:
+        browser.protocol("Emulation.setEmulatedMedia", media="print")
+        browser.protocol(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+        wider = browser.run(
+            "const ends = (each) => each.getBoundingClientRect().right;"
+            "return [...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
+            "ends(each) > innerWidth + 1).map((each) => each.tagName + '#' + each.id + ' ' + ends(each))"
+        )
+        assert wider == []
+        assert browser.run("return document.getElementById('decide-settings').checkVisibility()")
+    finally:
+        browser.protocol("Emulation.clearDeviceMetricsOverride")
+        browser.protocol("Emulation.setEmulatedMedia", media="")
+
+
 def test_a_slider_is_dragged_with_the_mouse(browser, two):
     browser.open(two / "report.html")
     browser.run("document.getElementById('decide-miss').scrollIntoView({ block: 'center' })")
