@@ -205,6 +205,7 @@ def test_rebalance_answers_by_a_rule_and_keeps_it(tmp_path):
     ("flags", "message"),
     [
         ({"recall": "fraud"}, "--recall must be CLASS=NUMBER"),
+        ({"recall": "fraud=0.9,ok"}, "--recall must be CLASS=NUMBER"),
         ({"recall": "fraud=0.9,fraud=0.8"}, "--recall must be CLASS=NUMBER"),
         ({"recall": "fraud=1.5"}, "the recall of 'fraud' must be above 0 and below 1, got 1.5"),
         ({"precision": "fraud=0"}, "the precision of 'fraud' must be above 0 and below 1, got 0"),

@@ -240,7 +240,7 @@ def prior_flag(chosen: Choice, data: dict[str, Any]) -> str:
     found, names = chosen.candidate, data["names"]
     if chosen.prevalence == found.prior:
         return ""
-    if not names or any("," in name for name in names):
+    if not names:
         return " --prior prior.json"
     rest = 1 if data["multilabel"] else (1 - chosen.prevalence) / (1 - found.prior)
     shares = [

@@ -59,11 +59,11 @@ def read_decision(
 def pairs(text: str, flag: str, *, otherwise: str = "") -> dict[str, float]:
     """Return numbers by class, in order; an error also names what the flag may be ``otherwise``.
 
-    >>> pairs("a=0.2,b=0.8", "--prior")
-    {'a': 0.2, 'b': 0.8}
+    >>> pairs("leak=0.9,scratch, deep=0.8", "--recall")  # a comma may be part of a name
+    {'leak': 0.9, 'scratch, deep': 0.8}
     """
     found: dict[str, float] = {}
-    for entry in text.split(","):
+    for entry in _entries(text):
         name, _, number = entry.rpartition("=")
         value, percent = _number(number), _number(number.strip().removesuffix("%"))
         if value is None and percent is not None and flag != "--cost":
@@ -75,6 +75,18 @@ def pairs(text: str, flag: str, *, otherwise: str = "") -> dict[str, float]:
             raise InvalidInputError(f"{flag} must be {otherwise}CLASS=NUMBER, {many}, got {text!r}.")
         found[name.strip()] = value
     return found
+
+
+def _entries(text: str) -> list[str]:
+    """Return the parts between commas; one without "=" belongs to the name that follows."""
+    found = [""]
+    for part in text.split(","):
+        found[-1] += part
+        if "=" in part:
+            found.append("")
+        else:
+            found[-1] += ","
+    return found[:-1] if found[-1] == "" else found
 
 
 def _costs(text: str, more: dict[str, Any]) -> "DecisionRule":

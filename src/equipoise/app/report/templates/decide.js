@@ -99,7 +99,7 @@
 
   function priorFlag(one, prevalence) {
     if (prevalence === one.prior) return "";
-    if (!data.names.length || data.names.some((name) => name.includes(","))) return " --prior prior.json";
+    if (!data.names.length) return " --prior prior.json";
     const shares = data.names.map((name, place) => {
       if (name === one.name) return name + "=" + short(prevalence, 6);
       const rest = data.multilabel ? data.shares[place] : data.shares[place] * (1 - prevalence) / (1 - one.prior);
