@@ -100,7 +100,7 @@ def streaming() -> list[str]:
         f"`equipoise train` on Parquet of {found['columns']} columns in row groups of {found['row_group']:,}, one "
         f"visit, batches of {found['batch']:,}, one thread (`python benchmarks/streaming.py`).",
         "",
-        "| rows | files, MB | memory above the interpreter, MB | processor seconds, report included | balanced accuracy |",
+        "| rows | files, MB | memory above the interpreter, MB | processor seconds, all in all | balanced accuracy |",
         "|---|---|---|---|---|",
         *rows,
         "",
@@ -124,8 +124,9 @@ def class_parallel() -> list[str]:
         "## Classes shared by four processes",
         "",
         f"{label}, beside 100,000 classes in one process: 512 features, a batch of {found['shape']['batch']}, SGD "
-        "(`python benchmarks/class_parallel.py`). Ten times the classes on four processes are 2.5 times the memory of each "
-        "and ten times the work of all.",
+        "(`python benchmarks/class_parallel.py`). Ten times the classes on four processes would be 2.5 times the "
+        "memory "
+        "of each and ten times the work of all.",
         "",
         "| loss | MB, one process | MB, each of four | ratio of memory | ratio of processor time |",
         "|---|---|---|---|---|",
@@ -148,8 +149,8 @@ def steps() -> list[str]:
     return [
         "## Steps beside the peak of the machine",
         "",
-        "A whole step (forward, backward, AdamW) and a product of two 1,024 x 1,024 matrices in the same run, one thread, "
-        "process time (`python benchmarks/scaling_constants.py`).",
+        "A whole step (forward, backward, AdamW) and a product of two 1,024 x 1,024 matrices in the same run, one "
+        "thread, process time (`python benchmarks/scaling_constants.py`).",
         "",
         "| network | batch | ms per step | GFLOP/s | sgemm, GFLOP/s | share |",
         "|---|---|---|---|---|---|",
@@ -183,23 +184,31 @@ def model() -> list[str]:
         "",
         f"**A billion rows of {COLUMNS} columns**, one visit, a network of two layers of {HIDDEN}:",
         "",
-        f"- {table['compute_core_hours']:.1f} core hours of training and {table['reading_core_hours']:.1f} of reading and "
+        f"- {table['compute_core_hours']:.1f} core hours of training and {table['reading_core_hours']:.1f} of "
+        "reading and "
         f"encoding; {table['storage_gb']:.0f} GB as float32.",
-        f"- On {MACHINES} machines of {CORES} cores {table['minutes_per_visit']:.0f} minutes, of which exchanging gradients "
+        f"- On {MACHINES} machines of {CORES} cores {table['minutes_per_visit']:.0f} minutes, of which exchanging "
+        "gradients "
         f"takes {table['exchange_share']:.1%} at batches of 65,536.",
         f"- What breaks first: every process holds the labels, the row groups and the order of all rows, about "
-        f"{table['order_gb']:.0f} GB. Up to 100 million rows that is {table['order_gb'] / 10:.0f} GB. Beyond, each process "
+        f"{table['order_gb']:.0f} GB. Up to 100 million rows that is {table['order_gb'] / 10:.0f} GB. Beyond, each "
+        "process "
         "must hold those of its own share.",
         "",
-        f"**{IMAGES // 10**6} million faces of {PEOPLE // 10**6} million people**, {VISITS} visits, ResNet-50 at 112 x 112:",
+        f"**{IMAGES // 10**6} million faces of {PEOPLE // 10**6} million people**, {VISITS} visits, ResNet-50 at 112 "
+        "x 112:",
         "",
         f"- The head takes {faces['head_gflop']:.0f} GFLOP per image, the backbone {BACKBONE_GFLOP:g}: on CPUs "
-        f"{faces['core_years']:.0f} core years, on GPUs {faces['gpu_hours']:,.0f} hours, {faces['hours']:.1f} on {GPUS}.",
+        f"{faces['core_years']:.0f} core years, on GPUs {faces['gpu_hours']:,.0f} hours, {faces['hours']:.1f} on "
+        f"{GPUS}.",
         f"- Decoding takes {faces['decoding_hours']:.1f} hours with {WORKERS} workers per GPU, beside the training.",
-        f"- Class vectors take {faces['weights_gb']:.0f} GB, with gradients and AdamW {faces['per_gpu_gb']:.1f} GB on each of "
+        f"- Class vectors take {faces['weights_gb']:.0f} GB, with gradients and AdamW {faces['per_gpu_gb']:.1f} GB "
+        "on each of "
         f"{GPUS} GPUs.",
-        f"- What breaks first: the logits, {faces['logits_gb']:.1f} GB per GPU for a batch of {128 * GPUS:,}, and the softmax "
-        "and its gradient as much each. Partial FC's remedy, a tenth of the negative classes per step, is not built here.",
+        f"- What breaks first: the logits, {faces['logits_gb']:.1f} GB per GPU for a batch of {128 * GPUS:,}, and "
+        "the softmax "
+        "and its gradient as much each. Partial FC's remedy, a tenth of the negative classes per step, is not built "
+        "here.",
         "",
     ]
 
@@ -209,7 +218,8 @@ def lines() -> list[str]:
     return [
         "# Beyond one machine",
         "",
-        "What was measured, and what follows for data that do not fit here. [Scaling out](../scaling-out.md) says how to use "
+        "What was measured, and what follows for data that do not fit here. [Scaling out](../scaling-out.md) says "
+        "how to use "
         "it. Repeat the page with `python benchmarks/scaling_page.py`.",
         "",
         *streaming(),
