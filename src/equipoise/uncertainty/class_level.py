@@ -119,7 +119,15 @@ class ClassMoments:
 
     @classmethod
     def nothing(cls, shape: tuple[int, ...], device: torch.device | None = None) -> "ClassMoments":
-        """Return the sums over no samples, for a process that has none: ``shape`` is (classes,) or (attributes, 2)."""
+        """Return the sums over no samples.
+
+        Args:
+            shape: (classes,) or (attributes, 2).
+            device: where the sums are; None is torch's default.
+
+        >>> ClassMoments.nothing((2,)).mean
+        tensor([0., 0.], dtype=torch.float64)
+        """
         shapes = [shape] * 5 + [()]
         return cls(*(torch.zeros(each, dtype=torch.float64, device=device) for each in shapes))
 
