@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -94,25 +95,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/table_reading.json"))
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--files", type=Path, help="a folder that keeps the files from one run to the next")
     parser.add_argument("--do", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.do:
         way, *arguments = options.do
         print(json.dumps((WAYS | {"write": write})[way](*arguments)))
         return
-    found: dict[str, Any] = {"rows": options.rows, "versions": {name: version(name) for name in PACKAGES}, "tables": {}}
-    with tempfile.TemporaryDirectory() as folder:
+    found: dict[str, Any] = {"rows": options.rows, "versions": {name: version(name) for name in PACKAGES}}
+    found["tables"] = json.loads(options.out.read_text())["tables"] if options.out.exists() else {}
+    with nullcontext(options.files) if options.files else tempfile.TemporaryDirectory() as folder:
         for name in options.tables.split(","):
             path = Path(folder) / f"{name}.csv"
-            run("write", path, name, str(options.rows))  # in a process of its own: a child inherits the peak
+            if not path.exists():
+                run("write", path, name, str(options.rows))  # in a process of its own: a child inherits the peak
             cell = {way: run(way, path) for way in WAYS}
             pandas, ours = cell["pandas"], cell["equipoise"]
             cell["times_the_seconds"] = round(ours["seconds"] / pandas["seconds"], 2)
             cell["times_the_frame"] = round(ours["bytes"] / pandas["frame_bytes"], 2)
             found["tables"][name] = cell
             print(name, json.dumps(cell, indent=1), flush=True)
-            path.unlink()
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+            options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def write(path: str, name: str, rows: str) -> None:

@@ -182,3 +182,27 @@ def test_arrays_and_cells_that_hold_lists():
     assert leak_notes(Samples(x, y), Samples(x[:5], y[:5]))[0].startswith("5 of 5 test rows")
     lists = pd.DataFrame({"a": [[1, 2], [3]] * 30, "b": range(60)})
     assert leak_notes(Samples(lists, RNG.permutation(y))) == []
+
+
+def visits() -> Samples:
+    patients = np.repeat(np.arange(40), 3)
+    return Samples(pd.DataFrame({"patient": patients, "dose": RNG.normal(size=120)}), RNG.integers(0, 2, 120))
+
+
+def test_rows_of_one_patient_on_both_sides_of_a_split():
+    both = visits()
+    (note,) = leak_notes(both.take(np.arange(100)), both.take(np.arange(100, 120)))
+    assert note == (
+        "the column 'patient' has 34 values in 100 rows, and 2 of 20 test rows share theirs with training rows; if "
+        "rows of one value belong together, such as visits of a patient, keep them on one side: --group patient."
+    )
+    (note,) = leak_notes(both)
+    assert "40 values in 120 rows, and a split may divide them" in note
+
+
+def test_no_patient_is_divided():
+    both = visits()
+    assert leak_notes(both.take(np.arange(99)), both.take(np.arange(99, 120))) == []
+    assert leak_notes(Samples(both.x, both.y, groups=both.x["patient"].to_numpy())) == []
+    assert leak_notes(Samples(both.x.rename(columns={"patient": "ward"}), both.y)) == []
+    assert leak_notes(Samples(both.x.assign(patient=np.arange(120)), both.y)) == []  # a row each

@@ -104,6 +104,8 @@ def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
         return ColumnGuess(name, *why, parsed)
     number = int(parsed.unread.sum())
     what = f"all but {number} of its values are {parsed.kind}s" if number else f"its values are {parsed.kind}s"
+    what += f", written as {parsed.form}" * bool(parsed.form)
+    what += f", beside the answer {' or '.join(map(repr, parsed.words))}" * bool(parsed.words)
     return ColumnGuess(name, parsed.kind, what, parsed)
 
 
@@ -160,7 +162,8 @@ def _names_rows(known: NDArray[np.float64], name: str) -> bool:
 
     With at least 100 rows, possibly a part of the table, up to half of the numbers may be missing and any may be first.
     """
-    if len(known) < 3 or not (known == np.floor(known)).all():
+    some = known[:LOOKED_AT]
+    if len(known) < 3 or not (some == np.floor(some)).all() or not (known == np.floor(known)).all():
         return False
     steps = np.diff(known)
     if known[0] in (0, 1) and bool((steps == 1).all()) and len(known) >= MANY_VALUES:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 TEXTS = "texts of a file"
 """Name of the categories of a packed column."""
-LOOKED_AT, MOSTLY = 10_000, 0.9
+LOOKED_AT, MOSTLY = 50_000, 0.9
 """Rows that tell whether texts repeat; from this share of different ones on, they do not."""
 
 

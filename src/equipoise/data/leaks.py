@@ -1,5 +1,6 @@
 """Checks for leaks: columns that give the target away, repeated rows, and contradictory labels."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.column_kinds import ID_NAME
 from equipoise.data.column_scores import decided_alone
 from equipoise.data.samples import Samples
 from equipoise.wording import counted
@@ -14,6 +16,10 @@ from equipoise.wording import counted
 NEARLY = 0.97
 """Balanced accuracy from which a column alone nearly determines the target, up to a few wrong labels."""
 MOST_COLUMNS = 300
+UNIT = re.compile(r"(?i)^(patient|person|customer|client|user|subject|lesion|household)s?([_ ]?(no|nr|number|name))?$")
+"""Names of columns whose equal values are one unit, besides those of identifiers."""
+FEWEST_UNITS, LEAST_ROWS, MOST_ROWS = 20, 1.2, 50
+"""Different values of such a column, and its rows for each of them on average."""
 REPEATED_SHARE, REPEATED_ROWS = 0.01, 5
 """Smallest share and number of repeated rows worth a note."""
 
@@ -40,6 +46,7 @@ def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
         *_repeated(rows, labels),
         *_contradictions(rows, labels),
         *_shared(rows, test, getattr(train.x, "columns", None)),
+        *(_divided(train.x, test) if isinstance(train.x, pd.DataFrame) and train.groups is None else []),
     ]
 
 
@@ -111,3 +118,26 @@ def _shared(rows: NDArray[np.uint64], test: Samples | None, columns: Any) -> lis
         f"{both:,} of {counted(len(test), 'test row')} also appear in the training rows, so that the scores may be "
         "too good; remove them, or hold them together with --group."
     ]
+
+
+def _divided(frame: Any, test: Samples | None) -> list[str]:
+    """Return a note for columns that name units, such as a patient, of which a split divides the rows."""
+    notes = []
+    for name in map(str, frame.columns):
+        if not (UNIT.search(name) or ID_NAME.search(name)):
+            continue
+        values = frame[name].dropna()
+        different = values.nunique()
+        if different < FEWEST_UNITS or not LEAST_ROWS * different <= len(values) <= MOST_ROWS * different:
+            continue
+        where = "a split may divide them"
+        if test is not None:
+            both = int(test.x[name].isin(values).sum()) if name in getattr(test.x, "columns", ()) else 0
+            if not both:
+                continue
+            where = f"{both:,} of {counted(len(test), 'test row')} share theirs with training rows"
+        notes.append(
+            f"the column {name!r} has {different:,} values in {counted(len(values), 'row')}, and {where}; if rows of "
+            f"one value belong together, such as visits of a patient, keep them on one side: --group {name}."
+        )
+    return notes

@@ -86,6 +86,8 @@ def parse(values: Any) -> Parsed | None:
     whole column. Where numbers begin with a zero, as 007, a word among them says that they are names. Up to three words
     that come back, such as refused, may be up to half of a column of numbers; they are its ``words``.
     """
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf":
+        return Parsed("number", PLAIN, *_as_numbers(values, PLAIN))
     texts = repeated(values)
     if texts is None:
         return _parse_each(values, values.notna().to_numpy().astype(np.intp))

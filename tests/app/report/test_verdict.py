@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from markupsafe import escape
 from msgspec import structs
@@ -13,6 +14,8 @@ from equipoise.app.report import write_report
 from equipoise.app.report.sections.verdict import _went, run_skill, verdict
 from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import read_run
+from equipoise.data.leaks import leak_notes
+from equipoise.data.samples import Samples
 from equipoise.decisions import Evidence, RecallAtLeast, ReviewBudget, Situation
 from equipoise.evaluation import scores
 from tests.app.report.runs import made_up, made_up_attributes, softmax, write_run
@@ -425,3 +428,14 @@ def test_a_remedy_that_made_answers_worse_is_advised_against(told):
     worse = told((100, 40), (90, 90))
     assert worse.next[-1] == "The remedy made the answers worse here: `--prior natural` answers without it."
     assert not any("--prior natural" in text for text in told((100, 95), (20, 90)).next)
+
+
+def test_a_column_that_gives_the_target_away_comes_before_praise(tmp_path):
+    run = read_run(made_up(tmp_path / "run"))
+    samples = Samples(pd.DataFrame({"closed": [0, 1] * 30, "age": range(60)}), np.array(["stays", "goes"] * 30))
+    notes = ["age: 1 missing value filled with the median 40.", *leak_notes(samples)]
+    before, after = verdict(run), verdict(replace(run, record=structs.replace(run.record, notes=notes)))
+    assert after.headline == (
+        f"Check for a leak first: the column 'closed' alone decides the target. If it stays: {before.headline}"
+    )
+    assert verdict(replace(run, record=structs.replace(run.record, notes=notes[:1]))).headline == before.headline

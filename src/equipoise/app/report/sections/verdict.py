@@ -1,6 +1,7 @@
 """Verdict: whether the model is any good, what balancing changed and cost, and what to do next."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from equipoise.evaluation.skill import Skill, skill, skill_of_counts, with_boots
 from equipoise.wording import plural
 
 NAMED, FEW_SAMPLES = 5, 100
+GIVEN_AWAY = re.compile(r"the column .{1,200}? alone (nearly )?decides the target[^;]*", re.DOTALL)
+"""A note of ``equipoise.data.leaks`` on a column that is probably known only afterwards."""
 NOTHING = ": it made no difference"
 TEMPLATE = """\
 <p class="headline">{{ verdict.headline }}</p>
@@ -99,7 +102,7 @@ def verdict(run: StoredRun) -> Verdict:
         headline, figures = judged.headline, judged.sentences
         steps = next_steps(run, judged, rare)
     return Verdict(
-        headline,
+        _doubted(headline, run.record.notes),
         figures,
         asked_sentences(run),
         _changed(run, changes[-1], rare, common),
@@ -107,6 +110,12 @@ def verdict(run: StoredRun) -> Verdict:
         _rests_on(run, rare),
         changes if len(changes) > 2 else changes[:1],  # with one group, all are the same
     )
+
+
+def _doubted(headline: str, notes: list[str]) -> str:
+    """Put a column that gives the target away before a headline that would praise the model for it."""
+    found = next(filter(None, map(GIVEN_AWAY.match, notes)), None)
+    return headline if found is None else f"Check for a leak first: {found[0]}. If it stays: {headline}"
 
 
 def run_skill(run: StoredRun) -> Skill | None:
