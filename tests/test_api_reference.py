@@ -127,8 +127,10 @@ def lacks(entry, others):
     """What a reader misses, a few words each."""
     missing = [] if is_shown(entry, others) else ["an example"]
     told = {name for pair in ARGUMENTS.findall(entry.text) for group in pair for name in group.split(", ")}
-    if entry.owner is not None:  # a method may tell of its arguments in its one sentence
-        told |= set(re.findall(r"\w+", entry.text))
+    if entry.owner is not None:  # a method may tell of its arguments in its one sentence, or in that which it overrides
+        overridden = (getattr(base, entry.last, None) for base in entry.owner.__mro__[1:])
+        texts = [entry.text, *(getattr(each, "__doc__", None) or "" for each in overridden)]
+        told |= set(re.findall(r"\w+", "\n".join(texts)))
     given = parameters(entry.found)
     missing += [f"the argument {name}" for name in given if name not in told]
     arrays = [name for name, kind in given.items() if ARRAY.search(kind)]

@@ -381,6 +381,7 @@ def test_history_says_what_was_chosen_and_how_the_stages_went():
         "steps": 6 * 9 + 3 * 10,  # a tenth of the samples is held back from the first two stages
         "batch_size": 32,
         "width": 256,
+        "rows": 300,
         "held_out": 0,
         "seed": 0,
     }

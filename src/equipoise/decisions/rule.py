@@ -157,7 +157,11 @@ class DecisionRule(ABC):
 
 @dataclass(frozen=True, repr=False)
 class JudgedRule(DecisionRule):
-    """A rule with a yardstick of its own, by which methods can be ranked; others are about every class alike."""
+    """A rule with a yardstick of its own, by which methods can be ranked; others are about every class alike.
+
+    Args:
+        class_prior: as for every :class:`DecisionRule`.
+    """
 
     yardstick: ClassVar[Yardstick]
 

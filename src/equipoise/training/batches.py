@@ -63,7 +63,11 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         return part
 
     def blocks(self) -> Tensor | None:
-        """Return the block of each row, (samples,), if rows of one block are read together; None otherwise."""
+        """Return the block of each row, (samples,), if rows of one block are read together; None otherwise.
+
+        >>> ArrayData(torch.zeros(3, 1), torch.tensor([0, 0, 1])).blocks() is None
+        True
+        """
         found = rows_of(self.x).blocks()
         if found is None:
             return None

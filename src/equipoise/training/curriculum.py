@@ -187,6 +187,7 @@ class Curriculum:
             ``epoch`` and ``stage`` that ended, the ``strength`` of its margins, and the ``shift`` of a correction
 
         >>> from equipoise.losses import UncertaintyMarginLoss
+        >>> _ = torch.manual_seed(0)
         >>> model, loss = nn.Linear(4, 8), UncertaintyMarginLoss(8, 2, dropout=0.5)
         >>> batches = [(torch.randn(10, 4), torch.tensor([0] * 9 + [1]))]
         >>> curriculum = Curriculum(epochs=2)

@@ -32,8 +32,9 @@ class EpochBatches(BatchSampler):
         held_back: rows that take no part before the epoch ``rejoin_epoch``, (n,).
         rejoin_epoch: that epoch, from 0.
         process, processes: whose share of each batch is taken; all take the whole of one too small to be split.
-        blocks: the block of each row, (samples,), such as a row group of a file. Blocks are then visited in a drawn
-            order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the blocks of its own share.
+        blocks, blocks_at_once: the block of each row, (samples,), such as a row group of a file. Blocks are then
+            visited in a drawn order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the
+            blocks of its own share.
         batches: of an epoch; the next one goes on where it stopped, so that an epoch may be a part of large data, or
             several visits of small data. None visits all rows once.
 
@@ -94,7 +95,11 @@ class EpochBatches(BatchSampler):
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
     def share(self, step: int) -> float:
-        """Return how many times its part of a batch this process counts: 1, unless the batch was split unevenly."""
+        """Return how many times its part of the batch of a ``step`` this process counts: 1, unless split unevenly.
+
+        >>> [EpochBatches(torch.zeros(9), 9, seed=0, process=each, processes=2).share(0) for each in (0, 1)]
+        [0.8888888888888888, 1.1111111111111112]
+        """
         if self.processes == 1:
             return 1.0
         whole = self.batches_of_all(self.epoch)

@@ -120,7 +120,8 @@ def test_errors_are_one_sentence_and_debug_shows_where(equipoise, tmp_path):
 def test_resuming_what_is_not_there(equipoise, tmp_path):
     sentence = "error: gone holds no run; give a folder that `equipoise train` has written.\n"
     assert equipoise("train", "--resume", "--out", "gone") == (1, "", sentence)
-    assert equipoise("train", "--resume").code == 2
+    done = equipoise("train", "--resume")
+    assert done == (1, "", "error: --resume needs the folder of the unfinished run; add --out RUN.\n")
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "run.json").write_text("{}")
     done = equipoise("train", "--resume", "--out", "gone")

@@ -158,7 +158,8 @@ def test_the_verdict_says_what_the_model_is_worth_and_what_rebalancing_changed(m
     assert judged.headline in page
     assert "What rebalancing changed" in page
     advice = " ".join(judged.next)
-    assert "see Decide" not in advice  # the page has no such section
+    assert "see Decide" in advice
+    assert ">Decide</a>" in page
     assert "equipoise predict" not in advice
 
 
