@@ -36,7 +36,7 @@ def lines() -> list[str]:
     return [
         "# Which parts of the blend earn their place",
         "",
-        f"The same members put together in other ways: {len(tables)} tables, {len(cells)} folds of a split that no "
+        f"The same members, combined in other ways: {len(tables)} tables, {len(cells)} folds of a split that no "
         "other page uses. Means over tables, and in brackets mean ranks among the rows of this table. The choices were "
         "made on these tables; the differences between the upper rows are small, and none was tested for chance. "
         "Repeat it with",
@@ -52,16 +52,16 @@ def lines() -> list[str]:
             for row, v in enumerate(variants)
         ),
         "",
-        "No classifier is distorted by class weights here. Scaling no model costs average precision and "
-        "log loss; a model by itself needs it more than a blend, since a margin counts in full only on calibrated "
-        "logits. Margins from the counts, corrected by uncertainty beyond its standard error, are level with either "
+        "No classifier has class weights here that would distort it. Without scaling, average precision and log "
+        "loss get worse; a single model needs it more than a blend, since margins only take full effect on calibrated "
+        "logits. Margins from counts, corrected by uncertainty beyond its standard error, perform like either one "
         "alone, and equal counts give equal margins.",
         "",
-        "What else was tried while it was built, and dropped without a script that repeats it: a network trained on "
-        "logit-adjusted loss, no better than plain cross-entropy once its probabilities were blended; and a decision "
-        "shift for each class fitted by class-balanced log loss, no better than the margins of class uncertainty; and "
-        "offsets without a temperature, level for the blend and four to six points of balanced accuracy worse for "
-        "single models, which stayed too sure of themselves.",
+        "Also tried and dropped, without a script that repeats it: a network trained with a logit-adjusted loss, no "
+        "better than plain cross-entropy once its probabilities were blended; a decision shift per class fitted by "
+        "class-balanced log loss, no better than margins from class uncertainty; offsets without a temperature, equal "
+        "for the blend and four to six points of balanced accuracy worse for single models, which stayed "
+        "overconfident.",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]

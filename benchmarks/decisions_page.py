@@ -20,16 +20,17 @@ HEAD = """
 regression or gradient boosting in a pipeline, for SMS spam on TF-IDF, behind `BalancedClassifier`. Repeat it with
 """
 RECALL = """
-The promise is about the true recall, and the test rows have few positives: even where every promise holds, the recall
-found on them falls below it now and then. *Met* is the share of splits with at least the promised recall, and
-*expected* how often that would be if test rows were drawn exactly as those that the threshold was chosen by (the
-beta-binomial law of its rank); ± is two standard deviations of the share, too few because the splits share rows. False
-alarms are of 1,000 cases: expected, with the mean interval, and found; *inside* is the share of splits with the count
-found in its interval, which is about the true one, widened by the sampling error of the test rows.
+The promise concerns the true recall. The test rows have few positives, so the recall measured on them falls below the
+floor now and then even if every promise holds. *Met* is the share of splits with at least the promised recall.
+*Expected* is how often that should happen if test rows come from the same distribution as the rows used to choose the
+threshold (the beta-binomial law of its rank); ± is two standard deviations of the share, slightly too small because the
+splits share rows. False alarms are per 1,000 cases: expected, with the mean interval, and found. *Inside* is the share
+of splits whose count lies in the interval, which concerns the true count, widened by the sampling error of the test
+rows.
 """
 COSTS = """
-A miss costs {miss:g}, a false alarm 1; costs are of 1,000 cases. *Expected* is the cost in the long run with its 95 %
-interval. So many cases as are tested have luck of their own: *these cases* is the range reported for that many
+A miss costs {miss:g}, a false alarm 1; costs are per 1,000 cases. *Expected* is the long-run cost with its 95 %
+interval. A test of limited size varies more: *these cases* is the range reported for that many cases
 (`expected.cost_of_next(cases)`), and *inside* the share of splits whose test cost lies in it; *long run* is the share
 inside the narrower interval, which is not meant to hold a single test.
 """

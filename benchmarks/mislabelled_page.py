@@ -12,11 +12,11 @@ OURS = "left out; softmax stage"
 
 INTRODUCTION = """# Which labels are wrong
 
-A twentieth of the labels, drawn at random, is flipped to any other class before training; `equipoise inspect` is to
-find them. Percent, mean over the seeds {seeds}, and the worst seed in brackets. "1:10" keeps a tenth of half of the
-classes; flips hit all samples alike, so that a rare class holds about as many wrong labels as a third of its right
-ones. "by heart" trains twice as long with little dropout and no weight decay. The
-rule was looked for on other seeds. Repeat it with
+Before training, 5 % of the labels, drawn at random, are flipped to another class. How many of them does `equipoise
+inspect` find? Percent, mean over the seeds {seeds}, with the worst seed in brackets. "1:10" keeps a tenth of half of
+the classes; flips hit all samples equally, so a rare class has about one wrong label for three correct ones.
+"Memorised" trains twice as long with little dropout and no weight decay. The rule was developed on other seeds. Repeat
+it with
 
 ```text
 python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
@@ -24,20 +24,21 @@ python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
 
 ## What the command does
 
-"First tenth": flipped labels among the first tenth of the ranking, of which at best half can be flipped. "Suspected":
-labels that fit another class better, as the command counts them; "wrongly": right labels of the rare classes.
+"First tenth": flipped labels found in the first tenth of the ranking, at best half of which can be flipped.
+"Suspected": labels that fit another class better, as the command counts them; "wrongly": correct labels of rare
+classes.
 """
 
 RULES = """## What was tried
 
-Each rule ranks the same samples from the same fits: flipped labels in the first tenth, then the average precision,
-then where there are rare classes how many of their right labels are in the first tenth.
+Each rule ranks the same samples from the same fits. Shown are the flipped labels in the first tenth, the average
+precision and, with rare classes, how many of their correct labels are in the first tenth.
 
 - *left out*: a linear regression from features to labels that has not seen the sample, in closed form; a class of n
   samples weighs √n. This is the rule.
-- *classes weigh n* and *alike*: the same without that. Weighing n accuses rare classes for being rare; weighing all
-  alike accuses them least, and believes more of the wrong labels among them.
-- *own probability*: what the network gives the label; *less the class's mean*: compared with the class's own level.
+- *classes weigh n* and *alike*: the same with weight n, or equal weights. Weight n makes labels suspicious for being
+  rare; equal weights do so least, but miss more of the wrong labels among them.
+- *own probability*: the probability that the network gives the label; *less the class's mean*: relative to the class.
 - *F̂ under dropout*: the sample uncertainty of the paper, the probability that dropout lets a rival win.
 - *nearest others*: how many of ten neighbours have another label.
 
@@ -46,11 +47,11 @@ then where there are rare classes how many of their right labels are in the firs
 
 READING = """## In words
 
-The network's own answers, with or without dropout, fail where labels have been memorised, and the trained
-network, whose margins work for rare classes, believes wrong labels among them. A label that is left out is judged well
-from the features of either network, which is why a run needs no second training, and why methods without a softmax
-stage are served as well. Flips were drawn alike from all classes: people confuse what looks alike, and such errors are
-harder to find. Cells that are missing have not been run.
+The network's own predictions, with or without dropout, fail once labels have been memorised. The fully trained network,
+whose margins favour rare classes, accepts wrong labels among them. A left-out label is judged well from the features of
+either network, so a run needs no second training, and methods without a softmax stage work too. Flips were drawn
+uniformly over the classes. People confuse what looks similar, and such errors are harder to find. Missing figures have
+not been run.
 """
 
 
@@ -60,7 +61,7 @@ def collect() -> tuple[dict[str, dict[str, Cells]], list[str], dict[str, str]]:
     table: dict[str, dict[str, Cells]] = defaultdict(lambda: defaultdict(list))
     seeds = set()
     for key, cell in stored["cells"].items():
-        case, seed = key.split(" | ")
+        case, seed = key.replace("by heart", "memorised").split(" | ")
         seeds.add(seed)
         for rule, found in cell.items():
             table[case][rule].append(found)

@@ -21,15 +21,15 @@ METRICS = {
 }
 HEAD = """# A sample level by mixing
 
-A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j, the partner's class drawn by the root of
-its frequency, the margins by the prior that is left over ([training](../training.md)). What does it add, and what
-should margins start from?
+A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j. The partner's class is drawn in proportion
+to the root of its frequency, and the margins follow the prior that remains ([training](../training.md)). What does this
+add, and what should margins start from?
 
-`python benchmarks/mixing.py` writes this page. Differences are in points, paired over cells (a case with a seed),
-with 95 % intervals and the number of cells. The columns after balanced accuracy's are those of the geometric mean of
-recalls and of macro F1. Cells are added as they are run; over few of them an interval is wide.
-The cells come from two states of the code, which were not compared cell by cell. The run was stopped for lack of
-time, not by its figures: two of nine test cells are missing, and most controls have one cell.
+`python benchmarks/mixing.py` writes this page. Differences are in points, paired over results (one case and seed), with
+95 % intervals and the number of results. After balanced accuracy come the geometric mean of recalls and macro F1. With
+few results an interval is wide. The results come from two states of the code, which were not compared one by one. The
+run was stopped for lack of time, not because of its figures: two of nine test results are missing, and most controls
+have one result.
 """
 Scores = dict[tuple[str, int], dict[str, dict[str, float]]]
 
@@ -83,7 +83,7 @@ def summary(groups: dict[str, Scores]) -> list[str]:
         *lines,
         "",
         'Tables do not gain by it, so mixing is an option (`sample_level="mixing", margins="counts"`) and not the',
-        "default. Its constants, Beta(0.4, 0.4) and the root, were fixed before these cells were run.",
+        "default. Its constants, Beta(0.4, 0.4) and the root, were fixed before these results existed.",
         "",
     ]
 

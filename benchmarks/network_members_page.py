@@ -42,14 +42,13 @@ def lines() -> list[str]:
             for way, mean in means.items()
         ),
         "",
-        "- *Packed* members have weights of their own and take their steps together, by batched products with a "
-        "gradient written out by hand.",
-        "- *Shared weights* are those of BatchEnsemble, of which TabM is a form: one matrix of each layer for all "
-        "members, and two vectors of each member. Every row trains the shared matrices, also through members that "
-        "leave it out, so predictions are no longer out of fold, on which calibration, margins, sets and the weights "
-        "of the blend rest. The last two columns show no harm from that here. But neither is there a gain: its log "
-        "loss is level with that of packed members. It is written with autograd, one member after the other, so "
-        "its time is an upper limit. It is not used.",
+        "- *Packed* members have separate weights and take their steps together, by batched products with a "
+        "hand-written gradient.",
+        "- *Shared weights* follow BatchEnsemble, as TabM does: all members share one matrix per layer and have two "
+        "vectors each. Every row trains the shared matrices, also through members that leave it out, so predictions "
+        "are no longer out of fold, and calibration, margins, sets and blend weights rely on that. The last two "
+        "columns show no harm here, but no gain either: the log loss is about that of packed members. It runs on "
+        "autograd, one member after the other, so its time is an upper limit. It is not used.",
         "- 128 units cost about twice the time of 64. The default takes 64 up to 10,000 rows and 128 above.",
         "",
         f"Versions: {', '.join(f'{name} {value}' for name, value in found['versions'].items())}.",

@@ -31,20 +31,20 @@ samples. **Bold**: the best mean of a row.
 
 READING = """## In words
 
-With these seeds Equipoise loses 0.1 of a point at 1:1 and is ahead of cross-entropy at 1:10 and beyond; at 1,000
-classes of a dozen samples, where only the uncorrected form was run, that is slightly behind. On the natural
-breast-cancer table, hardly imbalanced, it is slightly behind as well. Against logit adjustment (τ = 1), which is told
-the class counts, it is level on two classes and on the cancer table, ahead on MNIST, and behind on digits and at 100
-classes; against τ = 1.3 it is ahead on the cancer table at 1:10 and on MNIST at 1:100. Against VS it is ahead on
-digits, most at 1:50, level on tables and at 100 classes, and behind on MNIST at 1:50. The sample level moves little.
+With these seeds, Equipoise loses 0.1 of a point at 1:1 and beats cross-entropy at 1:10 and beyond. At 1,000 classes of
+a dozen samples, where only the uncorrected form was run, it is slightly behind, as it is on the natural breast-cancer
+table, which is hardly imbalanced. Logit adjustment (τ = 1) knows the class counts. Against it, Equipoise is equal on
+two classes and on the cancer table, ahead on MNIST, and behind on digits and at 100 classes; against τ = 1.3 it is
+ahead on the cancer table at 1:10 and on MNIST at 1:100. Against VS it is ahead on digits, most at 1:50, equal on tables
+and at 100 classes, and behind on MNIST at 1:50. The sample level changes little.
 
-The correction does nothing on digits, the cancer table and two classes, adds 0.6 on MNIST at 1:100, and costs up to
-0.3 where there is nothing to correct: the first two stages have a tenth less to learn from. What it is for are
+The correction changes nothing on digits, the cancer table and two classes, adds 0.6 on MNIST at 1:100, and costs up to
+0.3 where there is nothing to correct, because the first two stages have a tenth less to learn from. It is meant for
 networks that have memorised their training samples: [skin lesions](tables/skin.md).
 
-What did not work as well: the variance of the passes alone (`relative`); feeding the strength back from held-out
-samples, which costs most where samples are fewest; the angular form at 1:50. The data sets of this page but MNIST
-were also used while the rule was looked for, with other seeds.
+These did not work as well: the variance of the passes alone (`relative`); feeding the strength back from held-out
+samples, which costs most where samples are fewest; the angular form at 1:50. All data sets of this page except MNIST
+were also used to develop the rule, with other seeds.
 """
 
 

