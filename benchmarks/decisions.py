@@ -4,7 +4,7 @@
 
 Three quarters of a table's rows are fitted to, the others tested, in many splits. The same base model, a logistic
 regression or gradient boosting in a pipeline, is behind ``BalancedClassifier`` and behind scikit-learn's
-``TunedThresholdClassifierCV``. Finished splits are kept, and the same command goes on.
+``TunedThresholdClassifierCV``. Finished splits are kept, and the same command continues.
 """
 
 import argparse

@@ -76,11 +76,13 @@ list (of glass, ecoli or yeast, for instance) would not be independent.
 
 Text columns are one-hot encoded in the same way for all. CatBoost also runs once with its own encoding of categories
 (on tables without text columns the two are the same fit). *Balanced* means the classifier's own class weights. *Prior
-shift* means a plain fit whose probabilities are divided by the training shares before the largest is taken. Balanced accuracy is the mean recall of the classes, G-mean the geometric mean of the recalls. Average
-precision is that of the rarer of two classes, or the mean over several. Log loss and calibration error (15 bins of the
-largest probability) use the method's probabilities, with a prior shift those before the shift; class weights distort
-them. Log loss clips probabilities at 2.2e−16. Classes without a row in a fold are left out of its scores. Scores are averaged over the folds of a table, then ranked (1 is best, ties share a rank) or averaged over the
-tables. A fit that failed counts as the worst of all on that fold.
+shift* means a plain fit whose probabilities are divided by the training shares before the largest is taken. Balanced
+accuracy is the mean recall of the classes, G-mean the geometric mean of the recalls. Average precision is that of the
+rarer of two classes, or the mean over several. Log loss and calibration error (15 bins of the largest probability) use
+the method's probabilities, with a prior shift those before the shift; class weights distort them. Log loss clips
+probabilities at 2.2e−16. Classes without a row in a fold are left out of its scores. Scores are averaged over the folds
+of a table, then ranked (1 is best, ties share a rank) or averaged over the tables. A fit that failed counts as the
+worst of all on that fold.
 """
 
 

@@ -244,7 +244,7 @@ def test_numbers_too_large_to_be_told_apart(text):
     values = [10**30 + i for i in range(30)]
     encoder = learnt([str(value) for value in values] if text else pd.Series(values, dtype=object))
     assert encoder.notes == [
-        "a: ignored, its 30 different values are too large to be told apart, all about 1e+30 in every row."
+        "a: ignored, its 30 different values are too large to be distinguished, all about 1e+30 in every row."
     ]
     assert learnt(["1", "1.0", "1e0"] * 10).notes == ["a: ignored, it is 1 in every row."]
     assert learnt([1e30] * 30).notes == ["a: ignored, it is 1e+30 in every row."]

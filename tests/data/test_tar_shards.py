@@ -95,7 +95,7 @@ def test_a_shard_that_is_cut_short_is_named(tmp_path):
     for length in (len(whole) // 3, 512 * 8, 100):
         short.write_bytes(whole[:length])
         with pytest.raises(
-            InvalidInputError, match=r"00001\.tar is no tar file or is cut short \(.*get the file again"
+            InvalidInputError, match=r"00001\.tar is not a tar file or is truncated \(.*get the file again"
         ):
             open_data(tmp_path / "shards", size=28)
 

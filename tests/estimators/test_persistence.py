@@ -98,9 +98,7 @@ def test_a_backbone_of_ones_own_is_passed_again(tmp_path):
     backbone = nn.Sequential(nn.Linear(3, 6), nn.ReLU())
     model = fitted(backbone=backbone)
     model.save(tmp_path)
-    with pytest.raises(
-        InvalidInputError, match="was trained with a backbone of its own; pass one like it as backbone="
-    ):
+    with pytest.raises(InvalidInputError, match="was trained with a custom backbone; pass an equal one as backbone="):
         UncertaintyBalancedClassifier.load(tmp_path)
     loaded = UncertaintyBalancedClassifier.load(tmp_path, backbone=nn.Sequential(nn.Linear(3, 6), nn.ReLU()))
     assert_alike(loaded, model)

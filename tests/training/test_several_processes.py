@@ -71,7 +71,7 @@ def test_another_number_of_processes_goes_on_from_the_same_place_and_says_so(gro
         shutil.copytree(first, folder)
         found = groups.answers(processes, DIGITS, folder=str(folder), batch_size=SIZE)
         assert any(
-            f"began with 2 processes and goes on with {processes}" in each and "bits differ" in each
+            f"began with 2 processes and continues with {processes}" in each and "bits differ" in each
             for each in found[0]["warnings"]
         )
         history, expected = found[0]["history"], undisturbed[2][0]["history"]

@@ -18,7 +18,7 @@ def imported_estimator(place: str) -> Any:
     """
     module, _, attribute = place.partition(":")
     if not (module and attribute):
-        raise InvalidInputError(f"an estimator of yours is named MODULE:OBJECT, got {place!r}.")
+        raise InvalidInputError(f"your own estimator is given as MODULE:OBJECT, got {place!r}.")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:

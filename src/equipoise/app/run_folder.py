@@ -169,7 +169,7 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
             rest = f"write its report by `equipoise report {folder}`"
         raise InvalidInputError(f"{folder} holds a finished run; {rest}.")
     if not resume:
-        raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to go on, or another --out.")
+        raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to continue, or another --out.")
     known = read_run_record(folder)
     before = EARLIER | known.options
     for name, value in options.items():

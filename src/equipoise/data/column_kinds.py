@@ -130,7 +130,7 @@ def _why_left_out(
         return "constant", "it has no finite value"
     if known.min() == known.max() and gone < INDICATOR_SHARE * len(parsed.numbers):
         different = _different(values) if abs(known[0]) > EXACT else 1
-        same = f"its {different} different values are too large to be told apart, all about"
+        same = f"its {different} different values are too large to be distinguished, all about"
         return "constant", f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
     if parsed.kind == "number" and gone == 0 and _names_rows(known, name):
         return "identifier", "it looks like an identifier"

@@ -329,6 +329,6 @@ def _as_images(values: NDArray[Any], where: str, notes: list[str]) -> NDArray[np
     if values.shape[1] in (1, 3):
         return values
     if values.shape[3] in (1, 3):
-        notes.append("the last axis of the images was taken for their channels.")
+        notes.append("the last axis of the images was read as channels.")
         return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
     raise InvalidInputError(f"{where} has the shape {values.shape}; images have 1 or 3 channels, second or last.")

@@ -183,7 +183,7 @@ def load_model(folder: Path) -> SavedModel:
 def restored_network(model: SavedModel, folder: str | Path, backbone: nn.Module | None) -> Network:
     """Build the network of a saved model, read from ``folder``, on a copy of the ``backbone`` it was trained with."""
     if model.record.custom_backbone and backbone is None:
-        raise InvalidInputError(f"{folder} was trained with a backbone of its own; pass one like it as backbone=.")
+        raise InvalidInputError(f"{folder} was trained with a custom backbone; pass an equal one as backbone=.")
     features = model.recipe.table_backbone() if backbone is None else copy.deepcopy(backbone)
     network = Network(features, model.recipe.head(model.calibrated.prior, features=model.record.features))
     try:

@@ -128,7 +128,7 @@ def workers_watched() -> Iterator[None]:
         with suppress(RuntimeError):  # the signal of the same death may still arrive
             time.sleep(0.05)
         raise InvalidStateError(
-            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: go on "
+            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: continue "
             "with less running beside it."
         ) from error
 

@@ -94,5 +94,5 @@ def processes_watched(accelerator: Accelerator) -> Iterator[None]:
             raise
         raise InvalidStateError(
             f"process {accelerator.process_index} of {accelerator.num_processes} lost another one, which ended or "
-            "cannot be reached; the last checkpoint is kept: start all of them again to go on from there."
+            "cannot be reached; the last checkpoint is kept: start all of them again to continue from there."
         ) from error

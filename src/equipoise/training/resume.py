@@ -122,8 +122,8 @@ class Run:
         processes = before.pop(PROCESSES, 1), now.pop(PROCESSES)
         if processes[0] != processes[1] and self.main:
             warnings.warn(
-                f"{path.parent} began with {processes[0]} processes and goes on with {processes[1]}: the weights, the "
-                "optimiser's state and the place in the data are the same, but not the dropout masks: bits differ.",
+                f"{path.parent} began with {processes[0]} processes and continues with {processes[1]}: the weights, "
+                "the optimiser's state and the place in the data are the same, but not the dropout masks: bits differ.",
                 OtherProcessesWarning,
                 stacklevel=4,
             )

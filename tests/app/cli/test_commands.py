@@ -251,7 +251,7 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
         "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",
         "x=my_trees:broken": "my_trees:broken gives no estimator (KeyError: 'no model here')",
         "cross_entropy,cross_entropy": "--methods names 'cross_entropy' twice; give each a name of its own",
-        "x=my_trees": "an estimator of yours is named NAME=MODULE:OBJECT, got x=my_trees",
+        "x=my_trees": "your own estimator is given as NAME=MODULE:OBJECT, got x=my_trees",
         "focal=my_trees:forest": "there is a method 'focal' already; call yours by another name",
         "magic,x=my_trees:forest": "methods must be some of",
     }.items():
@@ -365,7 +365,10 @@ def test_control_c_is_one_sentence_and_a_code_of_its_own(equipoise, table_run, m
     (tmp_path / "t.csv").write_text("a,y\n1,no\n2,yes\n")
     monkeypatch.setattr("equipoise.app.compare.compare", interrupted)
     done = equipoise("compare", "t.csv", "--out", "fits.jsonl")
-    assert (done.code, done.err) == (130, "stopped; finished fits are kept in fits.jsonl: the same command goes on.\n")
+    assert (done.code, done.err) == (
+        130,
+        "stopped; finished fits are kept in fits.jsonl: the same command continues.\n",
+    )
 
 
 def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monkeypatch):

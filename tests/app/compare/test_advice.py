@@ -76,7 +76,7 @@ def advice(scores, **options):
         (
             {"smote": [0.9, 0.8, 0.9], "vs": [0.8, 0.85, 0.9]},
             "Whether a remedy is needed is not known",
-            "SMOTE came out first, and no other method lies clearly behind it: use what suits you best, or give more",
+            "SMOTE came out first, and no other method is significantly worse: use what suits you best, or give more",
         ),
         ({"boosting": [0.5], "smote": [0.9]}, "1 fit of each method is too few to tell whether", "Give more seeds."),
         ({"boosting": [0.5, 0.6], "smote": [0.9, 0.9]}, "2 fits of each method are too few", "Give more seeds."),

@@ -26,7 +26,7 @@ from tests.app.report.runs import HOSTILE, dump, jpeg, made_up, write_run
 VOID = {"meta", "link", "br", "img", "input"}
 SECTIONS = [
     "Verdict",
-    "Decide where the threshold lies",
+    "Choose the threshold",
     "Class by class",
     "Scores",
     "Uncertainty against frequency",

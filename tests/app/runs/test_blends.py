@@ -222,7 +222,7 @@ def test_a_model_that_cannot_be_is_one_sentence(options, sentence):
         ("nowhere_at_all:Forest", "nowhere_at_all:Forest gives no estimator"),
         ("sklearn.svm:LinearSVC", "estimator must be a classifier with predict_proba, got LinearSVC without"),
         ("tests.app.runs.test_blends:Mine", "a tests.app.runs.test_blends.Mine cannot be stored without pickle"),
-        ("sklearn.svm:", "an estimator of yours is named MODULE:OBJECT, got 'sklearn.svm:'"),
+        ("sklearn.svm:", "your own estimator is given as MODULE:OBJECT, got 'sklearn.svm:'"),
     ],
 )
 def test_a_classifier_that_cannot_be_used_is_refused_before_anything_is_read(tmp_path, model, sentence):

@@ -226,7 +226,7 @@ def test_an_unfinished_run_goes_on_only_when_asked_and_as_it_was(table, tmp_path
         patch.setattr(UncertaintyBalancedClassifier, "save", lambda *_: (_ for _ in ()).throw(HaltError))
         with pytest.raises(HaltError):
             train_run(options, folder)
-    with pytest.raises(InvalidInputError, match="holds an unfinished run; pass --resume to go on, or another --out"):
+    with pytest.raises(InvalidInputError, match="holds an unfinished run; pass --resume to continue, or another --out"):
         train_run(options, folder)
     other = TrainOptions(str(table), target="state", epochs=3)
     with pytest.raises(InvalidStateError, match="was started with epochs = 2, and now it is 3; give it as it was"):

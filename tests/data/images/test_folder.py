@@ -123,7 +123,7 @@ def test_a_class_without_training_images_and_images_without_a_class_are_noted(tm
     write(tmp_path / "test" / "loose.png", 8)
     samples = read_images(tmp_path)
     assert "class 'emu' has no image in train." in samples.notes
-    assert "'test/loose.png' lies outside of any class folder." in samples.notes
+    assert "'test/loose.png' is outside any class folder." in samples.notes
     assert len(samples) == 3
 
 

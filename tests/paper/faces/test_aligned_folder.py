@@ -174,7 +174,7 @@ def test_an_interruption_loses_nothing_that_was_recorded(photos, tmp_path, weigh
         if done >= 4:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="are kept: run it again to go on"):
+    with pytest.raises(KeyboardInterrupt, match="are kept: run it again to continue"):
         align_folder(photos, tmp_path / "out", weights=weights, progress=stop)
     assert len(table(tmp_path / "out" / "alignment.csv")) == 4
     assert align_folder(photos, tmp_path / "out", weights=weights).done in (2, 3)
@@ -387,7 +387,7 @@ def test_ctrl_c_keeps_what_workers_have_done(tmp_path, weights):
     _, said = running.communicate()
     rows = table(record)
     assert running.returncode == 130
-    assert said.splitlines()[-1] == f"stopped; the faces in {tmp_path / 'out'} are kept: run it again to go on."
+    assert said.splitlines()[-1] == f"stopped; the faces in {tmp_path / 'out'} are kept: run it again to continue."
     assert 16 <= len(rows) <= len(list((tmp_path / "out").rglob("*.png"))) <= 80
     assert all((tmp_path / "out" / row["image"]).stat().st_size == int(row["written"]) for row in rows)
 

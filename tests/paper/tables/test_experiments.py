@@ -184,7 +184,7 @@ def test_a_mean_that_is_nought_for_most_tells_nothing():
     records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1, 2)]
     for record in records[:-1]:
         record["scores"]["recall_product"] = 0.0
-    assert "- By geometric mean of recalls nothing can be told: it is 0 where a class is never found" in _page(
+    assert "- By geometric mean of recalls nothing can be concluded: it is 0 where a class is never found" in _page(
         case, records
     )
 

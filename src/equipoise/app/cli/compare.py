@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Methods = Annotated[
     str | None,
     typer.Option(
-        help="Names with commas between, and NAME=MODULE:OBJECT for an estimator of yours; default all but the "
+        help="Comma-separated names, and NAME=MODULE:OBJECT for your own estimator; default: all but the "
         "research variants.",
         autocompletion=completion.methods,
     ),
@@ -36,7 +36,7 @@ Folds = Annotated[int | None, typer.Option(min=2, help="Default 5, or the offici
 Budget = Annotated[
     float | None, typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named.")
 ]
-Out = Annotated[Path | None, typer.Option(help="A .jsonl file that keeps every fit; the same call goes on.")]
+Out = Annotated[Path | None, typer.Option(help="Store every fit in this .jsonl file; the same command continues.")]
 Page = Annotated[Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")]
 COLUMNS = ("target", "labels", "group", "drop", "keep", "kind", "text_encoder")
 NETWORK = ("epochs", "backbone", "weights", "freeze", "size")
@@ -86,7 +86,7 @@ def compare(
         except KeyboardInterrupt:
             if out is None:
                 raise
-            raise Interrupted(f"stopped; finished fits are kept in {out}: the same command goes on.") from None
+            raise Interrupted(f"stopped; finished fits are kept in {out}: the same command continues.") from None
     _tell(found, watcher, page, data=options.data, as_json=as_json)
 
 
@@ -174,7 +174,7 @@ def _imported(name: str, place: str) -> Any:
 
     module, _, attribute = place.partition(":")
     if not (name and module and attribute):
-        raise InvalidInputError(f"an estimator of yours is named NAME=MODULE:OBJECT, got {name}={place}.")
+        raise InvalidInputError(f"your own estimator is given as NAME=MODULE:OBJECT, got {name}={place}.")
     return imported_estimator(place)
 
 

@@ -63,7 +63,7 @@ def inspect(
 
 
 def _print_classes(console: Console, found: "Inspection") -> None:
-    left = what, rival, advice = "attribute" if found.several else "class", "most often taken for", "what to do"
+    left = what, rival, advice = "attribute" if found.several else "class", "most often confused with", "what to do"
     table = new_table(what, "samples", "missed", rival, "suspected labels", advice, left=left)
     for entry in found.classes[:MOST_CLASSES]:
         table.add_row(

@@ -125,7 +125,7 @@ def _nothing_suffices(
     details = [stands[0].upper() + stands[1:]]
     if best_plain is not None and best_plain is not nearest and not _level(ranking, best_plain):
         behind = _span(ranking.claims.get(best_plain.method))
-        details.append(f"The threshold matters: {names[best_plain.method]}, the best without it, lies {behind} behind.")
+        details.append(f"The threshold matters: {names[best_plain.method]}, the best without it, is {behind} behind.")
     if wide:
         if len(ranking.places) > 2:
             details.append(f"This interval allows for having picked the best of {len(ranking.places)} methods.")
@@ -138,7 +138,7 @@ def _without_reference(ranking: Ranking, names: Mapping[str, str], use: str, mor
     unknown = "Whether a remedy is needed is not known, as no plain method was compared."
     if all(place.tied for place in ranking.places):
         best = names[ranking.places[0].method]
-        use = f"{best} came out first, and no other method lies clearly behind it: use what suits you best, or {more}."
+        use = f"{best} came out first, and no other method is significantly worse: use what suits you best, or {more}."
     return Advice(unknown, use)
 
 

@@ -191,7 +191,7 @@ def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
     axes.legend(
         loc="lower right", bbox_to_anchor=(1, 1.02 + 0.35 / len(places)), ncols=3, borderaxespad=0.2, handletextpad=0.2
     )
-    said = "How far each method lies behind the best, with 95 % intervals, best first"
+    said = "Distance of each method to the best, with 95 % intervals, best first"
     return drawing.inline_svg(axes.figure, "ranking", said, tips=drawn)
 
 

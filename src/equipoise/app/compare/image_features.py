@@ -69,5 +69,5 @@ class Pace:
         missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
         return (
             f"the features of the images take {missing}, which the budget does not leave; give more minutes: features "
-            "that are done are kept, and the same command goes on from there."
+            "that are done are kept, and the same command continues from there."
         )

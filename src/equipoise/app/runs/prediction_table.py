@@ -93,7 +93,7 @@ def _taken_notes(taken: Sequence[str | None], classes: Sequence[str], *, asked: 
     """Return a note on which column was taken for which class, if not obvious."""
     if None not in taken and not asked:
         return []
-    pairs = [f"{name} is taken for the probability of {own}" for name, own in zip(taken, classes, strict=True) if name]
+    pairs = [f"{name} is read as the probability of {own}" for name, own in zip(taken, classes, strict=True) if name]
     return [f"{listed(pairs, most=10, quoted=False)}."]
 
 

@@ -87,7 +87,7 @@ class NetworkPredictor:
         try:
             network.load_state_dict(load_tensors(softmax))
         except (safetensors.SafetensorError, RuntimeError, OSError) as error:
-            raise InvalidInputError(f"{softmax} is damaged ({error}); delete it, and go on with --resume.") from error
+            raise InvalidInputError(f"{softmax} is damaged ({error}); delete it and continue with --resume.") from error
         return replace(self, network=network)
 
     def calibrate(

@@ -55,7 +55,7 @@ class TrainOptions(TrainingOptions):
     keep: str | None = option(None, "The only columns to learn from, with commas between.", metavar="<columns>")
     kind: str | None = option(
         None,
-        "What columns are taken for: notes=text,zip=category.",
+        "Set the kind of columns: notes=text,zip=category.",
         detail="Of number, date, category, text, image, identifier and constant; others are guessed.",
         metavar="<column=kind>",
     )
@@ -81,7 +81,7 @@ class TrainOptions(TrainingOptions):
     )
     model: str | None = option(
         None,
-        f"{AUTO}, {', '.join(model_names())}, or MODULE:OBJECT for a classifier of yours.",
+        f"{AUTO}, {', '.join(model_names())}, or MODULE:OBJECT for your own classifier.",
         detail="``auto``, the default for tables, blends a network, a random forest, extra trees and gradient "
         "boosting; ``network``, the default for images and wherever an option of the network is set, is the network "
         "of ``UncertaintyBalancedClassifier``. All but it are cross-fitted by ``BalancedClassifier``.",
@@ -130,7 +130,7 @@ class TrainOptions(TrainingOptions):
     )
     prior: str | None = option(
         None,
-        "How common classes are where the model is used, for the decision: CLASS=0.001.",
+        "Class prior where the model will be used, for the decision: CLASS=0.001.",
         detail="Classes that are not named share the rest as in training. Without another rule the most probable "
         "class there is named.",
         metavar="<class=share>",

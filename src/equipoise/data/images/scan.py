@@ -144,7 +144,7 @@ def class_folders(found: Scan) -> Labelled:
     notes = [f"the classes are the folders in {prefix[:-1]!r}."] if prefix else []
     loose = [name for name in found.images if len(inside.get(name, [""])) <= level + 1]
     if loose:
-        notes.append(f"{listed(loose)} {'lies' if len(loose) == 1 else 'lie'} outside of any class folder.")
+        notes.append(f"{listed(loose)} {'is' if len(loose) == 1 else 'are'} outside any class folder.")
     notes += _empty_classes(found, prefix, level, set(labels.tolist()))
     partition = None
     if level == 1:

@@ -89,7 +89,7 @@ def _samples(shard: Path) -> Iterator[tuple[str, int, int, str | None]]:
                 raise tarfile.ReadError("its end is missing")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise InvalidInputError(
-            f"{shard} is no tar file or is cut short ({reason(error)}); get the file again."
+            f"{shard} is not a tar file or is truncated ({reason(error)}); get the file again."
         ) from None
     for key, (name, place, size) in images.items():
         yield f"{shard.name}/{name}", place, size, _label(shard, labels.get(key, {}))

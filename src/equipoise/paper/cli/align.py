@@ -31,7 +31,9 @@ def align(
         typer.Option(help="Which of several faces: the largest near the centre, or the largest."),
     ] = "centre",
     size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core, at most 8.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes; default one per core, at most 8.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -35,7 +35,7 @@ def reproduce(
 ) -> None:
     """Repeat a table of the paper, beside the paper's own figures.
 
-    What is finished is never run twice: the same command goes on where it was stopped.
+    What is finished is never run twice: the same command continues where it was stopped.
 
     \b
     Examples:

@@ -185,7 +185,7 @@ def _record(
             done += len(outcomes)
             tell(done, total)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; the faces in {log.folder} are kept: run it again to go on.") from None
+        raise KeyboardInterrupt(f"stopped; the faces in {log.folder} are kept: run it again to continue.") from None
 
 
 def _outcomes(

@@ -225,7 +225,7 @@ def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str
         places = rank(whole, metric=metric, test_to_train=case.test_to_train).places
         if 2 * sum(place.mean > 0 for place in places) < len(places):
             lines.append(
-                f"- By {title} nothing can be told: it is 0 where a class is never found, and that is so here."
+                f"- By {title} nothing can be concluded: it is 0 where a class is never found, and that is so here."
             )
             continue
         names = "; ".join(

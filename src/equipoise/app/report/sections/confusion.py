@@ -34,7 +34,7 @@ class="matrix{% if not matrix.numbers %} dense{% endif %}" aria-label="Confusion
 {% endif %}
 {% if pairs %}
 <div><h3>Most frequent confusions</h3>
-<div class="scroll"><table class="small"><thead><tr><th scope="col">true</th><th scope="col">taken for</th>\
+<div class="scroll"><table class="small"><thead><tr><th scope="col">true</th><th scope="col">predicted as</th>\
 {{ heads("samples", "of the class") }}</tr></thead><tbody>
 {% for pair in pairs %}<tr><th scope="row">{{ pair.true }}</th><td>{{ pair.predicted }}</td>{{ n(pair.count|whole) }}\
 {{ n(pair.share|percent) }}</tr>

@@ -146,7 +146,7 @@ def section(run: StoredRun) -> Section | None:
         notes=notes(run, found),
         **{"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM},
     )
-    return Section("Decide", "Decide where the threshold lies", body, {"decide": data})
+    return Section("Decide", "Choose the threshold", body, {"decide": data})
 
 
 def _data(run: StoredRun, found: list[Candidate]) -> dict[str, Any]:

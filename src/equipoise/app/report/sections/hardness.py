@@ -33,7 +33,7 @@ overlap as well.</p>
 <h3>{{ kind.text }}</h3>
 <p>{% for entry in kind.names %}<span class="entry">{{ entry.name }}\
 {% if kind.percents and entry.missed == entry.missed %} <span class="aside">{{ entry.missed|percent }} \
-missed{% if entry.rival %}, most often taken for {{ entry.rival }}{% endif %}</span>{% endif %}</span>\
+missed{% if entry.rival %}, most often confused with {{ entry.rival }}{% endif %}</span>{% endif %}</span>\
 {% if not loop.last %}; {% endif %}{% endfor %}{% if kind.more %} and {{ kind.more|whole }} more{% endif %}.</p>
 {% endfor %}</div>
 <figure>{{ figure }}</figure></div>
@@ -150,4 +150,4 @@ def _areas(run: StoredRun) -> Floats:
 def _tip(run: StoredRun, found: Hardness, which: int) -> str:
     missed, rival = percent(found.missed[which]), found.rivals[which]
     said = f"{run.classes[which]}: {missed} missed of {run.support[which]:,} held-out samples"
-    return said + ("" if rival is None else f", most often taken for {run.classes[rival]}")
+    return said + ("" if rival is None else f", most often confused with {run.classes[rival]}")
