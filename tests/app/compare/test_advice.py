@@ -56,7 +56,7 @@ def advice(scores, **options):
             {"boosting": around(0.7), "shifted": around(0.9), "smote": [0.90, 0.92, 0.88, 0.91, 0.91]},
             "No remedy is needed: plain gradient boosting with a moved threshold is not significantly worse than the "
             "best method, SMOTE.",
-            "The threshold matters: plain gradient boosting, the best without it, lies 20.4 points (between 1",
+            "The threshold matters: plain gradient boosting, the best without it, is 20.4 points (between 1",
         ),
         (
             {"boosting": around(0.6), "shifted": around(0.7, spread=0.002), "smote": around(0.8, spread=0.003)},
