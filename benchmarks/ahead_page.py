@@ -19,14 +19,16 @@ METRICS = {
 }
 EQUIVALENT = 1.0
 """Points within which two methods count as equivalent, if the 90 % interval of their difference lies inside."""
+FEW = 2
+"""Fewest seeds of the parts that are compared over their cases alone."""
 Cells = dict[str, dict[str, dict[int, dict[str, float]]]]
 """Case -> method -> seed -> scores."""
 TEXT = Path(__file__).with_name("ahead.md.txt")
 """The sentences of the page, with places for its tables."""
 
 
-def cells_of(record: dict[str, Any], part: str, methods: Sequence[str]) -> Cells:
-    """Sort the stored fits of a part by case, and keep the seeds that each of the methods has."""
+def cells_of(record: dict[str, Any], part: str, methods: Sequence[str], *, fewest: int = FEWEST_PAIRS) -> Cells:
+    """Sort the stored fits of a part by case, and keep the seeds that each of the methods has, if so many."""
     found: Cells = defaultdict(lambda: defaultdict(dict))
     for key, scores in record["cells"].items():
         kind, case, method, seed = key.split(" | ")
@@ -35,15 +37,15 @@ def cells_of(record: dict[str, Any], part: str, methods: Sequence[str]) -> Cells
     kept: Cells = {}
     for case, own in found.items():
         shared = set.intersection(*(set(own[method]) for method in methods))
-        if len(shared) >= FEWEST_PAIRS:
+        if len(shared) >= fewest:
             kept[case] = {method: {seed: own[method][seed] for seed in sorted(shared)} for method in methods}
     return kept
 
 
 def run_everywhere(record: dict[str, Any], part: str, methods: list[str]) -> list[str]:
     """The methods with enough seeds on every case that the first of them has."""
-    first = set(cells_of(record, part, methods[:1]))
-    return [name for name in methods if set(cells_of(record, part, [methods[0], name])) == first]
+    first = set(cells_of(record, part, methods[:1], fewest=FEW))
+    return [name for name in methods if set(cells_of(record, part, [methods[0], name], fewest=FEW)) == first]
 
 
 def gains(cells: Cells, case: str, one: str, other: str, metric: str) -> list[float]:
@@ -183,9 +185,10 @@ def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
     """The page as Markdown."""
     beside = [name for name in methods if name not in (OUT_OF_FOLD, CLASS_LEVEL)]
     counted = run_everywhere(record, "misleading", counted)
-    cells, misled = cells_of(record, "ahead", beside), cells_of(record, "misleading", counted)
+    cells, misled = cells_of(record, "ahead", beside), cells_of(record, "misleading", counted, fewest=FEW)
+    by_ours, by_counts = ([name for name in counted if name.startswith(OURS) == ours] for ours in (True, False))
     mixed = cells_of(record, "ahead", [OURS, CLASS_LEVEL])
-    slow = cells_of(record, "ahead", [*beside, OUT_OF_FOLD])
+    slow = cells_of(record, "ahead", [*beside, OUT_OF_FOLD], fewest=FEW)
     settings, versions = record["settings"], record["versions"]
     places = {
         "in_short": [*in_short(cells, beside), *added_in_short(mixed)],
@@ -202,9 +205,7 @@ def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
         else ["Not run yet."],
         "sizes": sizes(cells),
         "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
-        "misleading_duels": [*(line for one in counted[4:] for line in (*duel_table(misled, one, counted[:4]), ""))]
-        if misled
-        else [],
+        "misleading_duels": [line for one in by_ours for line in (*duel_table(misled, one, by_counts), "")],
         "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],
     }
     text = TEXT.read_text()
