@@ -28,10 +28,10 @@ rare = rare_classes(counts)
 print("training samples per digit:", counts)
 
 # %%
-# The same network twice, with and without margins.
+# The same network twice, without margins and with margins from its own uncertainty.
 
 softmax = UncertaintyBalancedClassifier("cross_entropy", random_state=0).fit(x_train, y_train)
-equipoise = UncertaintyBalancedClassifier(random_state=0).fit(x_train, y_train)
+equipoise = UncertaintyBalancedClassifier(margins="uncertainty", random_state=0).fit(x_train, y_train)
 before, after = (recall_score(y_test, model.predict(x_test), average=None) for model in (softmax, equipoise))
 found = {"softmax": before[rare].mean(), "Equipoise": after[rare].mean()}
 print("mean recall of the rare digits:", {name: f"{value:.0%}" for name, value in found.items()})

@@ -4,7 +4,8 @@ Where does the boundary go?
 
 Two Gaussian clouds of unit variance, one fifty times rarer than the other. We know the best boundary for a world in
 which both are equally common: half-way, the dashed line. A softmax network leaves the rare cloud less than its half.
-Equipoise gives it back without being told how rare the class is.
+Equipoise with ``margins="uncertainty"`` gives it back without knowing
+how rare the class is.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +31,7 @@ x, y = clouds(common=1000, rare=20, seed=0)
 x_test, y_test = clouds(common=2000, rare=2000, seed=1)
 models = {
     "softmax": UncertaintyBalancedClassifier("cross_entropy", random_state=0).fit(x, y),
-    "Equipoise": UncertaintyBalancedClassifier(random_state=0).fit(x, y),
+    "Equipoise": UncertaintyBalancedClassifier(margins="uncertainty", random_state=0).fit(x, y),
 }
 found = {}
 for name, model in models.items():
