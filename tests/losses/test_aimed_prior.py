@@ -13,7 +13,7 @@ from equipoise.losses import (
     UncertaintyMarginLoss,
     effective_number_weights,
 )
-from equipoise.losses.class_vectors import softmax_loss
+from equipoise.losses.class_vector_loss import softmax_loss
 from equipoise.losses.logit_losses import (
     balanced_softmax,
     cross_entropy,

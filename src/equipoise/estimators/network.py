@@ -18,7 +18,7 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import Images
 from equipoise.data.labels import class_counts, encode_labels
 from equipoise.decisions import DecisionRule
-from equipoise.decisions.prediction import PredictionModule
+from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
 from equipoise.estimators.fold_networks import class_correction

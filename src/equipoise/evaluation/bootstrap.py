@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.evaluation.derived_metrics import METRICS
+from equipoise.evaluation.metrics import METRICS
 from equipoise.evaluation.tally import Answers, Tally, tally
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.calibration.reliability import Calibration
-from equipoise.evaluation.derived_metrics import METRICS
 from equipoise.evaluation.intervals import ratio
+from equipoise.evaluation.metrics import METRICS
 from equipoise.evaluation.tally import Answers, Tally
 
 IBA_WEIGHT = 0.1

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from equipoise.errors import InvalidInputError, did_you_mean
-from equipoise.losses.class_vectors import ClassVectorLoss
+from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
+from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
 from equipoise.losses.logit_losses import (
     LogitLoss,
     adjust_logits,
@@ -15,7 +16,6 @@ from equipoise.losses.logit_losses import (
     logit_adjustment,
     vector_scaling,
 )
-from equipoise.losses.normalized_margin import CosineMarginLoss, feature_scale, ldam_margins
 from equipoise.losses.psi import psi, shifted_cosine
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_vectors import ClassVectorLoss, full_precision
+from equipoise.losses.class_vector_loss import ClassVectorLoss, full_precision
+from equipoise.losses.cosine_margin import CosineMarginLoss, am_softmax_cosine, arcface_cosine
 from equipoise.losses.logit_losses import LogitLoss, cross_entropy
-from equipoise.losses.normalized_margin import CosineMarginLoss, am_softmax_cosine, arcface_cosine
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.uncertainty_margin import (
     UncertaintyMarginLoss,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, softmax_loss
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, softmax_loss
 from equipoise.losses.class_weights import ClassWeight, needed_counts, positive_counts
 
 

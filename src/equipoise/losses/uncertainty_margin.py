@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import Form, Placement, SampleLevel
-from equipoise.losses.class_vectors import ClassVectorLoss, Reduction, full_precision, softmax_loss
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_precision, softmax_loss
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.unit_vectors import unit_vectors

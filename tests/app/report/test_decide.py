@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.asked import asked_threshold
+from equipoise.app.report.asked_rule import asked_threshold
 from equipoise.app.report.sections.decide import candidates, notes, section
 from equipoise.app.report.threshold_choice import (
     BUDGETS,

@@ -104,7 +104,7 @@ def _check_source(record: "RunRecord", data: str, *, target: str | None, labels:
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
     import numpy as np
 
-    from equipoise.app.report.asked import differs
+    from equipoise.app.report.asked_rule import differs
     from equipoise.app.report.worth import worth
     from equipoise.data.summary import class_groups
 

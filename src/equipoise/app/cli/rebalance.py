@@ -172,7 +172,7 @@ def _fit(
 
 def _print(found: "Rebalanced") -> None:
     """Print the figures and the recall of each class, before and after."""
-    from equipoise.app.report.rebalanced import figure_rows
+    from equipoise.app.report.rebalance_page import figure_rows
 
     console, before, after = Console(highlight=False), found.before, found.after
     console.print(

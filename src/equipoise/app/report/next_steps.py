@@ -2,7 +2,7 @@
 
 import shlex
 
-from equipoise.app.report.asked import is_asked
+from equipoise.app.report.asked_rule import is_asked
 from equipoise.app.report.sections.before_after import Change
 from equipoise.app.report.worth import Worth
 from equipoise.app.stored_run import StoredRun

@@ -15,7 +15,7 @@ from equipoise.app.runs.predictors import LARGEST, single_members
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.decisions import Chosen
-from equipoise.decisions.answers import penalties, prior_shift
+from equipoise.decisions.answer_module import penalties, prior_shift
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.blending import FLOOR
@@ -184,7 +184,7 @@ def _answers(graph: GraphBuilder, logits: str, calibrated: Calibrated, chosen: C
 
 
 def rule_nodes(graph: GraphBuilder, p: str, chosen: Chosen, prior: NDArray[np.float64]) -> str:
-    """Write a rule's answers, as :class:`~equipoise.decisions.answers.AnswerModule` gives them.
+    """Write a rule's answers, as :class:`~equipoise.decisions.answer_module.AnswerModule` gives them.
 
     Args:
         p: calibrated probabilities at the training samples' class prior, (rows, classes) or (rows, attributes, 2).

@@ -18,7 +18,7 @@ from equipoise.app.output_files import check_free
 from equipoise.app.runs.blend_graph import blend_graph
 from equipoise.app.runs.graph_builder import OPSET
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.decisions.prediction import Prediction, PredictionModule
+from equipoise.decisions.network_prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
 from equipoise.tensor_checks import not_finite

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, Trust
-from equipoise.calibration.cross_fitting import HeldOutCalibration
+from equipoise.calibration.held_out_calibration import HeldOutCalibration
 from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores

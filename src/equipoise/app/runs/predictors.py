@@ -15,8 +15,8 @@ from torch import Tensor
 from equipoise.app.run_folder import BlendPart
 from equipoise.app.runs.choose_split import Targets
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.calibration.cross_fitting import HeldOutCalibration, calibrate_held_out, score_held_out
-from equipoise.decisions.prediction import PredictionModule
+from equipoise.calibration.held_out_calibration import HeldOutCalibration, calibrate_held_out, score_held_out
+from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.members import family_label

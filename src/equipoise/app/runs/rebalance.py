@@ -109,7 +109,9 @@ def rebalance(
     before, after = _scores(as_given, p.argmax(1), given), _scores(crossed.probabilities, crossed.predicted, given)
     options = {name: value for name, value in (("target", target), ("columns", columns)) if value is not None}
     run = _stored(folder, decision, given, crossed, before, after, source=str(source), options=options)
-    from equipoise.app.report.rebalanced import write_rebalanced  # it draws, and --apply should not wait for matplotlib
+    from equipoise.app.report.rebalance_page import (
+        write_rebalanced,  # it draws, and --apply should not wait for matplotlib
+    )
 
     write_rebalanced(run, folder / REPORT)
     write_rows(_labelled_answers(decision, given, crossed, human), folder / ANSWERS, kind="csv", raw=raw)

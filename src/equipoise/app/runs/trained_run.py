@@ -157,7 +157,7 @@ class RunModel:
 
     def uncertainty(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return the variance of the label predicted for each row of x, (rows,); for a network in closed form, see
-        :mod:`equipoise.decisions.prediction`. x and ``prior`` as in :meth:`predict`.
+        :mod:`equipoise.decisions.network_prediction`. x and ``prior`` as in :meth:`predict`.
         """
         return self._certain(x, prior).uncertainty
 

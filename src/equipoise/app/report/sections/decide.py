@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.report.asked import asked_flags, asked_rule, asked_share, asked_threshold
+from equipoise.app.report.asked_rule import asked_flags, asked_rule, asked_share, asked_threshold
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.report.threshold_choice import (

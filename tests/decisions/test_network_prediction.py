@@ -8,7 +8,7 @@ from torch import nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
-from equipoise.decisions.prediction import PredictionModule, error_variance, mean_probabilities
+from equipoise.decisions.network_prediction import PredictionModule, error_variance, mean_probabilities
 from equipoise.losses import LOSSES
 from equipoise.training import Network
 from equipoise.uncertainty.sample_level import dropout_error_variance

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from equipoise.app.run_folder import CalibrationRecord
-from equipoise.calibration import cross_fitting
+from equipoise.calibration import held_out_calibration
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.calibration.cross_fitting import calibrate_held_out
+from equipoise.calibration.held_out_calibration import calibrate_held_out
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
-from equipoise.decisions.prediction import PredictionModule
+from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.storage.records import as_record
 from tests.decisions.test_prediction import features, network
 
@@ -63,13 +63,13 @@ def test_a_samples_own_label_does_not_touch_its_answer():
     found = calibrate_held_out(uncalibrated(), logits, labels, groups=groups, seed=0)
     changed = labels.copy()
     changed[groups == 4] = (labels[groups == 4] + 1) % 3
-    divided = cross_fitting._folds
+    divided = held_out_calibration._folds
     monkey = divided(labels, groups, 5, 0)
     own = next(part for _, part in monkey if 4 in groups[part])
     for others, part in monkey:  # groups are whole
         assert not set(groups[others]) & set(groups[part])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_fitting, "_folds", lambda _, *rest: divided(labels, *rest))
+        patch.setattr(held_out_calibration, "_folds", lambda _, *rest: divided(labels, *rest))
         other = calibrate_held_out(uncalibrated(), logits, changed, groups=groups, seed=0)
     np.testing.assert_array_equal(other.probabilities[own], found.probabilities[own])
     of_sets = divided(labels, groups, 10, 0)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.decisions.answers import AnswerModule
+from equipoise.decisions.answer_module import AnswerModule
 from equipoise.decisions.chosen import Chosen
 from equipoise.losses import ClassVectorLoss
 from equipoise.training import Network
