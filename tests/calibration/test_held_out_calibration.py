@@ -11,7 +11,7 @@ from equipoise.calibration.held_out_calibration import calibrate_held_out
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
 from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.storage.records import as_record
-from tests.decisions.test_prediction import features, network
+from tests.decisions.test_network_prediction import features, network
 
 PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 
