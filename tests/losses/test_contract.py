@@ -45,11 +45,11 @@ def gradients(loss, features, target):
     return torch.autograd.grad(loss(features, target).sum(), (features, loss.weight))
 
 
-def test_the_names_are_those_of_the_design():
+def test_no_name_that_others_build_on_is_missing():
     rivals = {"cross_entropy", "weighted", "focal", "class_balanced", "ldam_drw", "balanced_softmax"}
     adjusted = {"logit_adjustment", "vs"}
     margins = {"am_softmax", "arcface", "l_softmax", "sphereface", "uncertainty_margin"}
-    assert set(LOSSES) == rivals | adjusted | margins
+    assert rivals | adjusted | margins <= set(LOSSES)
 
 
 @EVERY_LOSS
