@@ -1,9 +1,12 @@
-"""Log a fitted estimator to MLflow with its scores, and load it again for prediction.
+"""
+MLflow
+======
 
-    pip install mlflow && python examples/adapters/mlflow_model.py
+Run it with ``pip install mlflow && python examples/adapters/mlflow_model.py``.
 
-MLflow's own flavour for scikit-learn pickles the model. This one logs the folder that ``save`` writes, model card
-included, so that nothing in the artifact can run code; ``load_model`` gives back the estimator itself.
+Log a fitted estimator to MLflow with its scores, and load it again for prediction. MLflow's own flavour for
+scikit-learn pickles the model. This one logs the folder that ``save`` writes, model card included, so that nothing in
+the artifact can run code; ``load_model`` gives back the estimator itself.
 """
 
 import os
@@ -32,7 +35,7 @@ def log_model(model: BalancedClassifier, name: str = "model") -> str:
 
 
 def load_model(address: str) -> BalancedClassifier:
-    """Load a model that :func:`log_model` logged."""
+    """Load a model that ``log_model`` logged."""
     return BalancedClassifier.load(download_artifacts(artifact_uri=address))
 
 

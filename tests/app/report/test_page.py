@@ -194,7 +194,7 @@ def test_a_run_without_any_extra(tmp_path):
     folder = made_up(tmp_path / "run", 4, epochs=[{"epoch": 0, "stage": "train", "loss": 0.5}], **options)
     (folder / "held_out.npz").unlink()
     page = parsed(write_report(folder))
-    assert page.texts["h2"] == [title for title in SECTIONS if not title.startswith("Decide")]
+    assert page.texts["h2"] == [title for title in SECTIONS if title != "Choose the threshold"]
     text = " ".join(page.texts["p"])
     assert "There is no softmax stage's model to compare with." in text
     assert text.count("The held-out answers were not kept with this run.") == 2
