@@ -12,7 +12,8 @@ from PIL import Image
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import image_backbone
-from equipoise.paper.faces.run_verification import read_pairs, similarities
+from equipoise.paper.faces.face_encoders import RunEncoder, face_features, similarities
+from equipoise.paper.faces.protocols import read_pairs
 from equipoise.paper.faces.verification import verification
 from equipoise.training import Network
 from tests.training.processes import ENVIRONMENT, ROOT
@@ -47,7 +48,7 @@ def test_a_folder_of_a_thousand_identities_trains_and_verifies_others(tmp_path, 
     for folder in strangers.iterdir():
         folder.rename(strangers / f"other {folder.name}")
     pairs = read_pairs(tmp_path / "pairs.txt", strangers, protocol="folder", count=200)[1]
-    similarity = similarities(RunModel.load(result.folder), pairs)
+    similarity = similarities(face_features(RunEncoder(RunModel.load(result.folder)), pairs), pairs)
     assert verification(similarity, pairs.same, pairs.fold).accuracy > 0.6
 
 

@@ -10,6 +10,7 @@ from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DiskFullError, foreign_files, write_atomically
 from equipoise.storage.run_files import REPORT
+from equipoise.wording import counted
 
 
 def write_report(run: str | Path, out: str | Path | None = None) -> Path:
@@ -48,4 +49,11 @@ def write_page(page: str, path: Path) -> Path:
 def _page(run: StoredRun) -> str:
     sections = [found for section in SECTIONS if (found := section(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
-    return render("report.html.j2", run=run, origin=origin(run), sections=sections, data=data)
+    about = origin(run)
+    subtitle = subtitle_of(run, about["data"], about["method"])
+    return render("report.html.j2", title=run.name, subtitle=subtitle, sections=sections, data=data)
+
+
+def subtitle_of(run: StoredRun, *facts: str) -> str:
+    """Return the line below a page's title: the number of classes, and what else is known."""
+    return " · ".join([counted(len(run.classes), run.noun), *filter(None, facts)])

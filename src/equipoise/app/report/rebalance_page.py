@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill, render
-from equipoise.app.report.page import write_page
+from equipoise.app.report.page import subtitle_of, write_page
 from equipoise.app.report.sections import confusion, decide, human_review, verdict
 from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
@@ -84,8 +84,9 @@ def write_rebalanced(run: StoredRun, path: Path) -> Path:
     )
     sections = [section for make in makers if (section := make(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
-    origin = {"data": one_line(str(run.predictions)), "method": "rebalanced"}
-    return write_page(render("report.html.j2", run=run, origin=origin, sections=sections, data=data), path)
+    subtitle = subtitle_of(run, one_line(str(run.predictions)), "rebalanced")
+    page = render("report.html.j2", title=run.name, subtitle=subtitle, sections=sections, data=data)
+    return write_page(page, path)
 
 
 def figure_rows(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, ...]]:

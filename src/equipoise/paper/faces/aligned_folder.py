@@ -158,7 +158,7 @@ def _checksum(weights: Path) -> str:
 def remove_parts(folder: Path) -> None:
     """Remove what killed workers left; nobody else may be writing there."""
     for part in folder.rglob(".*.part"):
-        if re.fullmatch(r"\.\d+\.part", part.name):
+        if re.fullmatch(r"\.([0-9a-f]{16}|\d+)\.part", part.name):
             part.unlink(missing_ok=True)
 
 

@@ -1,6 +1,7 @@
 """The work of one process: from image files to aligned files."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -69,6 +70,9 @@ def align_files(
         searched = find_faces([pixels for _, pixels, _ in group], networks, min_face=options.min_face)
         for (image, pixels, stamp), (faces, attempt) in zip(group, searched, strict=True):
             found[image] = _outcome(image, out / target_name(image), pixels, stamp, faces, attempt, options)
+    for image in images:
+        if found[image].status in (NONE, UNREADABLE):
+            (out / target_name(image)).unlink(missing_ok=True)  # from an earlier state of the image
     return [found[image] for image in images]
 
 
@@ -107,7 +111,6 @@ def _outcome(
 ) -> AlignmentOutcome:
     height, width = pixels.shape[1:]
     if not len(faces):
-        target.unlink(missing_ok=True)  # from an earlier state of the image
         return AlignmentOutcome(image, NONE, *stamp, note=f"no face was found in {width} × {height} pixels")
     place = chosen(faces, height, width, by=options.choose)
     box, landmarks = faces.boxes[place], faces.landmarks[place]
@@ -141,9 +144,10 @@ def _write(path: Path, face: Pixels) -> int:
     content = BytesIO()
     image.save(content, form, **settings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{os.getpid()}.part")  # short, since a name may already have the maximal length
+    part = path.with_name(f".{secrets.token_hex(8)}.part")  # short, since a name may already have the maximal length
     try:
-        part.write_bytes(content.getvalue())
+        with part.open("xb") as file:  # never through a link that was planted under this name
+            file.write(content.getvalue())
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

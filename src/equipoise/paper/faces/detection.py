@@ -20,9 +20,10 @@ FACTOR = 0.709  # from one scale to the next: half the area
 AT_ONCE = 512  # windows per network call
 MIN_FACE = 0.1
 LEAST_PIXELS = 20
-# Border, as a share of height and width, and factor on the smallest face: first the image as it is, then with its edge
-# continued. A face that fills its image has no surroundings, without which the first network does not find it.
-ATTEMPTS = ((0.0, 1.0), (0.5, 0.5))
+# Border, as a share of height and width, factor on the smallest face, and quarter turns: first the image as it is, then
+# with its edge continued, since a face that fills its image lacks the surroundings that the first network needs; then
+# turned, for photographs that lie on their side or upside down.
+ATTEMPTS = ((0.0, 1.0, 0), (0.5, 0.5, 0), (0.0, 1.0, 1), (0.0, 1.0, 3), (0.0, 1.0, 2))
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Faces:
 
     boxes: (faces, 4), left, top, right and bottom.
     probabilities: (faces,), the surest first.
-    landmarks: (faces, 5, 2), x and y of the eyes, nose and corners of the mouth, each pair from the image's left.
+    landmarks: (faces, 5, 2), x and y of the eyes, nose and corners of the mouth; of each pair, first the one that lies
+        on the left when the face is upright.
     """
 
     boxes: Floats
@@ -61,8 +63,8 @@ def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = M
         raise InvalidInputError(f"min_face is a share of the image's shorter side, from 0 to 1; got {min_face:g}.")
     found: list[tuple[Faces, int]] = [(NO_FACES, len(ATTEMPTS))] * len(images)
     left = list(range(len(images)))
-    for number, (border, smaller) in enumerate(ATTEMPTS, start=1):
-        views = [_view(images[place], min_face * smaller, border) for place in left]
+    for number, (border, smaller, turns) in enumerate(ATTEMPTS, start=1):
+        views = [_view(images[place], min_face * smaller, border, turns) for place in left]
         results = detect([view.pixels for view in views], networks, min_face=[view.smallest for view in views])
         for place, view, faces in zip(left, views, results, strict=True):
             own = view.in_image(faces)
@@ -74,13 +76,14 @@ def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = M
 
 @dataclass(frozen=True)
 class _View:
-    """An image as it is searched: scaled down if faces stay large enough, with a border."""
+    """An image as it is searched: turned, scaled down if faces stay large enough, with a border."""
 
     pixels: Pixels
     smallest: float
     factor: int
     offset: tuple[int, int]  # width of the border: across, down
-    extent: tuple[int, int]  # width and height of the image
+    extent: tuple[int, int]  # width and height of the turned image
+    turns: int  # quarter turns anticlockwise
 
     def in_image(self, faces: Faces) -> Faces:
         """Return faces in the image's own pixels, without those centred in the border."""
@@ -88,11 +91,22 @@ class _View:
         boxes = (faces.boxes - np.tile(shift, 2)) * self.factor
         middle = (boxes[:, :2] + boxes[:, 2:]) / 2
         inside = ((middle >= 0) & (middle <= self.extent)).all(axis=1)
-        landmarks = (faces.landmarks - shift) * self.factor
-        return Faces(boxes[inside], faces.probabilities[inside], landmarks[inside])
+        landmarks = self._turned_back((faces.landmarks[inside] - shift) * self.factor)
+        corners = self._turned_back(boxes[inside].reshape(-1, 2, 2))
+        upright = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+        return Faces(upright, faces.probabilities[inside], landmarks)
+
+    def _turned_back(self, points: Floats) -> Floats:
+        """Return points (..., 2) of the turned image in the original one."""
+        x, y = points[..., 0], points[..., 1]
+        width, height = self.extent
+        places = {0: (x, y), 1: (height - y, x), 2: (width - x, height - y), 3: (y, width - x)}
+        found: Floats = np.stack(places[self.turns], axis=-1)
+        return found
 
 
-def _view(image: Pixels, min_face: float, border: float) -> _View:
+def _view(image: Pixels, min_face: float, border: float, turns: int = 0) -> _View:
+    image = np.rot90(image, turns, axes=(1, 2))
     height, width = image.shape[1:]
     smallest = max(min_face * min(height, width), LEAST_PIXELS)
     factor = max(1, int(smallest // ONet.side))  # the last network sees 48 pixels, so more would be wasted
@@ -100,7 +114,7 @@ def _view(image: Pixels, min_face: float, border: float) -> _View:
     down, across = (round(border * side) for side in pixels.shape[1:])
     if border:
         pixels = np.pad(pixels, ((0, 0), (down, down), (across, across)), mode="edge")
-    return _View(pixels, smallest / factor, factor, (across, down), (width, height))
+    return _View(pixels, smallest / factor, factor, (across, down), (width, height), turns)
 
 
 def _shrunk(image: Pixels, factor: int) -> Pixels:

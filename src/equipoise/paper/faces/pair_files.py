@@ -29,12 +29,11 @@ TRUTH_TYPES = ("b1", "?", "bool")
 BYTE_TYPES = ("u1", "i1", "uint8", "int8")
 SAME = {"1": True, "0": False, "true": True, "false": False, "-1": False}
 
+Images = str | os.PathLike[str] | Scan  # a folder or archive, or the names of what was found already
 Numbered = tuple[int, list[str]]  # a line's number, from 1, and its fields
 
 
-def read_lfw_pairs(
-    path: str | os.PathLike[str], images: str | os.PathLike[str], *, skip_missing: bool = False
-) -> Pairs:
+def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> Pairs:
     """Read ``pairs.txt`` of LFW: ``10 300``, then for each of 10 folds 300 pairs of one person and 300 of two.
 
     The images are ``Name/Name_0001.jpg``, or ``Name_0001.jpg`` right in the folder, of any format.
@@ -54,7 +53,7 @@ def read_lfw_pairs(
         _lfw_pair(fields, number, source, None if folds == 1 else 1 + place // (2 * each))
         for place, (number, fields) in enumerate(rest)
     ]
-    found = scan_images(images)
+    found = images if isinstance(images, Scan) else scan_images(images)
     people = {face: face.rsplit("_", 1)[0] for pair in named for face in (pair.first, pair.second)}
     files = _by_stem(found, set(people))
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
@@ -62,7 +61,7 @@ def read_lfw_pairs(
 
 def read_ytf_pairs(
     path: str | os.PathLike[str],
-    images: str | os.PathLike[str],
+    images: Images,
     *,
     skip_missing: bool = False,
     frames: int | None = None,
@@ -80,15 +79,13 @@ def read_ytf_pairs(
     named = [_ytf_pair(fields, number, source) for number, fields in lines]
     if frames is not None and frames < 1:
         raise InvalidInputError(f"frames of a video must be at least 1, got {frames}.")
-    found = scan_images(images)
+    found = images if isinstance(images, Scan) else scan_images(images)
     files = _by_video(found, {face for pair in named for face in (pair.first, pair.second)}, frames)
     people = {face: face.split("/", 1)[0] for face in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
-def read_pair_list(
-    path: str | os.PathLike[str], images: str | os.PathLike[str], *, skip_missing: bool = False
-) -> Pairs:
+def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> Pairs:
     """Read a plain list: ``path path 0/1`` and optionally the fold, from 1, in each line; 1 means the same person.
 
     Fields are separated by tabs, else by commas, else by spaces. ``#`` begins a comment.
@@ -97,7 +94,7 @@ def read_pair_list(
     named = [_list_pair(fields, number, source) for number, fields in lines]
     if len({pair.fold is None for pair in named}) > 1:
         raise InvalidInputError(f"{source} tells the fold of some pairs only; give it in every line, or in none.")
-    found = scan_images(images)
+    found = images if isinstance(images, Scan) else scan_images(images)
     files = {name: (name,) for name in found.images}
     people = {name: PurePosixPath(name).parent.name for name in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)

@@ -16,19 +16,11 @@ from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
+from equipoise.paper.faces.face_encoders import Embedding, RunEncoder, face_features, known_people, similarities
 from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
-from equipoise.paper.faces.run_verification import (
-    Embedding,
-    embedding,
-    face_features,
-    guessed_protocol,
-    known_people,
-    read_pairs,
-    roc_file,
-    similarities,
-    write_roc,
-)
+from equipoise.paper.faces.protocols import guessed_protocol, read_pairs
 from equipoise.paper.faces.verification import cosines, roc, verification
+from equipoise.paper.faces.verification_page import CURVE, output_file, write_roc
 from equipoise.training import Network
 from tests.app.runs import made
 from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, write_faces, write_list
@@ -80,10 +72,12 @@ def test_features_are_pooled_or_last_and_averaged_with_the_mirror_images(pixel_m
     pairs = read_pair_list(write_list(tmp_path / "list.txt", *lines), people)
     images = pairs.images((32, 32), 1)[0:3] / 255
     mirrored = (images + images[..., ::-1]) / 2
-    found = face_features(pixel_model, pairs)
+    found = face_features(RunEncoder(pixel_model), pairs)
     np.testing.assert_allclose(found, mirrored.reshape(3, -1), atol=1e-6)
-    np.testing.assert_allclose(face_features(pixel_model, pairs, flip=False), images.reshape(3, -1), atol=1e-6)
-    np.testing.assert_allclose(face_features(pixel_model, pairs, layer="last"), found[:, ::2], atol=1e-6)
+    np.testing.assert_allclose(
+        face_features(RunEncoder(pixel_model, flip=False), pairs), images.reshape(3, -1), atol=1e-6
+    )
+    np.testing.assert_allclose(face_features(RunEncoder(pixel_model, layer="last"), pairs), found[:, ::2], atol=1e-6)
 
 
 def test_videos_are_averaged_over_their_frames_whatever_the_batch(pixel_model, tmp_path, monkeypatch):
@@ -93,9 +87,11 @@ def test_videos_are_averaged_over_their_frames_whatever_the_batch(pixel_model, t
     images = pairs.images((32, 32), 1)[0:15].reshape(15, -1) / 255
     expected = np.stack([images[pairs.face == face].mean(0) for face in range(3)])
     told = []
-    whole = face_features(pixel_model, pairs, flip=False)
-    monkeypatch.setattr("equipoise.paper.faces.run_verification.MOST_AT_ONCE", 4)
-    parts = face_features(pixel_model, pairs, flip=False, progress=lambda done, total: told.append((done, total)))
+    whole = face_features(RunEncoder(pixel_model, flip=False), pairs)
+    monkeypatch.setattr("equipoise.paper.faces.face_encoders.MOST_AT_ONCE", 4)
+    parts = face_features(
+        RunEncoder(pixel_model, flip=False), pairs, progress=lambda done, total: told.append((done, total))
+    )
     np.testing.assert_allclose(whole, expected, atol=1e-6)
     np.testing.assert_allclose(parts, expected, atol=1e-6)
     assert told == [(4, 15), (8, 15), (12, 15), (15, 15)]
@@ -106,7 +102,7 @@ def test_the_networks_modes_and_weights_stay(model, people, tmp_path):
     pairs = read_pair_list(
         write_list(tmp_path / "list.txt", *["p00/0.png p00/1.png 1", "p00/0.png p01/0.png 0"] * 2), people
     )
-    first, again = face_features(model, pairs), face_features(model, pairs)
+    first, again = face_features(RunEncoder(model), pairs), face_features(RunEncoder(model), pairs)
     np.testing.assert_array_equal(first, again)  # no dropout, no augmentation
     assert all(torch.equal(before[name], tensor) for name, tensor in model.network.state_dict().items())
 
@@ -126,21 +122,21 @@ def test_a_frozen_backbone_gives_pooled_features_and_the_layers_behind_it_the_la
         {},
         model.calibrated,
     )
-    images = torch.randint(0, 256, (2, 1, 32, 32), dtype=torch.uint8)
-    assert embedding(frozen, layer="pooled")(images).shape == (2, 1024)
-    assert embedding(frozen, layer="last")(images).shape == (2, 512)
+    images = np.random.default_rng(0).integers(0, 256, (2, 1, 32, 32), dtype=np.uint8)
+    assert RunEncoder(frozen, layer="pooled")(images).shape == (2, 1024)
+    assert RunEncoder(frozen, layer="last")(images).shape == (2, 512)
 
 
 def test_a_folder_of_people_is_told_apart_and_its_pairs_are_kept(pixel_model, people, tmp_path):
     protocol, pairs = read_pairs(tmp_path / "pairs.txt", people, protocol="folder", count=60)
     assert protocol == "folder"
-    similarity = similarities(pixel_model, pairs)
+    similarity = similarities(face_features(RunEncoder(pixel_model), pairs), pairs)
     found = verification(similarity, pairs.same, pairs.fold)
     assert found.accuracy > 0.9
     assert found.roc.area > 0.95
     protocol, again = read_pairs(tmp_path / "pairs.txt", people)
     assert protocol == "list"
-    np.testing.assert_array_equal(similarities(pixel_model, again), similarity)
+    np.testing.assert_array_equal(similarities(face_features(RunEncoder(pixel_model), again), again), similarity)
     np.testing.assert_array_equal(again.same, pairs.same)
     np.testing.assert_array_equal(again.fold, pairs.fold)
 
@@ -149,14 +145,16 @@ def test_similarities_are_cosines(pixel_model, people, tmp_path):
     pairs = read_pairs(tmp_path / "pairs.txt", people, protocol="folder", count=40)[1]
     pixels = pairs.images((32, 32), 1)[0 : len(pairs.files)].reshape(len(pairs.files), -1).astype(float)
     expected = cosines(pixels[pairs.first], pixels[pairs.second])
-    np.testing.assert_allclose(similarities(pixel_model, pairs, flip=False), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        similarities(face_features(RunEncoder(pixel_model, flip=False), pairs), pairs), expected, atol=1e-6
+    )
 
 
 def test_people_who_were_trained_on_are_named(model, tmp_path):
     root = write_faces(tmp_path / "faces", ["night/1.png", "night/2.png", "noon/1.png"])
     lines = ["night/1.png night/2.png 1", "night/1.png noon/1.png 0"] * 2
     pairs = read_pairs(write_list(tmp_path / "list.txt", *lines), root)[1]
-    assert known_people(model, pairs) == [
+    assert known_people(model.classes, pairs) == [
         "1 of the 2 people in the pairs were trained on ('night'): the figures are not those of unknown people."
     ]
 
@@ -212,9 +210,9 @@ def test_options_that_do_not_go_together(tmp_path, monkeypatch, options, said):
 def test_a_run_of_a_table_has_no_faces(tmp_path_factory):
     table = RunModel.load(made.once(made.table_run, tmp_path_factory))
     with pytest.raises(InvalidInputError, match="this run is of a table"):
-        embedding(table)
+        RunEncoder(table)
     with pytest.raises(InvalidInputError, match="layer must be 'pooled' or 'last', got 'first'"):
-        embedding(table, layer="first")
+        RunEncoder(table, layer="first")
 
 
 def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
@@ -236,6 +234,6 @@ def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
         write_roc(curve, tmp_path / "roc.csv")
     write_roc(curve, tmp_path / "roc.csv", force=True)
     with pytest.raises(InvalidInputError, match=r"must end in \.csv, \.png or \.svg"):
-        roc_file(tmp_path / "roc.txt")
+        output_file(tmp_path / "roc.txt", CURVE)
     with pytest.raises(InvalidInputError, match=r"there is no folder '.*gone'; make it first"):
-        roc_file(tmp_path / "gone" / "roc.csv")
+        output_file(tmp_path / "gone" / "roc.csv", CURVE)
