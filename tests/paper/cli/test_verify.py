@@ -75,3 +75,47 @@ def test_a_wrong_option_is_a_matter_of_usage(equipoise, option):
     done = equipoise("verify", "run", "--pairs", "pairs.txt", *option)
     assert done.code == 2
     assert f"Invalid value for '{option[0]}'" in done.err
+
+
+def pixel_embeddings(people, path):
+    names = sorted(file.relative_to(people).as_posix() for file in people.rglob("*.png"))
+    pixels = np.stack([np.asarray(Image.open(people / name), dtype=float).ravel() for name in names])
+    np.savez(path, names=names, embeddings=pixels - pixels.mean(1, keepdims=True))
+
+
+def test_stored_embeddings_are_verified_and_shown_on_a_page(equipoise, people, tmp_path):
+    pixel_embeddings(people, tmp_path / "features.npz")
+    lines = [f"p{p}/{a}.png p{p}/{a + 1}.png 1" for p in range(8) for a in range(3)]
+    lines += [f"p{p}/{a}.png p{(p + 1) % 8}/{a}.png 0" for p in range(8) for a in range(3)]
+    write_list(tmp_path / "list.txt", *lines)
+    asked = ("verify", "--embeddings", "features.npz", "--pairs", "list.txt", "--page", "page.html")
+    done = equipoise(*asked, "--json", "--quiet")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["source"] == "features.npz"
+    assert found["accuracy"] > 0.95
+    assert found["probability"]["slope"] > 0
+    page = (tmp_path / "page.html").read_text()
+    assert "One person, least alike" in page
+    assert "<img" not in page  # no images were given
+    again = equipoise(*asked, "--images", people)
+    assert again.err == "error: page.html exists; pass --force to replace it, or name another file.\n"
+    again = equipoise(*asked, "--images", people, "--force")
+    assert again.err.splitlines()[-1] == "The page is in page.html."
+    assert (tmp_path / "page.html").read_text().count('<img src="data:image/jpeg;base64,') == 2 * 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "give one of RUN, --model FILE.onnx and --embeddings FILE.npz, got none of them."),
+        (("--model", "a.onnx", "--embeddings", "b.npz"), "got 2 of them."),
+        (("--model", "a.onnx"), "there is no file 'a.onnx'; check --model."),
+        (("--embeddings", "a.npz"), "there is no file 'a.npz'; check --embeddings."),
+    ],
+)
+def test_features_come_from_one_place(equipoise, given, said):
+    done = equipoise("verify", *given, "--pairs", "list.txt")
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1

@@ -118,6 +118,27 @@ def test_the_list_says_which_images_to_look_at_and_what_was_done(photos, tmp_pat
     assert float(row["left"]) > 50  # the one in the middle
 
 
+def test_an_image_that_becomes_unreadable_loses_its_old_face(photos, tmp_path, weights):
+    out = tmp_path / "out"
+    align_folder(photos, out, weights=weights)
+    assert (out / "anna" / "1.png").exists()
+    (photos / "anna" / "1.png").write_bytes(b"cut off")
+    done = align_folder(photos, out, weights=weights)
+    assert done.unreadable == 2
+    assert not (out / "anna" / "1.png").exists()
+
+
+def test_faces_are_written_through_new_files_that_nobody_can_foresee(tmp_path, monkeypatch):
+    out, secret = tmp_path / "out", tmp_path / "secret"
+    secret.write_text("mine")
+    (out / "anna").mkdir(parents=True)
+    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "ab" * count)
+    (out / "anna" / f".{'ab' * 8}.part").symlink_to(secret)  # as if somebody had guessed the name
+    with pytest.raises(FileExistsError):
+        files._write(out / "anna" / "1.png", ONE)
+    assert secret.read_text() == "mine"
+
+
 def test_finished_images_are_not_done_again(photos, tmp_path, weights):
     out = tmp_path / "out"
     align_folder(photos, out, weights=weights)

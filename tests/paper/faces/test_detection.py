@@ -57,6 +57,20 @@ def test_a_square_is_found_where_it_is_with_its_landmarks(networks, left, top, s
     assert 0.7 < faces.probabilities[0] < 1
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_places_in_a_turned_view_are_places_in_the_image(turns):
+    image = np.zeros((1, 30, 50), dtype=np.uint8)
+    image[0, 7, 41] = 255  # the pixel from (41, 7) to (42, 8)
+    view = _view(image, 1.0, 0.5, turns)
+    row, column = np.argwhere(view.pixels[0] == 255)[0]
+    box = np.array([[column, row, column + 1, row + 1]], dtype=float)
+    landmarks = np.array([[[column + 0.25, row + 0.25]] * 5])
+    faces = view.in_image(Faces(box, np.ones(1), landmarks))
+    np.testing.assert_allclose(faces.boxes, [[41, 7, 42, 8]])
+    corner = {0: (41.25, 7.25), 1: (41.75, 7.25), 2: (41.75, 7.75), 3: (41.25, 7.75)}[turns]
+    np.testing.assert_allclose(faces.landmarks[0, 0], corner)
+
+
 def test_cells_are_boxes_in_pixels_of_the_image():
     probability = np.zeros((3, 4))
     probability[1, 2] = 0.9
@@ -235,6 +249,21 @@ def test_published_networks_together_are_as_alone(faces_of_orl):
         ((alone, _),) = find_faces([image], networks)
         np.testing.assert_allclose(own.landmarks, alone.landmarks, atol=1e-2)
         np.testing.assert_allclose(own.boxes, alone.boxes, atol=1e-2)
+
+
+@pytest.mark.parametrize(("turns", "most"), [(1, 11), (2, 9), (3, 11)])  # upside down, some look like upright faces
+def test_published_networks_find_faces_of_turned_photographs_upright(faces_of_orl, turns, most):
+    networks, images, results = faces_of_orl
+    turned = find_faces([np.ascontiguousarray(np.rot90(image, turns, axes=(1, 2))) for image in images[:12]], networks)
+    upright = 0
+    for image, (own, _), (faces, _) in zip(images, results, turned, strict=False):
+        width, height = image.shape[2], image.shape[1]
+        x, y = own.landmarks[0].T
+        places = {1: (y, width - x), 2: (width - x, height - y), 3: (height - y, x)}[turns]
+        if len(faces):
+            size = own.boxes[0, 2] - own.boxes[0, 0]
+            upright += np.hypot(*(faces.landmarks[0] - np.stack(places, axis=1)).T).mean() < 0.1 * size
+    assert upright >= most
 
 
 def test_published_networks_find_a_face_that_is_cut_closely(faces_of_orl):

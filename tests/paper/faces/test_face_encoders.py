@@ -6,8 +6,10 @@ import pickle
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
 from PIL import Image
 from torch import nn
 
@@ -16,7 +18,15 @@ from equipoise.app.runs import RunModel
 from equipoise.app.runs.inputs import FeaturesInput
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
-from equipoise.paper.faces.face_encoders import Embedding, RunEncoder, face_features, known_people, similarities
+from equipoise.paper.faces.face_encoders import (
+    Embedding,
+    OnnxEncoder,
+    RunEncoder,
+    StoredEmbeddings,
+    face_features,
+    known_people,
+    similarities,
+)
 from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
 from equipoise.paper.faces.protocols import guessed_protocol, read_pairs
 from equipoise.paper.faces.verification import cosines, roc, verification
@@ -237,3 +247,88 @@ def test_a_curve_is_written_as_a_table_or_a_picture(tmp_path):
         output_file(tmp_path / "roc.txt", CURVE)
     with pytest.raises(InvalidInputError, match=r"there is no folder '.*gone'; make it first"):
         output_file(tmp_path / "gone" / "roc.csv", CURVE)
+
+
+def save_graph(path, nodes, shape, kind=TensorProto.FLOAT, constants=()):
+    taken = helper.make_tensor_value_info("face", kind, shape)
+    given = helper.make_tensor_value_info("feature", TensorProto.FLOAT, [shape[0], None])
+    graph = helper.make_graph(nodes, "recogniser", [taken], [given], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def linear_recogniser(path, *, subtract=False, whole=False, batch="n"):
+    """An ONNX graph whose feature is the image's pixels, flattened; 8×8 pixels, grey."""
+    nodes, last, constants = [], "face", []
+    if whole:
+        nodes.append(helper.make_node("Cast", [last], ["cast"], to=TensorProto.FLOAT))
+        last = "cast"
+    if subtract:
+        constants.append(helper.make_tensor("middle", TensorProto.FLOAT, [], [100.0]))
+        nodes.append(helper.make_node("Sub", [last, "middle"], ["moved"]))
+        last = "moved"
+    nodes.append(helper.make_node("Flatten", [last], ["feature"], axis=1))
+    kind = TensorProto.UINT8 if whole else TensorProto.FLOAT
+    return save_graph(path, nodes, [batch, 1, 8, 8], kind, constants)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, lambda x: (x - 127.5) / 127.5),
+        ({"batch": 1}, lambda x: (x - 127.5) / 127.5),
+        ({"subtract": True}, lambda x: x - 100),
+        ({"whole": True}, lambda x: x),
+    ],
+)
+def test_a_recogniser_gets_pixels_as_its_graph_takes_them(tmp_path, options, expected):
+    encoder = OnnxEncoder(linear_recogniser(tmp_path / "r.onnx", **options), flip=False)
+    images = np.random.default_rng(0).integers(0, 256, (3, 1, 8, 8), dtype=np.uint8)
+    assert (encoder.channels, encoder.size) == (1, (8, 8))
+    np.testing.assert_allclose(encoder(images), expected(images.reshape(3, -1).astype(float)), atol=1e-5)
+    both = OnnxEncoder(tmp_path / "r.onnx")(images)
+    np.testing.assert_allclose(both, (encoder(images) + encoder(images[..., ::-1])) / 2, atol=1e-6)
+
+
+def test_a_file_that_is_not_a_recogniser_is_refused(tmp_path):
+    (tmp_path / "no.onnx").write_bytes(b"not a graph")
+    with pytest.raises(InvalidInputError, match=r"no\.onnx cannot be read as an ONNX model"):
+        OnnxEncoder(tmp_path / "no.onnx")
+    save_graph(tmp_path / "table.onnx", [helper.make_node("Identity", ["face"], ["feature"])], ["n", 5])
+    with pytest.raises(InvalidInputError, match=r"table\.onnx must take images .* got tensor\(float\) of shape"):
+        OnnxEncoder(tmp_path / "table.onnx")
+
+
+def test_stored_embeddings_are_found_by_name_and_averaged_over_frames(tmp_path):
+    names = ["A/0/1.jpg", "A/0/2.jpg", "A/1/1.jpg", "B/0/1.jpg"]
+    values = np.arange(8.0).reshape(4, 2)
+    np.savez(tmp_path / "f.npz", names=names[::-1], embeddings=values[::-1])
+    stored = StoredEmbeddings.load(tmp_path / "f.npz")
+    lines = ["1, 1, A/0, A/1, 1", "1, 2, A/0, B/0, 0", "2, 1, A/1, A/0, 1", "2, 2, A/1, B/0, 0"]
+    pairs = read_pairs(write_list(tmp_path / "splits.txt", *lines), stored.named(None))[1]
+    np.testing.assert_allclose(stored.features(pairs), [[1, 2], [4, 5], [6, 7]])
+    assert stored.pictures(pairs, None) is None
+    faces = write_faces(tmp_path / "faces", names)
+    shown = stored.pictures(pairs, faces)
+    assert shown.images((8, 8), 3)[0:1].shape == (1, 3, 8, 8)
+    (faces / "A" / "1" / "1.jpg").unlink()
+    with pytest.raises(InvalidInputError, match=r"'A/1/1\.jpg' of the embeddings are not in "):
+        stored.pictures(pairs, faces)
+    with pytest.raises(InvalidInputError, match="--embeddings needs a list of pairs"):
+        read_pairs(tmp_path / "new.txt", stored.named(None), protocol="folder")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"a": [1.0]}, "must hold names .text. and embeddings .numbers., got 'a'"),
+        ({"names": ["a"], "embeddings": [["x"]]}, "must hold names .text. and embeddings .numbers."),
+        ({"names": ["a", "a"], "embeddings": [[1.0], [2.0]]}, "one embedding per name, each name once"),
+        ({"names": ["a"], "embeddings": [[1.0], [2.0]]}, r"got the shapes \(1,\) and \(2, 1\)"),
+        ({"names": ["a"], "embeddings": [[np.nan]]}, "must be finite"),
+    ],
+)
+def test_embeddings_that_cannot_be_used_are_one_sentence(tmp_path, arrays, said):
+    np.savez(tmp_path / "f.npz", **arrays)
+    with pytest.raises(InvalidInputError, match=said):
+        StoredEmbeddings.load(tmp_path / "f.npz")

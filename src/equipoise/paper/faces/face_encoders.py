@@ -222,9 +222,9 @@ class StoredEmbeddings:
         if images is None:
             return None
         found = scan_images(images)
-        by_name = {name: name for name in found.images} | {os.path.splitext(name)[0]: name for name in found.images}
-        by_stem = {os.path.basename(name): file for name, file in by_name.items()}
-        files = tuple(by_name.get(name) or by_stem.get(os.path.basename(name)) for name in pairs.files)
+        by_name = {known: name for name in found.images for known in (name, os.path.splitext(name)[0])}
+        by_stem = {os.path.basename(known): name for known, name in by_name.items()}
+        files = tuple(by_name.get(name) or by_stem.get(name) for name in pairs.files)  # or without its folder
         missing = [name for name, file in zip(pairs.files, files, strict=True) if file is None]
         if missing:
             raise InvalidInputError(f"{listed(missing)} of the embeddings are not in {str(images)!r}; check --images.")
