@@ -160,7 +160,7 @@ def _session(file: Path) -> Any:
     try:
         check_plain(file)
         settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 3
+        settings.log_severity_level, settings.intra_op_num_threads = 3, torch.get_num_threads()
         session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has exceptions of its own for every way in which a file is wrong
         raise InvalidInputError(f"{file} cannot be read as an ONNX model ({reason(error)}); give another.") from error
