@@ -146,7 +146,7 @@ def identified(stored: StoredEmbeddings, name: str, seed: int) -> dict[str, floa
     if name == "nearest mean":
         answers = nearest_mean(x[train], y[train], x[test])
     else:
-        model = UncertaintyBalancedClassifier(hidden=(512,), random_state=seed, **METHODS[name])
+        model = UncertaintyBalancedClassifier(width=512, random_state=seed, **METHODS[name])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answers = model.fit(x[train] * np.sqrt(x.shape[1]), y[train]).predict(x[test] * np.sqrt(x.shape[1]))

@@ -92,9 +92,9 @@ python benchmarks/face_recogniser_page.py
         f"{100 * probability['ece']:.2f} % and a log loss of {probability['log_loss']:.3f}.",
         "## Does uncertainty help to identify rare people?",
         f"{some['people']:,} people have two images or more. A third of each person's images, at least one, are held "
-        "out; a head with one hidden layer is trained on the recogniser's frozen features of the others, with the same "
-        f"options for every loss, {len(used)} seeds. Rare are the {some['rare_people']:,} people with three training "
-        "images or fewer. Recalls are averaged over people, in percent.",
+        "out; a network with two hidden layers of 512 is trained on the recogniser's frozen features of the others, "
+        f"with the same options for every loss, {len(used)} seeds. Rare are the {some['rare_people']:,} people with "
+        "three training images or fewer. Recalls are averaged over people, in percent.",
         "\n".join(
             [
                 "| | " + " | ".join(SCORES.values()) + " |",
