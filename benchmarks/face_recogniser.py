@@ -163,9 +163,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     archive = next((options.data / "lfw").glob("images*.tar*"))
-    aligned = options.out / "aligned"
-    done = align_folder(unpack(archive), aligned, weights=options.weights)
-    stored = embed(aligned, options.recogniser, options.out / "features.npz")
+    aligned = options.out / "steadied"
+    done = align_folder(unpack(archive), aligned, weights=options.weights, lenient=True)
+    stored = embed(aligned, options.recogniser, options.out / "steadied.npz")
     record: dict[str, Any] = json.loads(options.result.read_text()) if options.result.exists() else {"identified": {}}
     record |= {
         "recogniser": {

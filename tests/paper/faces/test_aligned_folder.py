@@ -74,15 +74,17 @@ def test_faces_get_the_names_of_their_images(photos, tmp_path, weights):
 
 def test_what_is_written_is_the_face_of_the_image(photos, tmp_path, weights):
     align_folder(photos, tmp_path / "out", weights=weights, side=64)
-    ((faces, attempt),) = find_faces([ONE], made_mtcnn())
+    ((faces, attempt), (mirrored, _)) = find_faces([ONE, ONE[:, :, ::-1]], made_mtcnn())
+    other = mirrored.landmarks[0][[1, 0, 2, 4, 3]] * (-1, 1) + (ONE.shape[2], 0)
+    landmarks = (faces.landmarks[0] + other) / 2
     with Image.open(tmp_path / "out" / "anna" / "1.png") as face:
-        np.testing.assert_array_equal(np.asarray(face), aligned(ONE, faces.landmarks[0], side=64).transpose(1, 2, 0))
+        np.testing.assert_array_equal(np.asarray(face), aligned(ONE, landmarks, side=64).transpose(1, 2, 0))
     row = next(row for row in table(tmp_path / "out" / "alignment.csv") if row["image"] == "anna/1.png")
     assert (row["status"], row["faces"], row["attempt"], attempt) == ("aligned", "1", "1", 1)
     np.testing.assert_allclose(
         [float(row[name]) for name in ("left", "top", "right", "bottom")], faces.boxes[0], atol=0.01
     )
-    np.testing.assert_allclose([float(row["nose_x"]), float(row["nose_y"])], faces.landmarks[0, 2], atol=0.01)
+    np.testing.assert_allclose([float(row["nose_x"]), float(row["nose_y"])], landmarks[2], atol=0.01)
     assert float(row["left_eye_x"]) < float(row["right_eye_x"])
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces.alignment import TEMPLATE, aligned, chosen, moved, residual, similarity, template
-from equipoise.paper.faces.detection import Faces
+from equipoise.paper.faces.alignment import TEMPLATE, aligned, chosen, moved, residual, similarity, steadied, template
+from equipoise.paper.faces.detection import NO_FACES, Faces
 
 
 def made(angle, scale, shift):
@@ -122,3 +122,14 @@ def test_of_several_faces_the_centre_or_the_largest():
     faces = Faces(boxes, np.array([0.9, 0.8, 0.99]), np.zeros((3, 5, 2)))
     assert chosen(faces, 200, 200) == 1
     assert chosen(faces, 200, 200, by="largest") == 0
+
+
+def test_landmarks_are_averaged_with_those_of_the_mirrored_image():
+    own, box = template() + 20, np.array([10.0, 10.0, 150.0, 150.0])
+    moved_by = np.array([3.0, -1.0])
+    seen = ((own + moved_by) * (-1, 1) + (200, 0))[[1, 0, 2, 4, 3]]  # as a mirrored image of width 200 shows it
+    far = seen + 100
+    faces = Faces(np.zeros((2, 4)), np.ones(2), np.stack([far, seen]))
+    np.testing.assert_allclose(steadied(own, box, faces, 200), own + moved_by / 2)
+    np.testing.assert_array_equal(steadied(own, box, Faces(box[None], np.ones(1), far[None]), 200), own)
+    np.testing.assert_array_equal(steadied(own, box, NO_FACES, 200), own)

@@ -30,6 +30,12 @@ def align(
         Literal["centre", "largest"],
         typer.Option(help="Which of several faces: the largest near the centre, or the largest."),
     ] = "centre",
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient", help="Accept less certain faces where none is found: every image is known to show one."
+        ),
+    ] = False,
     size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes; default one per core, at most 8.")
@@ -59,6 +65,7 @@ def align(
             weights=weights,
             min_face=min_face,
             choose=choose,
+            lenient=lenient,
             side=size,
             workers=min(8, cores()) if workers is None else workers,
             progress=lambda ready, total: watcher.progress(ready, total, "aligning faces"),

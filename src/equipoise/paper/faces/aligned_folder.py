@@ -77,6 +77,7 @@ def align_folder(
     min_face: float = MIN_FACE,
     choose: Choice = "centre",
     side: int = SIDE,
+    lenient: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Alignment:
@@ -95,11 +96,12 @@ def align_folder(
         min_face: smallest face to look for, as a share of the image's shorter side.
         choose: which of several faces to take: ``"centre"``, the largest near it, or ``"largest"``.
         side: of the aligned faces, in pixels.
+        lenient: accept less certain detections where nothing else is found, for images known to show a face.
         workers: processes; more than one are spawned, so a script needs ``if __name__ == "__main__":``.
         progress: called with the images done so far and all of them.
     """
     started = time.monotonic()
-    options = AlignmentOptions(min_face=min_face, choose=choose, side=side)
+    options = AlignmentOptions(min_face=min_face, choose=choose, side=side, lenient=lenient, steadied=True)
     if workers < 1:
         raise InvalidInputError(f"workers must be 1 or more; got {workers}.")
     place = weights_folder(weights)

@@ -20,6 +20,8 @@ TEMPLATE = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
 )
 MOST_SAMPLES = 8  # along a side of a pixel of the result
+MIRRORED = [1, 0, 2, 4, 3]  # the landmarks of a mirrored face
+SAME_FACE = 0.15  # largest mean distance of two estimates of a face's landmarks, as a share of its box
 
 
 def template(side: int = SIDE) -> Floats:
@@ -105,6 +107,24 @@ def _needed(pixels: Pixels, back: Floats, side: int) -> tuple[Pixels, Floats]:
     right, bottom = np.minimum(np.ceil(corners.max(axis=0)) + 1, (width, height)).astype(int)
     part = pixels[:, top : max(bottom, top), left : max(right, left)]
     return part, np.array([left, top], dtype=np.float64)
+
+
+def steadied(landmarks: Floats, box: Floats, mirrored: Faces, width: int) -> Floats:
+    """Return the mean of a face's landmarks (5, 2) and of those found in the mirrored image, which halves their noise.
+
+    Args:
+        landmarks, box: of the face, in an image of this ``width``.
+        mirrored: the faces of the mirrored image; if none of them is this one, the landmarks stay as they are.
+    """
+    if not len(mirrored):
+        return landmarks
+    back = mirrored.landmarks[:, MIRRORED] * (-1, 1) + (width, 0)  # (faces, 5, 2)
+    distance = np.hypot(*np.moveaxis(back - landmarks, -1, 0)).mean(axis=1)
+    nearest = int(distance.argmin())
+    if distance[nearest] > SAME_FACE * (box[2] - box[0]):
+        return landmarks
+    mean: Floats = (landmarks + back[nearest]) / 2
+    return mean
 
 
 def chosen(faces: Faces, height: int, width: int, *, by: Choice = "centre") -> int:

@@ -13,9 +13,9 @@ from PIL import Image
 
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, decode_image, header, read_bytes
 from equipoise.errors import InvalidInputError, reason
-from equipoise.paper.faces.alignment import SIDE, Choice, aligned, chosen, residual
+from equipoise.paper.faces.alignment import SIDE, Choice, aligned, chosen, residual, steadied
 from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentOutcome
-from equipoise.paper.faces.detection import MIN_FACE, Faces, Pixels, find_faces
+from equipoise.paper.faces.detection import MIN_FACE, NO_FACES, Faces, Pixels, find_faces
 from equipoise.paper.faces.mtcnn import MTCNN
 from equipoise.storage.files import raise_if_full
 
@@ -41,6 +41,8 @@ class AlignmentOptions(Struct, frozen=True, kw_only=True):
     min_face: float = MIN_FACE
     choose: Choice = "centre"
     side: int = SIDE
+    lenient: bool = False
+    steadied: bool = False  # folders of earlier versions are not
     weights: str = ""
 
     def __post_init__(self) -> None:
@@ -67,9 +69,15 @@ def align_files(
     """Find the face of each image below ``root``, align it and write it below ``out``; yield one outcome per image."""
     found: dict[str, AlignmentOutcome] = {}
     for group in _in_memory(images, root, found):
-        searched = find_faces([pixels for _, pixels, _ in group], networks, min_face=options.min_face)
-        for (image, pixels, stamp), (faces, attempt) in zip(group, searched, strict=True):
-            found[image] = _outcome(image, out / target_name(image), pixels, stamp, faces, attempt, options)
+        searched = find_faces(
+            [pixels for _, pixels, _ in group], networks, min_face=options.min_face, lenient=options.lenient
+        )
+        with_face = [place for place, (faces, _) in enumerate(searched) if len(faces)]
+        mirrored = [np.ascontiguousarray(group[place][1][:, :, ::-1]) for place in with_face]
+        again = dict(zip(with_face, find_faces(mirrored, networks, min_face=options.min_face), strict=True))
+        for place, ((image, pixels, stamp), (faces, attempt)) in enumerate(zip(group, searched, strict=True)):
+            target, others = out / target_name(image), again.get(place, (NO_FACES, 0))[0]
+            found[image] = _outcome(image, target, pixels, stamp, faces, others, attempt, options)
     for image in images:
         if found[image].status in (NONE, UNREADABLE):
             (out / target_name(image)).unlink(missing_ok=True)  # from an earlier state of the image
@@ -106,6 +114,7 @@ def _outcome(
     pixels: Pixels,
     stamp: Stamp,
     faces: Faces,
+    mirrored: Faces,
     attempt: int,
     options: AlignmentOptions,
 ) -> AlignmentOutcome:
@@ -113,7 +122,8 @@ def _outcome(
     if not len(faces):
         return AlignmentOutcome(image, NONE, *stamp, note=f"no face was found in {width} × {height} pixels")
     place = chosen(faces, height, width, by=options.choose)
-    box, landmarks = faces.boxes[place], faces.landmarks[place]
+    box = faces.boxes[place]
+    landmarks = steadied(faces.landmarks[place], box, mirrored, width)
     note = ""
     if len(faces) > 1:
         why = "the largest" if options.choose == "largest" else "the largest near the centre"

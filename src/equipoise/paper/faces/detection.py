@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 
 THRESHOLDS = (0.6, 0.7, 0.7)  # probability that a box needs to pass each network
+LENIENT = (0.4, 0.4, 0.3)  # for images that are known to show a face
 CELL, STEP = 12, 2  # side and step of P-Net's windows
 FACTOR = 0.709  # from one scale to the next: half the area
 AT_ONCE = 512  # windows per network call
@@ -47,13 +48,16 @@ class Faces:
 NO_FACES = Faces(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))
 
 
-def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = MIN_FACE) -> list[tuple[Faces, int]]:
+def find_faces(
+    images: Sequence[Pixels], networks: MTCNN, *, min_face: float = MIN_FACE, lenient: bool = False
+) -> list[tuple[Faces, int]]:
     """Find the faces of each image, and the attempt, from 1, at which they were found; the last if none was.
 
     Args:
         images: uint8, (channels, height, width) each, grey or colour.
         networks: of :func:`~equipoise.paper.faces.mtcnn.load_mtcnn`.
         min_face: smallest face to look for, as a share of the shorter side; never below 20 pixels.
+        lenient: search once more with lower thresholds where nothing is found, for images known to show a face.
 
     Returns:
         one pair each: ``boxes`` (faces, 4), ``probabilities`` (faces,) and ``landmarks`` (faces, 5, 2) in its pixels,
@@ -61,11 +65,13 @@ def find_faces(images: Sequence[Pixels], networks: MTCNN, *, min_face: float = M
     """
     if not 0 < min_face <= 1:
         raise InvalidInputError(f"min_face is a share of the image's shorter side, from 0 to 1; got {min_face:g}.")
-    found: list[tuple[Faces, int]] = [(NO_FACES, len(ATTEMPTS))] * len(images)
+    searches = [(attempt, limits) for limits in (THRESHOLDS, LENIENT)[: 1 + lenient] for attempt in ATTEMPTS]
+    found: list[tuple[Faces, int]] = [(NO_FACES, len(searches))] * len(images)
     left = list(range(len(images)))
-    for number, (border, smaller, turns) in enumerate(ATTEMPTS, start=1):
+    for number, ((border, smaller, turns), limits) in enumerate(searches, start=1):
         views = [_view(images[place], min_face * smaller, border, turns) for place in left]
-        results = detect([view.pixels for view in views], networks, min_face=[view.smallest for view in views])
+        smallest = [view.smallest for view in views]
+        results = detect([view.pixels for view in views], networks, min_face=smallest, thresholds=limits)
         for place, view, faces in zip(left, views, results, strict=True):
             own = view.in_image(faces)
             if len(own):
@@ -230,15 +236,21 @@ def scales(height: int, width: int, *, min_face: float) -> list[float]:
     return found
 
 
-def detect(images: Sequence[Pixels], networks: MTCNN, *, min_face: Sequence[float]) -> list[Faces]:
+def detect(
+    images: Sequence[Pixels],
+    networks: MTCNN,
+    *,
+    min_face: Sequence[float],
+    thresholds: tuple[float, float, float] = THRESHOLDS,
+) -> list[Faces]:
     """Detect the faces of every image, at least ``min_face`` pixels large; images of equal size share each network
     call."""
     if not images:
         return []
     tables = [AreaTable(image) for image in images]
-    boxes = _proposals(tables, networks, min_face, THRESHOLDS[0])
-    boxes = _refined(tables, networks.rnet, boxes, THRESHOLDS[1])
-    return _with_landmarks(tables, networks.onet, boxes, THRESHOLDS[2])
+    boxes = _proposals(tables, networks, min_face, thresholds[0])
+    boxes = _refined(tables, networks.rnet, boxes, thresholds[1])
+    return _with_landmarks(tables, networks.onet, boxes, thresholds[2])
 
 
 def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[float], threshold: float) -> list[Floats]:
