@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
     "plot_digits": ("softmax", "Equipoise", 0.04),
-    "plot_table": ("softmax network", "Equipoise", 0.2),
+    "plot_table": ("softmax network", "Equipoise", 0.1),
     "plot_custom_loop": ("softmax", "sample", 0.3),
     "plot_comparison": ("cross_entropy", "uncertainty_margin", 0.03),
     "plot_abstention": ("one threshold", "one per class", 0.3),
