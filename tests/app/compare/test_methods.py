@@ -22,6 +22,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
+from equipoise.wording import method_name
 
 QUICK = FitOptions(epochs=3, width=32, batch_size=64)
 LEARNING = FitOptions(epochs=9, width=32, batch_size=32, learning_rate=0.01)
@@ -111,6 +112,13 @@ def test_what_is_compared_is_what_users_get(name, options):
     found = run(name, seed=3)
     np.testing.assert_array_equal(found.labels, model.predict(x_test))
     np.testing.assert_array_equal(found.probabilities, model.predict_proba(x_test))
+
+
+def test_every_method_has_one_name_of_its_own():
+    labels = [method.label for method in METHODS.values()]
+    assert len(set(labels)) == len(labels)
+    assert METHODS["uncertainty_margin"].label == method_name("uncertainty_margin") == "Equipoise"
+    assert not {"class + sample level", "Ours", "equipoise"} & set(labels)
 
 
 def test_all_losses_are_methods():
