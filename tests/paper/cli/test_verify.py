@@ -97,6 +97,7 @@ def test_stored_embeddings_are_verified_and_shown_on_a_page(equipoise, people, t
     assert found["probability"]["slope"] > 0
     page = (tmp_path / "page.html").read_text()
     assert "One person, least alike" in page
+    assert "mathdefault" not in page
     assert "<img" not in page  # no images were given
     again = equipoise(*asked, "--images", people)
     assert again.err == "error: page.html exists; pass --force to replace it, or name another file.\n"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from equipoise.app.output_files import one_line
@@ -254,6 +255,8 @@ def _roc_figure(curve: Roc) -> Markup:
     axes = drawing.new_axes(320)
     _draw(axes, curve, color=drawing.COLOURS["accent"])
     drawing.share_axis(axes.yaxis)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda far, _: f"{100 * far:g}%"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     return drawing.inline_svg(axes.figure, "roc", f"True accepts over false accepts; the area is {curve.area:.4f}")
 
 
