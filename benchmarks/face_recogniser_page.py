@@ -91,14 +91,15 @@ python benchmarks/face_recogniser_page.py
         ),
         mistakes(result),
         "The landmarks of a face are averaged with those found in the mirrored image, and `--lenient` accepts less "
-        "certain faces; both were tried once, on these pairs. Before that, 98.98 % of 5,586 pairs were decided correctly.",
+        "certain faces; both were tried once, on these pairs. Before that, 98.98 % of 5,586 pairs were decided "
+        "correctly.",
         "The probability of one person, fitted to the other folds, has an expected calibration error of "
         f"{100 * probability['ece']:.2f} % and a log loss of {probability['log_loss']:.3f}.",
         "## Does uncertainty help to identify rare people?",
         f"{some['people']:,} people have two images or more. A third of each person's images, at least one, are held "
         "out; a network with two hidden layers of 512 is trained on the recogniser's frozen features of the others, "
-        f"with the same options for every loss, {counted(len(used), 'seed')}. Rare are the {some['rare_people']:,} people with "
-        "three training images or fewer. Recalls are averaged over people, in percent.",
+        f"with the same options for every loss, {counted(len(used), 'seed')}. Rare are the "
+        f"{some['rare_people']:,} people with three training images or fewer. Recalls are averaged over people, in percent.",
         "\n".join(
             [
                 "| | " + " | ".join(SCORES.values()) + " |",
