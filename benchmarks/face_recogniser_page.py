@@ -99,7 +99,8 @@ python benchmarks/face_recogniser_page.py
         f"{some['people']:,} people have two images or more. A third of each person's images, at least one, are held "
         "out; a network with two hidden layers of 512 is trained on the recogniser's frozen features of the others, "
         f"with the same options for every loss, {counted(len(used), 'seed')}. Rare are the "
-        f"{some['rare_people']:,} people with three training images or fewer. Recalls are averaged over people, in percent.",
+        f"{some['rare_people']:,} people with three training images or fewer. Recalls are averaged over people, "
+        "in percent.",
         "\n".join(
             [
                 "| | " + " | ".join(SCORES.values()) + " |",
