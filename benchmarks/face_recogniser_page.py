@@ -91,8 +91,7 @@ python benchmarks/face_recogniser_page.py
         ),
         mistakes(result),
         "The landmarks of a face are averaged with those found in the mirrored image, and `--lenient` accepts less "
-        "certain faces; both were tried once, on these pairs. Before that, 98.98 % of 5,586 pairs were decided "
-        "correctly.",
+        "certain faces; both were tried once, on these pairs.",
         "The probability of one person, fitted to the other folds, has an expected calibration error of "
         f"{100 * probability['ece']:.2f} % and a log loss of {probability['log_loss']:.3f}.",
         "## Does uncertainty help to identify rare people?",

@@ -1,4 +1,4 @@
-"""What predictions lack, measured on training rows by networks that were not trained on them."""
+"""Out-of-fold measurement of what predictions lack, by networks that did not see the rows."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the options of :class:`~equipoise.UncertaintyBalancedClassifier` ask of a training."""
+"""Training plans from the options of :class:`~equipoise.UncertaintyBalancedClassifier`."""
 
 import math
 from typing import TYPE_CHECKING, Any

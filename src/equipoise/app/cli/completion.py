@@ -1,4 +1,4 @@
-"""What the shell completes: methods, backbones, models, tables of the paper, columns and class names of the data."""
+"""Shell completion of methods, backbones, models, tables of the paper, columns and class names of the data."""
 
 import csv
 import json

@@ -19,7 +19,7 @@ LABEL_FILES = (".cls", ".json", ".txt")
 LABEL_KEYS = ("label", "cls", "class", "target")
 LONGEST_LABEL = 2**16
 END = bytes(1024)
-"""What every tar file ends with."""
+"""End of every tar file."""
 
 
 def tar_shards(folder: str | os.PathLike[str]) -> list[Path]:
