@@ -24,18 +24,21 @@ def lines() -> list[str]:
         writing = sum(bool(kill["being_written"]) for kill in kills)
         problems = sum(bool(kill["problems"]) for kill in kills)
         total, wrong = total + len(kills), wrong + problems
-        kept = f"{min(safe):,} to {max(safe):,} {counted}" if any(safe) else f"no {counted}: a file appears when whole"
+        kept = (
+            f"{min(safe):,} to {max(safe):,} {counted}"
+            if any(safe)
+            else f"no {counted}: a file appears only when complete"
+        )
         rows.append(f"| {name} | {len(kills)} | {kept} | {writing} | {problems} |")
     return [
         "## Killed at any moment",
         "",
-        f"Does a crash lose or corrupt anything? {total} processes were killed by SIGKILL at random moments, and the "
-        f"same command was run again. In {total - wrong} of {total} cases every file under its final name was "
-        "complete, the results equalled those of an undisturbed process (bit for bit, except the seconds), no saved "
-        "work was repeated, and nothing of the killed process was left behind. "
-        "Repeat it with `python benchmarks/kill_points.py`.",
+        f"Does a crash lose or corrupt anything? We killed {total} processes with SIGKILL at random moments and ran "
+        f"the same command again. In {total - wrong} of {total} cases every file under its final name was complete, "
+        "no saved work was repeated, the killed process left nothing behind, and the results were bit-identical to "
+        "those of an undisturbed process, except for the seconds. Repeat it with `python benchmarks/kill_points.py`.",
         "",
-        "| what was killed | kills | saved at that moment | while a file was being written | with a difference |",
+        "| what was killed | kills | already saved | during a write | results that differed |",
         "|---|---|---|---|---|",
         *rows,
         "",

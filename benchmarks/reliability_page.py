@@ -42,20 +42,20 @@ def fuzz_section() -> list[str]:
     lines = [
         "## Damaged files",
         "",
-        "What happens when a file is damaged or malicious? Every reader of untrusted files is fuzzed with random bytes "
-        "and with valid files that were mutated: bits flipped, parts cut, repeated, swapped or replaced by keywords of "
-        "the format, also inside zip, gzip, JSON and safetensors with corrected checksums.",
+        "What happens if a file is damaged or malicious? We fuzz every reader of untrusted files with random bytes "
+        "and with mutated valid files: bits flipped; parts cut, repeated, swapped or replaced by keywords of the "
+        "format; also inside zip, gzip, JSON and safetensors, with checksums corrected.",
         "",
-        "A file must be read, or refused in one sentence. Anything else is a fault: another error, a warning, more "
-        "than 5 seconds of processor time or 300 MB for a file, or a process that dies.",
+        "A reader must either read the file or refuse it in one sentence. Anything else counts as a fault: another "
+        "error, a warning, a crash, or more than 5 seconds of processor time or 300 MB for one file.",
         "",
-        "Small files designed to exceed these limits are tested one by one (`tests/faults/test_limits.py`): a "
-        "compressed file may unpack to 32 MB, or to 100 times its own size if that is more; a table may have 100,000 "
-        "columns, an options file 65,536 characters and 100 dots in a line, a weights file 20,000 tensors, and JSON a "
-        "million lists and objects. Learning the encoding of a table takes about 0.3 ms per "
+        "Small files made to exhaust the machine have tests of their own (`tests/faults/test_limits.py`). The "
+        "limits: a compressed file may unpack to 32 MB, or to 100 times its own size if that is more; a table may "
+        "have 100,000 columns, an options file 65,536 characters and 100 dots in a line, a weights file 20,000 "
+        "tensors, and JSON a million lists and objects. Fitting the encoder of a table takes about 0.3 ms per "
         "column, 6 s for 20,000 columns.",
         "",
-        "The test suite does this for a minute in total. To run it for longer:",
+        "The test suite fuzzes for a minute in total. To fuzz for longer:",
         "",
         "```text",
         "python -m tests.fuzz --minutes 10 && python benchmarks/reliability_page.py",
@@ -77,8 +77,8 @@ def fuzz_section() -> list[str]:
     ]
     head = ("reader", "minutes of processor time", "files", "read without error", "faults found")
     lines += [
-        "A fault that a run finds is fixed and becomes a test, and the reader is run again with another seed. The "
-        "table shows the last run of each.",
+        "Every fault found was fixed and became a test, and the reader was fuzzed again with another seed. The table "
+        "shows the last run of each reader.",
         "",
         *table(head, rows),
     ]
@@ -105,8 +105,8 @@ def load_section() -> list[str]:
     lines = [
         "## Large data",
         "",
-        "How much memory do the commands need? Peak resident memory on one thread, including Python and torch "
-        "(together about 400 MB). To repeat one part, or all:",
+        "How much memory do the commands need? The tables show peak resident memory on one thread, including Python "
+        "and torch (together about 400 MB). To repeat a part (without `--only`, all of it):",
         "",
         "```text",
         "python benchmarks/load.py --only table && python benchmarks/reliability_page.py",
@@ -126,8 +126,8 @@ def _table_lines(part: Figures) -> list[str]:
     return [
         f"### A table of {part['rows']:,} × {part['columns']}",
         "",
-        f"A CSV of {part['source_mb']:,} MB, {part['float32_mb']:,} MB as float32; {part['epochs']} epoch of training, "
-        "and a prediction for every row. A fifth of the rows is held out and scored.",
+        f"A CSV of {part['source_mb']:,} MB, {part['float32_mb']:,} MB as float32. One command trains for "
+        f"{part['epochs']} epoch and scores a held-out fifth of the rows; the other predicts every row.",
         "",
         *table(
             ("command", "peak memory, MB"),
@@ -141,7 +141,7 @@ def _images_lines(part: Figures) -> list[str]:
         f"### {part['files']:,} image files",
         "",
         f"PNG files of {part['side']} × {part['side']} pixels, all different, in two folders; {part['epochs']} epoch "
-        f"of `{part['backbone']}`, and a prediction for every file. The memory includes all worker processes.",
+        f"of `{part['backbone']}`, then a prediction for every file. Memory includes all worker processes.",
         "",
         *table(
             ("command", "peak memory, MB"),
@@ -164,8 +164,8 @@ def _classes_lines(part: Figures) -> list[str]:
     return [
         f"### {part['classes']:,} classes",
         "",
-        f"{part['rows']:,} rows of {part['columns']} columns in a long tail, {part['epochs']} epoch, and predictions "
-        f"for {part['predicted']:,} more rows; for comparison, the same with {part['fewer']} classes.",
+        f"{part['rows']:,} rows of {part['columns']} columns with a long tail of classes, {part['epochs']} epoch, "
+        f"then predictions for {part['predicted']:,} more rows. The same with {part['fewer']} classes for comparison.",
         "",
         *table(head, rows),
     ]
