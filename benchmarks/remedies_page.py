@@ -157,20 +157,21 @@ def summary(cases: list[Case]) -> list[str]:
     missing = [case for case in cases if case not in both]
     left_out = f"(Equipoise was not run in: {listed(missing)}.)" if missing else ""
     return [
-        f"Of the {len(judged)} cases with {ENOUGH_SEEDS} seeds or more:",
+        f"{len(judged)} cases have {ENOUGH_SEEDS} seeds or more. There:",
         "",
-        f"- **Against cross-entropy**, Equipoise is significantly better in {len(gained)} and significantly worse in "
+        f"- **Equipoise against cross-entropy**: significantly better in {len(gained)}, significantly worse in "
         f"{len(lost)}.",
-        "- **Cross-entropy is enough** (first, or not significantly different from the best) in: "
+        "- **Cross-entropy is enough** (the best, or not significantly different from it) in "
         f"{listed([case for case in judged if tie(case, BASELINE)])}.",
-        f"- **Equipoise** is first, or not significantly different from the best, in {len(judged) - len(behind)}; "
-        f"it is significantly behind another in: {listed(behind)}.",
+        "- **Equipoise against all**: the best, or not significantly different from it, in "
+        f"{len(judged) - len(behind)}; significantly behind another in {listed(behind)}.",
         "",
-        f"In the {len(few)} with fewer seeds hardly any difference is significant ({listed(few)}): "
-        "look at their means.",
+        f"The {len(few)} others have so few seeds that hardly any difference is significant ({listed(few)}): look at "
+        "their means.",
         "",
-        f"Over all {len(both)}, the best rival has the higher mean in {sum(higher(case) for case in both)}. {left_out}",
-        "Which rival that is changes from case to case, and you know it only afterwards.",
+        f"In {sum(higher(case) for case in both)} of all {len(both)} cases the best rival has a higher mean than "
+        f"Equipoise. {left_out}",
+        "But which rival is best changes from case to case, and you know only afterwards.",
     ]
 
 
@@ -183,7 +184,7 @@ def higher(case: Case) -> bool:
 def balanced_table(cases: list[Case]) -> list[str]:
     """A row a case."""
     lines = [
-        "| data | seeds | cross-entropy | Equipoise | best rival | first, or tied for it |",
+        "| data | seeds | cross-entropy | Equipoise | best rival | best, or tied with it |",
         "|---|---|---|---|---|---|",
     ]
     for case in cases:
