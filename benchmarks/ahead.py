@@ -34,8 +34,8 @@ from sklearn.model_selection import train_test_split
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
-from equipoise.data.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.splits import hold_out, official
 from equipoise.evaluation import scores
 from equipoise.paper.tables.experiments import Source

@@ -121,7 +121,7 @@ def rows_per_second() -> dict[str, float]:
     import pandas as pd
 
     from equipoise.data.encoder import TableEncoder
-    from equipoise.data.parquet_shards import ParquetShards
+    from equipoise.data.tables.parquet_shards import ParquetShards
 
     rng = np.random.default_rng(SEED)
     frame = pd.DataFrame(rng.normal(size=(100_000, 30)).astype(np.float32), columns=[f"x{n}" for n in range(30)])

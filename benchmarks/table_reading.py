@@ -64,7 +64,7 @@ def by_pandas(path: str) -> dict[str, float]:
 def by_equipoise(path: str) -> dict[str, float]:
     """Read the file and encode all of its rows."""
     from equipoise.data.encoder import TableEncoder
-    from equipoise.data.table_files import read_table
+    from equipoise.data.tables.read_table import read_table
 
     def both() -> Any:
         samples = read_table(path, target="label")

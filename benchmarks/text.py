@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from equipoise import BalancedClassifier, TableEncoder
 from equipoise.app.compare.classifiers import PriorShift
-from equipoise.data.sentence_encoder import DEFAULT, load_encoder, longest_text
-from equipoise.data.text_features import CHARACTERS, WORDS
+from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder, longest_text
+from equipoise.data.columns.text_features import CHARACTERS, WORDS
 from equipoise.evaluation import scores
 
 SEEDS, HELD_OUT = range(5), 0.3

@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from equipoise import BalancedClassifier
-from equipoise.data.column_kinds import MOST_LEVELS
+from equipoise.data.columns.kinds import MOST_LEVELS
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.table_files import iterate_table, read_table
+from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError, InvalidStateError
 
 TABLE = pd.DataFrame(

@@ -14,7 +14,7 @@ from torch import nn
 from equipoise.app.run_folder import read_run_record
 from equipoise.app.runs.run_options import read_config
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.table_files import iterate_table, read_table
+from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import EquipoiseError
 from equipoise.models.pretrained_weights import load_weights
 

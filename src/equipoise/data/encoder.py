@@ -12,13 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from equipoise.data.column_kinds import ColumnGuess, guess_kind, said_kind
-from equipoise.data.columns import Column, encode_column, encode_plain_numbers, holds_plain_numbers, learn_column
-from equipoise.data.delimited import check_names
+from equipoise.data.columns.encoding import (
+    Column,
+    encode_column,
+    encode_plain_numbers,
+    holds_plain_numbers,
+    learn_column,
+)
+from equipoise.data.columns.kinds import ColumnGuess, guess_kind, said_kind
+from equipoise.data.columns.parsing import relabelled
+from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.labels import label_array
-from equipoise.data.parsing import relabelled
-from equipoise.data.picture_columns import PictureColumn, PictureReader
 from equipoise.data.samples import Progress
+from equipoise.data.tables.delimited import check_names
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.records import as_record
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.chosen_columns import ColumnKind
-from equipoise.data.column_kinds import ColumnGuess, finite
-from equipoise.data.column_scores import rank_rarest
+from equipoise.data.columns.choice import ColumnKind
+from equipoise.data.columns.kinds import ColumnGuess, finite
+from equipoise.data.columns.parsing import as_words, without_blanks
+from equipoise.data.columns.scores import rank_rarest
 from equipoise.data.encoder import as_table, guess_kinds
-from equipoise.data.parsing import as_words, without_blanks
 
 BINS = 8
 BARS = " ▁▂▃▄▅▆▇█"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.chosen_columns import ChosenColumns
+from equipoise.data.columns.choice import ChosenColumns
 from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError, did_you_mean
 
 if TYPE_CHECKING:
-    from equipoise.data.parquet_shards import ParquetShards
+    from equipoise.data.tables.parquet_shards import ParquetShards
 
 NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
 """Formats of tables whose column names are not in the first line."""
@@ -53,7 +53,7 @@ def open_data(
         stream: leave the rows of a Parquet table on disk; None does so if they would fill a quarter of the memory.
     """
     from equipoise.data.images import read_images
-    from equipoise.data.table_files import read_table
+    from equipoise.data.tables.read_table import read_table
     from equipoise.storage.archives import is_archive
 
     path = Path(source)
@@ -88,8 +88,8 @@ def check_source(
     Args:
         columns: the user's choices for a table's columns; the other arguments are those of :func:`open_data`.
     """
-    from equipoise.data.delimited import find_layout
-    from equipoise.data.target_column import check_columns, choose_target
+    from equipoise.data.tables.delimited import find_layout
+    from equipoise.data.tables.target_column import check_columns, choose_target
     from equipoise.storage.archives import is_archive
 
     path = Path(source)
@@ -114,7 +114,7 @@ def check_source(
 
 def _shards(path: Path, *, stream: bool | None) -> "ParquetShards | None":
     """Return the Parquet files of a folder, or the one file whose rows are to be left on disk; None for others."""
-    from equipoise.data.parquet_shards import ParquetShards, parquet_files
+    from equipoise.data.tables.parquet_shards import ParquetShards, parquet_files
 
     if (path.is_file() and stream is False) or not parquet_files(path):
         if stream:
@@ -125,7 +125,7 @@ def _shards(path: Path, *, stream: bool | None) -> "ParquetShards | None":
 
 
 def _read_shards(shards: "ParquetShards", target: str | None, group: str | None, *, stream: bool | None) -> Samples:
-    from equipoise.data.streamed_table import read_all, read_labels
+    from equipoise.data.tables.streamed_table import read_all, read_labels
 
     if not (shards.is_large if stream is None else stream):
         samples = read_all(shards, target)
@@ -213,7 +213,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
 
 def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
     """Return one name per row, and how many rows had none."""
-    from equipoise.data.parsing import as_words, without_blanks
+    from equipoise.data.columns.parsing import as_words, without_blanks
 
     words = as_words(without_blanks(column))
     unknown = words.isna().to_numpy()

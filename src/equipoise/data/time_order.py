@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.column_kinds import guess_kind
-from equipoise.data.columns import Column
-from equipoise.data.parsing import parse_as, without_blanks
+from equipoise.data.columns.encoding import Column
+from equipoise.data.columns.kinds import guess_kind
+from equipoise.data.columns.parsing import parse_as, without_blanks
 from equipoise.errors import InvalidInputError
 
 Rows = NDArray[np.intp]

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.columns.pictures import Pictures
 from equipoise.data.images.check import verify
 from equipoise.data.images.folder import usual_side
 from equipoise.data.images.lazy import FileTable, Images
-from equipoise.data.picture_columns import Pictures
 from equipoise.data.samples import Progress
 from equipoise.models.backbones import has_weights
 from equipoise.models.feature_extraction import extract_features

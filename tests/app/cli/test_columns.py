@@ -9,8 +9,8 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from equipoise.data.sentence_encoder import load_encoder
-from tests.data.tiny_encoder import save_tiny_encoder
+from equipoise.data.columns.sentence_encoder import load_encoder
+from tests.data.columns.tiny_encoder import save_tiny_encoder
 from tests.estimators.test_frames import churn
 
 ID = [10**16 + 7919 * i for i in range(240)]

@@ -12,7 +12,7 @@ from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.runs.choose_split import divide
 from equipoise.app.runs.predict import predict_to
 from equipoise.data.images import read_images
-from equipoise.data.table_files import read_table
+from equipoise.data.tables.read_table import read_table
 from tests.app.runs.made import pictures
 
 MB = 2**20

@@ -9,7 +9,7 @@ import pytest
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.train import train_run
 from equipoise.data import open_data
-from equipoise.data.streamed_table import StreamedTable
+from equipoise.data.tables.streamed_table import StreamedTable
 from equipoise.errors import InvalidInputError
 
 pytest.importorskip("pyarrow")

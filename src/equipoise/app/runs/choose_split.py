@@ -16,7 +16,7 @@ from equipoise.data.labels import label_indices
 from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
-from equipoise.data.streamed_table import StreamedTable
+from equipoise.data.tables.streamed_table import StreamedTable
 from equipoise.data.time_order import row_times, split_by_time
 from equipoise.errors import InvalidInputError
 

@@ -15,7 +15,7 @@ from equipoise.app.run_folder import BackboneRecord, InputRecord
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
-from equipoise.data.streamed_table import EncodedStream, StreamedTable
+from equipoise.data.tables.streamed_table import EncodedStream, StreamedTable
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.persistence import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone

@@ -35,8 +35,8 @@ from equipoise.data.leaks import leak_notes
 from equipoise.data.profile import profile_sample
 from equipoise.data.samples import Samples
 from equipoise.data.splits import save_split
-from equipoise.data.streamed_table import StreamedTable
 from equipoise.data.summary import summarize
+from equipoise.data.tables.streamed_table import StreamedTable
 from equipoise.data.time_order import ordering_column
 from equipoise.decisions import Chosen, DecisionRule
 from equipoise.errors import EquipoiseError, OtherProcessesWarning, ShortTrainingWarning

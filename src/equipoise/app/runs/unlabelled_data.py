@@ -17,7 +17,7 @@ from equipoise.data.encoder import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, encodable, scan
 from equipoise.data.sources import NAMED_SETS, open_data
-from equipoise.data.table_files import iterate_table
+from equipoise.data.tables.read_table import iterate_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.archives import is_archive, unpack
 from equipoise.storage.files import DAMAGE

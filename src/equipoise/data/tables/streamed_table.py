@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.parquet_shards import ParquetShards
 from equipoise.data.samples import SampleRows, Samples
-from equipoise.data.table_files import read_table
-from equipoise.data.target_column import check_columns, choose_target
+from equipoise.data.tables.parquet_shards import ParquetShards
+from equipoise.data.tables.read_table import read_table
+from equipoise.data.tables.target_column import check_columns, choose_target
 from equipoise.errors import InvalidInputError
 
 BUFFER_ROWS = 2**18

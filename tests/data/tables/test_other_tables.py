@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equipoise import TableEncoder
-from equipoise.data.excel import read_excel
-from equipoise.data.table_files import iterate_table, read_table
+from equipoise.data.tables.excel import read_excel
+from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 
 in_one_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

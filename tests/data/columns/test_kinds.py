@@ -6,9 +6,9 @@ import pytest
 from sklearn.base import clone
 
 from equipoise.data import open_data
-from equipoise.data.column_kinds import guess_kind
+from equipoise.data.columns.kinds import guess_kind
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.table_files import iterate_table
+from equipoise.data.tables.read_table import iterate_table
 from equipoise.errors import InvalidInputError
 
 NOTES = [f"customer {i} called about {'a late parcel' if i % 3 else 'the wrong bill'} again" for i in range(60)]

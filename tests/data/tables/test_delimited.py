@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from equipoise.data.sources import open_data
-from equipoise.data.table_files import iterate_table, read_table
+from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
 from equipoise.models.pretrained_weights import load_weights

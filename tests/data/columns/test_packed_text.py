@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.data import table_files
-from equipoise.data.column_kinds import guess_kind
-from equipoise.data.distinct import distinct, is_packed, is_text, pack, repeats
+from equipoise.data.columns.distinct import distinct, is_packed, is_text, pack, repeats
+from equipoise.data.columns.kinds import guess_kind
+from equipoise.data.columns.parsing import as_words, parse, without_blanks
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.leaks import leak_notes
-from equipoise.data.parsing import as_words, parse, without_blanks
-from equipoise.data.table_files import read_table
+from equipoise.data.tables import read_table as table_files
+from equipoise.data.tables.read_table import read_table
 
 ROWS = 1000
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.amounts import SIGNS, plain_amount
-from equipoise.data.distinct import is_packed, is_text, repeated
+from equipoise.data.columns.amounts import SIGNS, plain_amount
+from equipoise.data.columns.distinct import is_packed, is_text, repeated
 
 Kind = Literal["number", "date", "category", "text", "image"]
 """Kinds that a column can be encoded as."""

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.cores_and_memory import free_memory
-from equipoise.data.parquet import SUFFIXES, parquet_group, parquet_layout
+from equipoise.data.tables.parquet import SUFFIXES, parquet_group, parquet_layout
 from equipoise.errors import InvalidInputError
 
 SHARE_OF_MEMORY = 4

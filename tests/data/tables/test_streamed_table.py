@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.parquet_shards import ParquetShards
-from equipoise.data.streamed_table import EncodedStream, StreamedTable
+from equipoise.data.tables.parquet_shards import ParquetShards
+from equipoise.data.tables.streamed_table import EncodedStream, StreamedTable
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
@@ -77,7 +77,7 @@ def test_training_gives_the_bits_of_a_table_in_memory_in_the_same_order(tmp_path
     frame, labels = streamed.frame(), table()["kind"].to_numpy()
     encoder = TableEncoder().fit(frame)
     rows = EncodedStream(streamed, encoder)
-    monkeypatch.setattr("equipoise.data.streamed_table.BUFFER_ROWS", 120)
+    monkeypatch.setattr("equipoise.data.tables.streamed_table.BUFFER_ROWS", 120)
     blocks = torch.from_numpy(rows.blocks())
     ends = []
     for x in (rows, encoder.transform(frame)):
@@ -93,7 +93,7 @@ def test_training_gives_the_bits_of_a_table_in_memory_in_the_same_order(tmp_path
 def test_an_epoch_reads_each_row_group_about_once(tmp_path, monkeypatch):
     table().to_parquet(tmp_path / "rows.parquet", row_group_size=20)
     shards = ParquetShards(tmp_path / "rows.parquet")
-    monkeypatch.setattr("equipoise.data.streamed_table.BUFFER_ROWS", 60)
+    monkeypatch.setattr("equipoise.data.tables.streamed_table.BUFFER_ROWS", 60)
     read, real = [], shards.read
     monkeypatch.setattr(shards, "read", lambda group, columns: read.append(group) or real(group, columns))
     streamed = StreamedTable(shards, list("abcd"))

@@ -8,10 +8,10 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.columns.log_odds import MOST_SCORES, LogOdds, out_of_fold, score_names
+from equipoise.data.columns.sentence_encoder import TOKENS, SentenceEncoder, load_encoder, longest_text
 from equipoise.data.labels import label_array
-from equipoise.data.log_odds import MOST_SCORES, LogOdds, out_of_fold, score_names
 from equipoise.data.samples import Progress
-from equipoise.data.sentence_encoder import TOKENS, SentenceEncoder, load_encoder, longest_text
 from equipoise.errors import InvalidInputError
 
 MOST_DIMENSIONS, MOST_SIZE = 50, 8192

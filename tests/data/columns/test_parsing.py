@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.data.columns.parsing import DATES, NUMBERS, plain
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.parsing import DATES, NUMBERS, plain
-from equipoise.data.table_files import iterate_table, read_table
+from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 
 FLOATS = [f"{i * i / 8 + 0.125}" for i in range(200)]

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.chosen_columns import ColumnKind
-from equipoise.data.distinct import distinct, is_packed
+from equipoise.data.columns.choice import ColumnKind
+from equipoise.data.columns.distinct import distinct, is_packed
+from equipoise.data.columns.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.data.images.scan import SUFFIXES
-from equipoise.data.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.errors import InvalidInputError
 from equipoise.wording import are_codes, counted
 

@@ -16,8 +16,8 @@ from scipy.sparse import csr_matrix, hstack
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from equipoise.data.columns.log_odds import FITTED_TO, MOST_SCORES, LogOdds, out_of_fold, score_names
 from equipoise.data.labels import label_array
-from equipoise.data.log_odds import FITTED_TO, MOST_SCORES, LogOdds, out_of_fold, score_names
 
 WORDS: dict[str, Any] = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"(?u)\w+|[^\w\s]"}
 CHARACTERS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}

@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 
-from equipoise.data import text_features
+from equipoise.data.columns import text_features
+from equipoise.data.columns.text_features import CHARACTERS, MOST_DIMENSIONS, WORDS, TextFeatures
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.text_features import CHARACTERS, MOST_DIMENSIONS, WORDS, TextFeatures
 from equipoise.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)

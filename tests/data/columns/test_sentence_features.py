@@ -11,10 +11,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
-from equipoise.data import sentence_encoder
+from equipoise.data.columns import sentence_encoder
+from equipoise.data.columns.sentence_encoder import chosen_encoder, load_encoder
+from equipoise.data.columns.sentence_features import SentenceFeatures
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.sentence_encoder import chosen_encoder, load_encoder
-from equipoise.data.sentence_features import SentenceFeatures
 from equipoise.errors import InvalidInputError
 
 from .test_text_features import BAD, GOOD, TEXTS, Y

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.column_kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess, finite, largest
-from equipoise.data.distinct import distinct
-from equipoise.data.parsing import (
+from equipoise.data.columns.distinct import distinct
+from equipoise.data.columns.kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess, finite, largest
+from equipoise.data.columns.parsing import (
     AMOUNTS,
     FORMS,
     PLAIN,
@@ -25,11 +25,11 @@ from equipoise.data.parsing import (
     plain,
     without_blanks,
 )
-from equipoise.data.picture_columns import PictureColumn, PictureReader
+from equipoise.data.columns.pictures import PictureColumn, PictureReader
+from equipoise.data.columns.sentence_encoder import chosen_encoder
+from equipoise.data.columns.sentence_features import SentenceFeatures
+from equipoise.data.columns.text_features import TextFeatures
 from equipoise.data.samples import Progress
-from equipoise.data.sentence_encoder import chosen_encoder
-from equipoise.data.sentence_features import SentenceFeatures
-from equipoise.data.text_features import TextFeatures
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 

@@ -10,8 +10,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
-from equipoise.data.column_kinds import ColumnGuess, guess_kind
-from equipoise.data.parsing import as_words, without_blanks
+from equipoise.data.columns.kinds import ColumnGuess, guess_kind
+from equipoise.data.columns.parsing import as_words, without_blanks
 
 MOST_ROWS = 20_000
 """Most rows that a column is judged on, drawn evenly."""

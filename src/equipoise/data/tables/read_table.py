@@ -14,18 +14,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.delimited import Layout, check_names, find_layout, read_parts
-from equipoise.data.distinct import Distinct, distinct, is_text, pack, repeats
-from equipoise.data.excel import SUFFIXES as EXCEL
-from equipoise.data.excel import read_excel
-from equipoise.data.json_lines import SUFFIXES as JSON_LINES
-from equipoise.data.json_lines import json_parts, read_json_lines
-from equipoise.data.parquet import SUFFIXES as PARQUET
-from equipoise.data.parquet import parquet_parts, read_parquet
-from equipoise.data.parsing import fits_float32, relabelled, without_blanks
-from equipoise.data.picture_columns import FOLDER
+from equipoise.data.columns.distinct import Distinct, distinct, is_text, pack, repeats
+from equipoise.data.columns.parsing import fits_float32, relabelled, without_blanks
+from equipoise.data.columns.pictures import FOLDER
 from equipoise.data.samples import Part, Progress, Samples
-from equipoise.data.target_column import check_columns, choose_target, labels_of, multilabel_of
+from equipoise.data.tables.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.tables.excel import SUFFIXES as EXCEL
+from equipoise.data.tables.excel import read_excel
+from equipoise.data.tables.json_lines import SUFFIXES as JSON_LINES
+from equipoise.data.tables.json_lines import json_parts, read_json_lines
+from equipoise.data.tables.parquet import SUFFIXES as PARQUET
+from equipoise.data.tables.parquet import parquet_parts, read_parquet
+from equipoise.data.tables.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError, listed
 from equipoise.storage.files import DAMAGE
 from equipoise.storage.size_limits import open_arrays
@@ -132,7 +132,7 @@ def _file(source: object) -> Path:
 
 def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | None = None) -> Any:
     """Read all rows column by column, as float32 where a network would not use more; where there are many, columns of
-    text that repeats are packed, see :func:`~equipoise.data.distinct.pack`."""
+    text that repeats are packed, see :func:`~equipoise.data.columns.distinct.pack`."""
     parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
     packed: set[str] | None = None
     for part in read_parts(layout, rows=PART_ROWS, text=text):

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data import table_files
-from equipoise.data.delimited import sniff_delimiter
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.table_files import iterate_table, read_npz, read_table
+from equipoise.data.tables import read_table as table_files
+from equipoise.data.tables.delimited import sniff_delimiter
+from equipoise.data.tables.read_table import iterate_table, read_npz, read_table
 from equipoise.errors import InvalidInputError
 
 PLAIN = "age,town,label\n31,Oslo,a\n54,Rome,b\n40,Oslo,a\n"
@@ -122,7 +122,7 @@ def test_a_decimal_comma_far_from_the_start_is_seen(tmp_path, delimiter):
 
 
 def test_a_decimal_comma_beyond_what_was_looked_at_is_read_by_the_encoder(tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.delimited.SAMPLE_CHARACTERS", 5000)
+    monkeypatch.setattr("equipoise.data.tables.delimited.SAMPLE_CHARACTERS", 5000)
     lines = [f"{i % 9};{'uv'[i % 2]}" for i in range(3000)] + ["1,5;u"]
     path = written(tmp_path, "\n".join(["a;y", *lines]))
     x = read_table(path).x
@@ -565,7 +565,7 @@ def test_memory_stays_flat_over_a_long_file(tmp_path):
     path = written(tmp_path, ",".join(f"c{i}" for i in range(20)) + "\n" + f"{line}\n" * 200_000)
     program = (
         "import resource, sys\n"
-        "from equipoise.data.table_files import iterate_table\n"
+        "from equipoise.data.tables.read_table import iterate_table\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "parts = iterate_table(sys.argv[1], rows=5_000)\n"
         "next(parts); before = peak()\n"
@@ -610,7 +610,7 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
 DAMAGED_FOOTERS = """
 import sys
 from pathlib import Path
-from equipoise.data.parquet import read_parquet
+from equipoise.data.tables.parquet import read_parquet
 from equipoise.errors import InvalidInputError
 
 path = Path(sys.argv[1])

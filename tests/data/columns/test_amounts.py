@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.data.columns.parsing import AMOUNTS, plain
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.parsing import AMOUNTS, plain
 
 POINT, COMMA = AMOUNTS
 CENTS = st.integers(0, 10**11)

@@ -1,0 +1,1 @@
+"""Columns of a table as numbers: what each is, how it is parsed, and how it is encoded."""

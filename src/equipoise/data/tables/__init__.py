@@ -1,0 +1,1 @@
+"""Tables in files: one module for each format, and the choice of the target column."""
