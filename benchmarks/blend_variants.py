@@ -25,7 +25,7 @@ from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.estimators.blending import blend_weights, count_margins
 from equipoise.estimators.cross_fitted import CrossFittedMembers
-from equipoise.estimators.members import FAMILIES
+from equipoise.estimators.families import FAMILIES
 from equipoise.training.margin_strength import sure_shift
 from equipoise.uncertainty.class_level import ClassMoments
 from equipoise.uncertainty.margins import log_steps

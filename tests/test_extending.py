@@ -23,7 +23,7 @@ from equipoise.app.runs.predictors import BlendPredictor
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.decisions import DECISIONS, Balanced, Natural
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.members import FAMILIES
+from equipoise.estimators.families import FAMILIES
 from equipoise.evaluation import METRICS, scores
 from equipoise.losses import LOSSES
 from equipoise.main import app

@@ -31,7 +31,7 @@ def backbone_names() -> Collection[str]:
 
 def model_names() -> Collection[str]:
     """Return the names in ``FAMILIES``."""
-    return family_names("equipoise.estimators.members", "FAMILIES")
+    return family_names("equipoise.estimators.families", "FAMILIES")
 
 
 def family_names(module: str, family: str) -> Collection[str]:

@@ -30,8 +30,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
 from equipoise.errors import InvalidInputError
-from equipoise.estimators import cross_fitted, members
-from equipoise.estimators.members import MOST_BOOSTED, as_estimators
+from equipoise.estimators import cross_fitted, families
+from equipoise.estimators.families import MOST_BOOSTED, as_estimators
 
 OTHER_FOLDS = "copies of a row fall into other folds than a row of their weight"
 
@@ -372,7 +372,7 @@ def test_rows_without_weight_are_left_out():
 def test_large_tables_are_thinned_without_a_change_of_meaning(monkeypatch):
     x, y = clouds(12_000, rare=0.03)
     new, _ = clouds(6000, rare=0.03, seed=1)
-    monkeypatch.setattr(members, "MOST_OF_A_MEMBER", 1500)
+    monkeypatch.setattr(families, "MOST_OF_A_MEMBER", 1500)
     monkeypatch.setattr(cross_fitted, "MOST_OUT_OF_FOLD", 2500)
     fitted = BalancedClassifier(LogisticRegression(), members=3, random_state=0).fit(x, y)
     assert np.isnan(fitted.out_of_fold_[:, 0]).sum() == 12_000 - 2500
@@ -386,7 +386,7 @@ def test_thinned_rows_of_uneven_weight_keep_the_prior(monkeypatch, tmp_path):
     x, y = clouds(4000, rare=0.05)
     weight = np.random.RandomState(0).gamma(1.0, 1.0, len(y))
     y[0] = 2  # a class that folds lack
-    monkeypatch.setattr(members, "MOST_OF_A_MEMBER", 900)
+    monkeypatch.setattr(families, "MOST_OF_A_MEMBER", 900)
     monkeypatch.setattr(cross_fitted, "MOST_OUT_OF_FOLD", 1000)
     with pytest.warns(UserWarning, match="all rows of 2 lie in one fold"):
         fitted = BalancedClassifier(GaussianNB(), members=3, random_state=0).fit(x, y, weight)
@@ -399,7 +399,7 @@ def test_trained_models_are_never_thinned(monkeypatch):
     x, y = clouds(3000, rare=0.1)
     p = LogisticRegression().fit(x, y).predict_proba(x)
     whole = BalancedClassifier.from_predictions(p, y).predict_proba(p)
-    monkeypatch.setattr(members, "MOST_OF_A_MEMBER", 200)
+    monkeypatch.setattr(families, "MOST_OF_A_MEMBER", 200)
     np.testing.assert_array_equal(BalancedClassifier.from_predictions(p, y).predict_proba(p), whole)
 
 

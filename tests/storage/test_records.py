@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.app.run_folder import Gallery, RunRecord
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.persistence import ModelRecord
+from equipoise.estimators.network_files import ModelRecord
 from equipoise.storage.records import as_record, read_json
 
 JSON = st.recursive(

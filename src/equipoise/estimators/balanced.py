@@ -20,11 +20,11 @@ from equipoise.estimators.blend_files import load_blend, save_blend, unfitted
 from equipoise.estimators.blending import Blend
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, check_rule, relative_weights_of
 from equipoise.estimators.cross_fitted import CrossFittedMembers, deal_folds
+from equipoise.estimators.families import as_estimators
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
 from equipoise.estimators.member_outputs import check_frozen, take
-from equipoise.estimators.members import as_estimators
 from equipoise.estimators.model_card import write_model_card
-from equipoise.estimators.persistence import restore_common
+from equipoise.estimators.network_files import restore_common
 from equipoise.estimators.table_rows import blend_rows, blend_samples, checked_table
 
 Array = NDArray[Any]

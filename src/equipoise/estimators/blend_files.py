@@ -20,9 +20,8 @@ from equipoise.decisions import DecisionRule, Evidence
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.estimators.blending import Blend
 from equipoise.estimators.cross_fitted import CrossFittedMembers
-from equipoise.estimators.member_files import MemberRecord, load_member, save_member
 from equipoise.estimators.member_outputs import is_frozen
-from equipoise.estimators.persistence import (
+from equipoise.estimators.network_files import (
     LARGEST_RECORD,
     REMEDY,
     checked_rule,
@@ -31,6 +30,7 @@ from equipoise.estimators.persistence import (
     evidence_tensors,
     labels_from_json,
 )
+from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member, save_member
 from equipoise.storage.files import read_plain, write_atomically, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
 from equipoise.storage.run_files import MEMBERS, MODEL, MODEL_RECORD

@@ -1,4 +1,4 @@
-"""Cross-fitted members of a blend: their folds, and their probabilities for rows that they have not seen."""
+"""Cross-fitted members of a blend: their folds, their fits, and their probabilities for rows they have not seen."""
 
 import sys
 import warnings
@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.data.labels import class_counts
 from equipoise.data.splits import stratified_folds
 from equipoise.errors import InvalidInputError, listed
+from equipoise.estimators.families import family_label
 from equipoise.estimators.member_outputs import Member, is_frozen, member_probabilities, take
-from equipoise.estimators.members import family_label, fit_members, thinned
 from equipoise.estimators.unseen_rows import as_if_unseen
 from equipoise.tensor_checks import check_finite
 
@@ -184,3 +189,90 @@ def deal_folds(
         raise InvalidInputError("groups must name at least two groups, got one; leave groups out.")
     dealt = stratified_folds(labels[counted], min(int(folds), most), seed=seed, groups=given, allow_missing=True)
     return [(counted[a], counted[b]) for a, b in dealt]
+
+
+def fit_members(
+    estimator: Any,
+    x: Any,
+    target: NDArray[np.int64],
+    parts: Sequence[Array],
+    *,
+    sample_weight: Array | None,
+    seed: int,
+    n_jobs: int | None = None,
+) -> list[Member]:
+    """Fit copies of a classifier, one on each part of the rows.
+
+    Args:
+        estimator: unfitted; one with its own ``fit_members`` fits them together.
+        x: rows, as the classifier takes them.
+        target: class indices, (rows,), or 0 and 1, (rows, attributes).
+        parts: the rows of each member.
+        sample_weight: (rows,), or None.
+        seed: of every random choice that the classifier leaves open.
+    """
+    if target.ndim == 2:
+        each = [
+            fit_members(estimator, x, column, parts, sample_weight=sample_weight, seed=seed + place, n_jobs=n_jobs)
+            for place, column in enumerate(target.T)
+        ]
+        return [list(member) for member in zip(*each, strict=True)]
+    seeded = [_seeded(estimator, seed + number) for number in range(len(parts))]
+    if hasattr(estimator, "fit_members") and all(len(np.unique(target[part])) > 1 for part in parts):
+        found: list[Member] = seeded[0].fit_members(x, target, parts, sample_weight)
+        return found
+    fits = (delayed(_fit)(model, x, target, part, sample_weight) for model, part in zip(seeded, parts, strict=True))
+    return list(Parallel(n_jobs=n_jobs)(fits))
+
+
+def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weight: Array | None) -> Any:
+    if len(np.unique(target[part])) < 2:
+        return DummyClassifier(strategy="prior").fit(np.zeros((len(part), 1)), target[part])
+    rows = take(x, part)
+    if sample_weight is None:
+        return model.fit(rows, target[part])
+    step = model.steps[-1] if isinstance(model, Pipeline) else None
+    if not has_fit_parameter(model if step is None else step[1], "sample_weight"):
+        raise InvalidInputError(f"{type(model).__name__} takes no sample_weight; leave the weights out.")
+    return model.fit(rows, target[part], **{f"{step[0] + '__' if step else ''}sample_weight": sample_weight[part]})
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """Copy an estimator, and seed it wherever it leaves a seed open."""
+    model = clone(estimator)
+    given = model.get_params()
+    names = [name for name, value in given.items() if name.rpartition("__")[2] == "random_state" and value is None]
+    return model.set_params(**dict.fromkeys(names, seed))
+
+
+def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tuple[Array, Array | None]:
+    """Draw at most this many rows by thinning the common classes, and return how much each class was thinned.
+
+    Classes share the room evenly; what a rare one leaves goes to the others. Several labels are not thinned by class.
+
+    Returns:
+        The rows kept, in order, and the share kept of each class, (classes,); None if all are.
+    """
+    if len(part) <= most:
+        return part, None
+    rng = np.random.RandomState(seed)
+    if target.ndim == 2:
+        return np.sort(rng.choice(part, most, replace=False)), None
+    counts = np.bincount(target[part], minlength=int(target.max()) + 1)
+    kept = _room(counts, most)
+    rows = [rng.choice(part[target[part] == label], size, replace=False) for label, size in enumerate(kept) if size]
+    return np.sort(np.concatenate(rows)), np.where(counts > 0, kept / np.maximum(counts, 1), 1.0)
+
+
+def _room(counts: Array, most: int) -> Array:
+    """Divide room for this many rows: rare classes stay whole, the others share the rest equally.
+
+    >>> _room(np.array([900, 50, 300]), 450).tolist()
+    [200, 50, 200]
+    """
+    kept = np.zeros_like(counts)
+    order, left = np.argsort(counts, kind="stable"), most
+    for done, label in enumerate(order):
+        kept[label] = min(counts[label], left // (len(order) - done))
+        left -= kept[label]
+    return kept

@@ -13,9 +13,9 @@ from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Pred
 from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
-from equipoise.estimators.member_files import check_storable
-from equipoise.estimators.members import FAMILIES, as_estimators, default_families
+from equipoise.estimators.families import FAMILIES, as_estimators, default_families
 from equipoise.estimators.network import UncertaintyBalancedClassifier
+from equipoise.estimators.pickle_free.member_files import check_storable
 from equipoise.estimators.training_options import training_values
 
 

@@ -17,7 +17,7 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, rows_of
 from equipoise.data.tables.streamed_table import EncodedStream, StreamedTable
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.persistence import SavedModel
+from equipoise.estimators.network_files import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.models.backbones import has_weights
 from equipoise.models.other_libraries import check_config

@@ -19,7 +19,7 @@ from equipoise.calibration.held_out_calibration import HeldOutCalibration, calib
 from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
-from equipoise.estimators.members import family_label
+from equipoise.estimators.families import family_label
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.evaluation.label_quality import LabelDoubt, LabelJudge, class_sizes, doubt_of_probabilities
 from equipoise.storage.size_limits import load_tensors

@@ -20,7 +20,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.blend_files import is_blend
 from equipoise.estimators.network import UncertaintyBalancedClassifier
-from equipoise.estimators.persistence import load_model
+from equipoise.estimators.network_files import load_model
 from equipoise.evaluation import Scores, scores
 from equipoise.storage.files import foreign_files
 from equipoise.storage.run_files import RECORD

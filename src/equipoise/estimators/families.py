@@ -1,25 +1,17 @@
-"""Cross-fitting: each classifier is fitted once per fold, on the rows outside it, so that every row has an out-of-fold
-prediction."""
+"""The families of classifiers in the default blend, and what a user may give as an estimator."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-from joblib import Parallel, delayed
-from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.dummy import DummyClassifier
+from sklearn.base import is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.member_outputs import Member, is_frozen, take, without_probabilities
+from equipoise.estimators.member_outputs import is_frozen, without_probabilities
 from equipoise.estimators.packed_network import PackedNetwork
 
-Array = NDArray[Any]
 TREES, TREES_OF_MANY = 40, 20
 """Trees per member of a forest: five members have 200 together, or 100 on large tables."""
 MANY, VERY_MANY = 10_000, 50_000
@@ -82,8 +74,9 @@ def default_families(classes: int) -> dict[str, MemberFamily]:
 def family_label(classifier: Any) -> str:
     """Return a classifier's name in a report: its family's, otherwise its class's.
 
-    >>> family_label(RandomForestClassifier()), family_label(DummyClassifier())
-    ('random forest', 'DummyClassifier')
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> family_label(RandomForestClassifier()), family_label(GaussianNB())
+    ('random forest', 'GaussianNB')
     """
     labels = {type(family.make(1)): family.label for family in FAMILIES.values()}
     return labels.get(type(classifier), type(classifier).__name__)
@@ -133,90 +126,3 @@ def _classifies(given: Any) -> bool:
     if not all(hasattr(given, needed) for needed in ("fit", "get_params")):
         return False
     return bool(is_classifier(given)) if hasattr(given, "__sklearn_tags__") else hasattr(given, "predict_proba")
-
-
-def fit_members(
-    estimator: Any,
-    x: Any,
-    target: NDArray[np.int64],
-    parts: Sequence[Array],
-    *,
-    sample_weight: Array | None,
-    seed: int,
-    n_jobs: int | None = None,
-) -> list[Member]:
-    """Fit copies of a classifier, one on each part of the rows.
-
-    Args:
-        estimator: unfitted; one with its own ``fit_members`` fits them together.
-        x: rows, as the classifier takes them.
-        target: class indices, (rows,), or 0 and 1, (rows, attributes).
-        parts: the rows of each member.
-        sample_weight: (rows,), or None.
-        seed: of every random choice that the classifier leaves open.
-    """
-    if target.ndim == 2:
-        each = [
-            fit_members(estimator, x, column, parts, sample_weight=sample_weight, seed=seed + place, n_jobs=n_jobs)
-            for place, column in enumerate(target.T)
-        ]
-        return [list(member) for member in zip(*each, strict=True)]
-    seeded = [_seeded(estimator, seed + number) for number in range(len(parts))]
-    if hasattr(estimator, "fit_members") and all(len(np.unique(target[part])) > 1 for part in parts):
-        found: list[Member] = seeded[0].fit_members(x, target, parts, sample_weight)
-        return found
-    fits = (delayed(_fit)(model, x, target, part, sample_weight) for model, part in zip(seeded, parts, strict=True))
-    return list(Parallel(n_jobs=n_jobs)(fits))
-
-
-def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weight: Array | None) -> Any:
-    if len(np.unique(target[part])) < 2:
-        return DummyClassifier(strategy="prior").fit(np.zeros((len(part), 1)), target[part])
-    rows = take(x, part)
-    if sample_weight is None:
-        return model.fit(rows, target[part])
-    step = model.steps[-1] if isinstance(model, Pipeline) else None
-    if not has_fit_parameter(model if step is None else step[1], "sample_weight"):
-        raise InvalidInputError(f"{type(model).__name__} takes no sample_weight; leave the weights out.")
-    return model.fit(rows, target[part], **{f"{step[0] + '__' if step else ''}sample_weight": sample_weight[part]})
-
-
-def _seeded(estimator: Any, seed: int) -> Any:
-    """Copy an estimator, and seed it wherever it leaves a seed open."""
-    model = clone(estimator)
-    given = model.get_params()
-    names = [name for name, value in given.items() if name.rpartition("__")[2] == "random_state" and value is None]
-    return model.set_params(**dict.fromkeys(names, seed))
-
-
-def thinned(part: Array, target: NDArray[np.int64], seed: int, most: int) -> tuple[Array, Array | None]:
-    """Draw at most this many rows by thinning the common classes, and return how much each class was thinned.
-
-    Classes share the room evenly; what a rare one leaves goes to the others. Several labels are not thinned by class.
-
-    Returns:
-        The rows kept, in order, and the share kept of each class, (classes,); None if all are.
-    """
-    if len(part) <= most:
-        return part, None
-    rng = np.random.RandomState(seed)
-    if target.ndim == 2:
-        return np.sort(rng.choice(part, most, replace=False)), None
-    counts = np.bincount(target[part], minlength=int(target.max()) + 1)
-    kept = _room(counts, most)
-    rows = [rng.choice(part[target[part] == label], size, replace=False) for label, size in enumerate(kept) if size]
-    return np.sort(np.concatenate(rows)), np.where(counts > 0, kept / np.maximum(counts, 1), 1.0)
-
-
-def _room(counts: Array, most: int) -> Array:
-    """Divide room for this many rows: rare classes stay whole, the others share the rest equally.
-
-    >>> _room(np.array([900, 50, 300]), 450).tolist()
-    [200, 50, 200]
-    """
-    kept = np.zeros_like(counts)
-    order, left = np.argsort(counts, kind="stable"), most
-    for done, label in enumerate(order):
-        kept[label] = min(counts[label], left // (len(order) - done))
-        left -= kept[label]
-    return kept

@@ -36,8 +36,8 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotE
 from sklearn.svm import SVC
 
 from equipoise.errors import InvalidInputError
-from equipoise.estimators import member_files
-from equipoise.estimators.member_files import MemberRecord, load_member, save_member
+from equipoise.estimators.pickle_free import member_files
+from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member, save_member
 
 
 def rows(classes=3, missing=True):
@@ -399,7 +399,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.member_files import MemberRecord, load_member
+from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member
 for folder in map(Path, sys.argv[1:]):
     record = MemberRecord(file="member.skops", class_path=(folder / "class").read_text(), version="any")
     try:

@@ -19,11 +19,11 @@ import pandas as pd
 from msgspec import Struct
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.estimators.member_checks import check_model
-from equipoise.estimators.member_parts import PARTS, REMEDY, read_array
-from equipoise.estimators.member_types import PLAIN, check_types, entries, trusted_types, type_name
-from equipoise.estimators.object_graph import substitute, walk
-from equipoise.estimators.tree_arrays import require
+from equipoise.estimators.pickle_free.model_checks import check_model
+from equipoise.estimators.pickle_free.object_graph import substitute, walk
+from equipoise.estimators.pickle_free.parts import PARTS, REMEDY, read_array
+from equipoise.estimators.pickle_free.tree_arrays import require
+from equipoise.estimators.pickle_free.trusted_types import PLAIN, check_types, entries, trusted_types, type_name
 from equipoise.storage.files import check_plain, read_plain, write_atomically, writing_into
 from equipoise.storage.records import Name
 from equipoise.storage.size_limits import check_unpacked, most_unpacked, parse_json

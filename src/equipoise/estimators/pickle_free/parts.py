@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-from equipoise.estimators.booster_files import (
+from equipoise.estimators.pickle_free.booster_files import (
     is_fitted,
     new_booster,
     read_catboost,
@@ -27,8 +27,8 @@ from equipoise.estimators.booster_files import (
     write_lightgbm,
     write_xgboost,
 )
-from equipoise.estimators.booster_text import BoosterRecord
-from equipoise.estimators.tree_arrays import (
+from equipoise.estimators.pickle_free.booster_text import BoosterRecord
+from equipoise.estimators.pickle_free.tree_arrays import (
     Arrays,
     predictors_from_arrays,
     predictors_to_arrays,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from equipoise.estimators.tree_arrays import NUMBER, Numbers, check_unique, finite, require, whole, within
+from equipoise.estimators.pickle_free.tree_arrays import NUMBER, Numbers, check_unique, finite, require, whole, within
 from equipoise.storage.records import Count, Name
 
 RANGE = re.compile(rf"none|\[{NUMBER.pattern}:{NUMBER.pattern}\]|-?\d+(:-?\d+)*")

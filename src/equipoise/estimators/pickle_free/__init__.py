@@ -1,0 +1,1 @@
+"""Fitted classifiers of other libraries in files that cannot run code."""
