@@ -10,7 +10,7 @@ from typing import Literal
 from equipoise.errors import InvalidInputError, did_you_mean
 
 Precision = Literal["no", "fp16", "bf16"]
-Form = Literal["angular", "additive"]
+MarginForm = Literal["angular", "additive"]
 Placement = Literal["target", "all"]
 SampleLevel = Literal["none", "expected", "complement", "printed", "mixing"]
 MarginRule = Literal["log", "paper"]

@@ -24,11 +24,11 @@ def slow_answers(q: np.ndarray, costs: list[list[float]]) -> list[int]:
 def test_the_cheapest_class_is_named_in_any_order_of_the_matrix():
     situation = many_classes(500)
     q = situation.probabilities
-    assert Costs(MATRIX).choose(situation).form.places(q).tolist() == slow_answers(q, MATRIX)
+    assert Costs(MATRIX).choose(situation).policy.places(q).tolist() == slow_answers(q, MATRIX)
     order = [2, 0, 1]
     turned = [[MATRIX[a][b] for b in order] for a in order]
     chosen = Costs(turned, classes=("c", "a", "b")).choose(situation)
-    assert chosen.form.places(q).tolist() == slow_answers(q, MATRIX)
+    assert chosen.policy.places(q).tolist() == slow_answers(q, MATRIX)
 
 
 def test_misses_and_false_alarms_are_a_matrix():
@@ -36,8 +36,8 @@ def test_misses_and_false_alarms_are_a_matrix():
     q = situation.probabilities
     chosen = Costs(miss={"c": 30}, false_alarm={"b": 2}).choose(situation)
     expected = slow_answers(q, [[0, 2, 1], [1, 0, 1], [30, 30, 0]])
-    assert chosen.form.places(q).tolist() == expected
-    assert Costs(miss={"c": 30}, false_alarm=3).choose(situation).form.costs.tolist() == [
+    assert chosen.policy.places(q).tolist() == expected
+    assert Costs(miss={"c": 30}, false_alarm=3).choose(situation).policy.costs.tolist() == [
         [0, 3, 3],
         [3, 0, 3],
         [30, 30, 0],
@@ -49,7 +49,7 @@ def test_each_row_may_have_its_own_costs():
     amounts = [1.0, 5.0, 10.0, 50.0, 100.0, 1000.0]
     chosen = Costs(miss={"fraud": amounts}, false_alarm=2.0).choose(situation)
     q = situation.probabilities
-    assert chosen.form.places(q).tolist() == [
+    assert chosen.policy.places(q).tolist() == [
         slow_answers(row[None], [[0, 2], [amount, 0]])[0] for row, amount in zip(q, amounts, strict=True)
     ]
     assert chosen.expected is None
@@ -74,10 +74,10 @@ def test_evidence_of_wrong_probabilities_moves_the_threshold_and_of_right_ones_h
     wrong = p / (p + 20 * (1 - p))  # twenty times too small odds
     evidence = Evidence.of(np.stack((1 - wrong, wrong), 1), right.evidence.labels)
     rule, y = Costs(miss={"fraud": 9}), right.evidence.labels
-    (claim,) = rule.choose(right).form.claims
+    (claim,) = rule.choose(right).policy.claims
     assert claim.threshold == pytest.approx(0.1, abs=0.03)
     situation = replace(right, evidence=evidence)
-    (moved,) = rule.choose(situation).form.claims
+    (moved,) = rule.choose(situation).policy.claims
     odds = 0.1 / 0.9 / 20
     assert moved.threshold == pytest.approx(odds / (1 + odds), rel=0.5)
     costs = [1000 * (np.where(y == 1, 9, 1) * ((wrong >= at) != y)).mean() for at in (0.1, moved.threshold)]
@@ -89,7 +89,7 @@ def test_the_expected_cost_is_that_of_the_evidence_at_the_prior(prior):
     situation = many_classes()
     chosen = Costs(MATRIX, class_prior=prior).choose(situation)
     here = situation.at(chosen.rule.class_prior)
-    named, y = chosen.form.places(here.probabilities), situation.evidence.labels
+    named, y = chosen.policy.places(here.probabilities), situation.evidence.labels
     slow = 0.0
     for true in range(3):
         own = [MATRIX[true][place] for place in named[y == true].tolist()]
@@ -103,7 +103,7 @@ def test_the_expected_cost_is_that_of_the_evidence_at_the_prior(prior):
 def test_the_interval_of_the_cost_holds_the_true_one():
     """Evidence of 400 rows, 200 times; the true cost is that of the same rule on very many rows."""
     rule, huge = Costs(miss={"fraud": 20}), two_classes(400_000, seed=10_000)
-    named, y, w = rule.choose(huge).form.places(huge.probabilities), huge.evidence.labels, huge.evidence.weight
+    named, y, w = rule.choose(huge).policy.places(huge.probabilities), huge.evidence.labels, huge.evidence.weight
     cost = np.where(y == 1, 20.0, 1.0) * (named != y)
     true = 1000 * float((cost * w).sum() / w.sum())
     inside = 0
@@ -119,7 +119,7 @@ def test_the_next_cases_cost_what_was_said_19_times_of_20():
     rule, inside = Costs(miss={"fraud": 20}), 0
     for seed in range(200):
         chosen, new = rule.choose(two_classes(400, seed=seed)), two_classes(300, seed=5000 + seed)
-        cost = chosen.cost_of(new.evidence.labels, chosen.form.places(new.probabilities))
+        cost = chosen.cost_of(new.evidence.labels, chosen.policy.places(new.probabilities))
         ahead = chosen.expected.cost_of_next(300)
         inside += ahead.low <= cost <= ahead.high
         assert ahead.high - ahead.low > chosen.expected.cost.high - chosen.expected.cost.low

@@ -1,4 +1,4 @@
-"""The closed-form uncertainty against slow loops, against dropout itself, and in its limits."""
+"""The closed-policy uncertainty against slow loops, against dropout itself, and in its limits."""
 
 import math
 

@@ -57,7 +57,7 @@ def test_the_promised_recall_holds_in_95_of_100_draws(samples, floor):
     for _ in range(DRAWS):
         p = np.concatenate((np.full(5, 0.5), rng.random(samples)))
         situation = Situation((0, 1), prior, prior, Evidence.of(np.stack((1 - p, p), 1), y))
-        (claim,) = RecallAtLeast({1: floor})._form(situation).claims
+        (claim,) = RecallAtLeast({1: floor})._policy(situation).claims
         failed += 1 - claim.threshold < floor
     assert failed / DRAWS <= 0.05 + BAND
     assert failed / DRAWS == pytest.approx(expected, abs=BAND)
@@ -75,7 +75,7 @@ def test_two_promises_hold_together_and_in_their_order():
     labels = np.repeat(np.arange(3), rows)
     for _ in range(draws):
         drawn = np.concatenate([q[rng.choice(np.flatnonzero(y == place), rows[place])] for place in range(3)])
-        chosen = rule._form(Situation(huge.classes, huge.prior, huge.aimed, Evidence.of(drawn, labels)))
+        chosen = rule._policy(Situation(huge.classes, huge.prior, huge.aimed, Evidence.of(drawn, labels)))
         one, two = (claim.threshold for claim in chosen.claims)
         assert [promise.promised for promise in chosen.promises] == [0.6, 0.3]
         first = (scores[1][:, 1] >= one).mean()
@@ -91,7 +91,7 @@ def test_the_promised_precision_holds_in_95_of_100_draws():
     precise = true_p.cumsum() / np.arange(1, len(true_p) + 1)  # calibrated: the precision above each probability
     failed, draws = 0, 1000
     for seed in range(draws):
-        chosen = PrecisionAtLeast({"fraud": 0.6})._form(two_classes(600, 0.2, seed=seed))
+        chosen = PrecisionAtLeast({"fraud": 0.6})._policy(two_classes(600, 0.2, seed=seed))
         named = int(np.searchsorted(-true_p, -chosen.claims[0].threshold))
         failed += precise[max(named - 1, 0)] < chosen.promises[0].promised
     assert failed / draws <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
@@ -103,13 +103,13 @@ def test_13_positives_cannot_carry_95_percent_and_a_sentence_says_what_they_can(
     prior = np.array([500, 13]) / 513
     evidence = Evidence.of(np.stack((1 - p, p), 1), y)
     chosen = RecallAtLeast({"fraud": 0.95}).choose(Situation(("ok", "fraud"), prior, prior, evidence))
-    (note,) = chosen.form.notes
+    (note,) = chosen.policy.notes
     assert note == (
         "a recall of 95 % cannot be promised for class 'fraud', 79.4 % can: it has 13 samples to choose by, "
         "and 59 would do."
     )
     assert chosen.promises[0].promised == pytest.approx(0.05 ** (1 / 13))
-    assert chosen.form.claims[0].threshold == pytest.approx(p[500:].min(), rel=1e-5)
+    assert chosen.policy.claims[0].threshold == pytest.approx(p[500:].min(), rel=1e-5)
     assert "with 95 % confidence it finds at least 79.4 % of class 'fraud'." in list(chosen.sentences())
 
 
@@ -120,8 +120,8 @@ def test_classes_that_ask_for_the_same_rows_are_served_in_order_and_the_loser_is
     )
     for chosen, loser in ((first, "c"), (second, "b")):
         assert chosen.promises[0].promised == 0.95
-        assert f"cannot be promised for class {loser!r}" in chosen.form.notes[0]
-        assert "go to classes named before it; name it earlier" in chosen.form.notes[0]
+        assert f"cannot be promised for class {loser!r}" in chosen.policy.notes[0]
+        assert "go to classes named before it; name it earlier" in chosen.policy.notes[0]
         assert chosen.expected is not None
         place = situation.classes.index(loser)
         assert chosen.promises[1].promised < chosen.expected.classes[place].recall.value
@@ -130,7 +130,7 @@ def test_classes_that_ask_for_the_same_rows_are_served_in_order_and_the_loser_is
 def test_each_of_several_labels_has_its_own_promise():
     situation = several_labels()
     chosen = RecallAtLeast({"s": 0.9, "t": 0.7}).choose(situation)
-    answers, y = chosen.form.places(situation.probabilities), situation.evidence.labels
+    answers, y = chosen.policy.places(situation.probabilities), situation.evidence.labels
     for place, floor in enumerate((0.9, 0.7)):
         found = answers[y[:, place] == 1, place]
         missed = int((found == 0).sum())

@@ -68,11 +68,11 @@ def test_chosen_rules_come_back_from_json_and_answer_alike(rule, situation):
         json.loads(json.dumps(chosen.to_json())), situation.classes, several=situation.several, where="x.json"
     )
     q = situation.at(chosen.rule.class_prior).probabilities
-    assert (back.form.places(q) == chosen.form.places(q)).all()
+    assert (back.policy.places(q) == chosen.policy.places(q)).all()
     assert back.rule == chosen.rule
     assert list(back.sentences()) == list(chosen.sentences()) != []
     assert chosen.expected is not None
-    answers = chosen.rule.crossed(situation, situation.probabilities) if rule.searches else chosen.form.places(q)
+    answers = chosen.rule.crossed(situation, situation.probabilities) if rule.searches else chosen.policy.places(q)
     labels, place = situation.evidence.labels, 1
     own, named = (labels[:, 1] == 1, answers[:, 1] == 1) if situation.several else (labels == place, answers == place)
     found = chosen.expected.classes[place]
@@ -105,7 +105,7 @@ def test_a_misspelt_class_is_refused_with_the_nearest_name():
 
 def test_numbers_as_text_find_their_class():
     chosen = RecallAtLeast({"1": 0.9}).choose(two_classes(names=(0, 1)))
-    assert chosen.form.claims[0].places == (1,)
+    assert chosen.policy.claims[0].places == (1,)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_f_score_is_the_best_of_all_thresholds():
     p, y = situation.probabilities[:, 1], situation.evidence.labels
     rows = situation.row_weights()
     chosen = FScore(2).choose(situation)
-    (claim,) = chosen.form.claims
+    (claim,) = chosen.policy.claims
     best = max(fbeta_score(y, p >= at, beta=2, sample_weight=rows) for at in np.unique(p))
     assert fbeta_score(y, p >= claim.threshold, beta=2, sample_weight=rows) == pytest.approx(best)
 
@@ -172,7 +172,7 @@ def test_the_macro_f_score_of_many_classes_beats_every_scaled_weight():
     def macro(weights: np.ndarray) -> float:
         return float(fbeta_score(y, (q * weights).argmax(1), beta=1, average="macro", sample_weight=rows))
 
-    found = FScore().choose(situation).form.weights
+    found = FScore().choose(situation).policy.weights
     assert found is not None
     reached = macro(found)
     assert reached > macro(situation.balanced_weights) + 0.01
@@ -190,13 +190,13 @@ def test_precision_names_as_many_as_the_floor_allows():
         assert chosen.expected is not None
         assert floor <= chosen.expected.classes[1].precision.value < floor + 0.12
         assert chosen.promises[0].promised == floor
-        assert chosen.form.notes == ()
+        assert chosen.policy.notes == ()
     assert low.expected.classes[1].recall.value > high.expected.classes[1].recall.value
 
 
 def test_a_precision_beyond_the_samples_is_refused_in_a_sentence_with_the_best_one():
     chosen = PrecisionAtLeast({"fraud": 0.99}).choose(two_classes())
-    (note,) = chosen.form.notes
+    (note,) = chosen.policy.notes
     assert "a precision of 99 % cannot be promised for class 'fraud'" in note
     assert 0 < chosen.promises[0].promised < 0.99
 
@@ -204,7 +204,7 @@ def test_a_precision_beyond_the_samples_is_refused_in_a_sentence_with_the_best_o
 def test_precision_at_another_prior_is_that_of_rows_drawn_there():
     chosen = PrecisionAtLeast({"fraud": 0.5}, class_prior={"fraud": 0.3}).choose(two_classes(20_000, 0.1))
     there = two_classes(200_000, 0.3, seed=5)
-    answers = chosen.form.places(there.probabilities)
+    answers = chosen.policy.places(there.probabilities)
     right = (there.evidence.labels == 1)[answers == 1]
     weights = there.evidence.weight[answers == 1]
     assert chosen.expected is not None
@@ -240,7 +240,7 @@ def test_a_threshold_that_was_searched_for_is_judged_by_rows_without_a_part_in_i
         situation = Situation((0, 1), prior, prior, Evidence.of(np.stack((1 - p, p), 1), y))
         rule = Costs(miss={1: 6})
         chosen = rule.choose(situation)
-        flattered.append(chosen.cost_of(y, chosen.form.places(situation.probabilities)))
+        flattered.append(chosen.cost_of(y, chosen.policy.places(situation.probabilities)))
         honest.append(chosen.expected.cost.value)
     assert np.mean(flattered) < 0.9 * np.mean(honest)
 

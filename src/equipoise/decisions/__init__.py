@@ -7,8 +7,8 @@ from equipoise.decisions.costs import Costs
 from equipoise.decisions.evidence import Evidence
 from equipoise.decisions.expected import ClassExpectation, Expected
 from equipoise.decisions.f_score import FScore
-from equipoise.decisions.form import Promise
 from equipoise.decisions.natural import Natural
+from equipoise.decisions.policy import Promise
 from equipoise.decisions.precision_at_least import PrecisionAtLeast
 from equipoise.decisions.recall_at_least import RecallAtLeast
 from equipoise.decisions.review_budget import ReviewBudget

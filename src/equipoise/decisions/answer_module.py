@@ -27,12 +27,12 @@ class AnswerModule(nn.Module):
 
     def __init__(self, chosen: Chosen, prior: NDArray[np.float64]) -> None:
         super().__init__()
-        form = chosen.form
-        if form.rows is not None:
+        policy = chosen.policy
+        if policy.rows is not None:
             raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be exported.")
-        self.several, self.claims = prior.ndim == 2, form.claims
-        self.by_costs = form.costs is not None
-        values = form.thresholds if self.several else form.weights if form.costs is None else -form.costs
+        self.several, self.claims = prior.ndim == 2, policy.claims
+        self.by_costs = policy.costs is not None
+        values = policy.thresholds if self.several else policy.weights if policy.costs is None else -policy.costs
         self.register_buffer("shift", torch.from_numpy(prior_shift(chosen, prior)))
         self.register_buffer("gains", torch.as_tensor(values, dtype=torch.float64))
         for number, penalty in enumerate(penalties(chosen)):
@@ -55,7 +55,7 @@ class AnswerModule(nn.Module):
 
 def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factors that move probabilities to the class prior where the rule is used."""
-    mix = chosen.form.decided_at if chosen.form.decided_at is not None else chosen.mix
+    mix = chosen.policy.decided_at if chosen.policy.decided_at is not None else chosen.mix
     if mix is None:
         return np.ones_like(prior)
     return np.divide(mix, prior, out=np.zeros_like(prior), where=prior > 0)
@@ -63,8 +63,8 @@ def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float6
 
 def penalties(chosen: Chosen) -> list[NDArray[np.float64]]:
     """Return, for each claim and last for rows without one, what is added to each class: 0, or ``NEVER``."""
-    form, size = chosen.form, len(chosen.classes)
-    if not form.claims:
+    policy, size = chosen.policy, len(chosen.classes)
+    if not policy.claims:
         return []
-    allowed = [np.isin(np.arange(size), claim.places) for claim in form.claims] + [form.rest(size)]
+    allowed = [np.isin(np.arange(size), claim.places) for claim in policy.claims] + [policy.rest(size)]
     return [np.where(each, 0.0, NEVER) for each in allowed]

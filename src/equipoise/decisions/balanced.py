@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.decisions.form import Form
+from equipoise.decisions.policy import Policy
 from equipoise.decisions.rule import DecisionRule
 from equipoise.decisions.situation import Situation, each_label
 
@@ -26,7 +26,7 @@ class Balanced(DecisionRule):
     meaning: ClassVar[str] = "most probable if all classes were equally common"
     needs_evidence: ClassVar[bool] = False
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         if situation.several:
-            return Form(thresholds=each_label(situation, lambda _: 0.5, ()), as_aimed=True)
-        return Form(weights=situation.balanced_weights, as_aimed=True)
+            return Policy(thresholds=each_label(situation, lambda _: 0.5, ()), as_aimed=True)
+        return Policy(weights=situation.balanced_weights, as_aimed=True)

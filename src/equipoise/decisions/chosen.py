@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label
 from equipoise.decisions.expected import Expected
-from equipoise.decisions.form import Claim, Form, Promise
+from equipoise.decisions.policy import Claim, Policy, Promise
 from equipoise.decisions.situation import Floats
 from equipoise.decisions.yardstick import PER
 from equipoise.errors import InvalidInputError
@@ -36,7 +36,7 @@ class Chosen:
         rule: what was asked for.
         classes: the labels, or the attributes.
         mix: the class prior where it is used, (classes,) or (attributes, 2); None is that of the training samples.
-        form: how answers follow from probabilities.
+        policy: how answers follow from probabilities.
         expected: by the evidence it was chosen by; None where there was none.
 
     >>> from equipoise.decisions import Evidence, Natural, Situation
@@ -50,31 +50,32 @@ class Chosen:
     rule: "DecisionRule"
     classes: tuple[Label, ...]
     mix: Floats | None
-    form: Form
+    policy: Policy
     expected: Expected | None
 
     def places(self, calibrated: "Calibrated", logits: "Tensor") -> NDArray[np.int64]:
         """Return answers from logits that ``calibrated`` takes: indices, (rows,), or 0 and 1, (rows, attributes)."""
-        form = self.form
-        if form.as_aimed or form.decided_at is not None:
-            return np.asarray(calibrated.decided(logits, form.decided_at).numpy())
+        policy = self.policy
+        if policy.as_aimed or policy.decided_at is not None:
+            return np.asarray(calibrated.decided(logits, policy.decided_at).numpy())
         q = calibrated.probabilities(logits, self.mix).numpy()
-        if form.rows not in (None, len(q)):
-            raise InvalidInputError(f"costs were given for {form.rows:,} rows, and there are {len(q):,}.")
-        return form.places(q[..., 1] if q.ndim == 3 else q)
+        if policy.rows not in (None, len(q)):
+            raise InvalidInputError(f"costs were given for {policy.rows:,} rows, and there are {len(q):,}.")
+        return policy.places(q[..., 1] if q.ndim == 3 else q)
 
     @property
     def promises(self) -> tuple[Promise, ...]:
         """Guarantees that hold with 95 % confidence."""
-        return self.form.promises
+        return self.policy.promises
 
     @property
     def thresholds(self) -> dict[str, float]:
         """Probability from which a class is named, by name, if the rule has thresholds."""
-        if self.form.thresholds is not None and self.form.thresholds.ndim == 1:
-            return {str(label): float(at) for label, at in zip(self.classes, self.form.thresholds, strict=True)}
+        if self.policy.thresholds is not None and self.policy.thresholds.ndim == 1:
+            return {str(label): float(at) for label, at in zip(self.classes, self.policy.thresholds, strict=True)}
         return {
-            "|".join(str(self.classes[place]) for place in claim.places): claim.threshold for claim in self.form.claims
+            "|".join(str(self.classes[place]) for place in claim.places): claim.threshold
+            for claim in self.policy.claims
         }
 
     def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
@@ -99,7 +100,7 @@ class Chosen:
                 what = "finds at least" if recall else "is right in at least"
                 of = f"of class {promise.name!r}" if recall else f"of the cases that it calls {promise.name!r}"
                 yield f"with 95 % confidence it {what} {100 * promise.promised:.3g} % {of}."
-        yield from self.form.notes
+        yield from self.policy.notes
 
     def told(self) -> list[str]:
         """Return the same as whole sentences, each for a line of its own."""
@@ -126,20 +127,20 @@ class Chosen:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        form = self.form
-        if form.rows is not None:
+        policy = self.policy
+        if policy.rows is not None:
             raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be kept.")
         record = ChosenRecord(
             rule=self.rule.to_json(),
             mix=_plain(self.mix),
-            weights=_plain(form.weights),
-            costs=_plain(form.costs),
-            claims=list(form.claims),
-            thresholds=_plain(form.thresholds),
-            decided_at=_plain(form.decided_at),
-            as_aimed=form.as_aimed,
-            promises=list(form.promises),
-            notes=list(form.notes),
+            weights=_plain(policy.weights),
+            costs=_plain(policy.costs),
+            claims=list(policy.claims),
+            thresholds=_plain(policy.thresholds),
+            decided_at=_plain(policy.decided_at),
+            as_aimed=policy.as_aimed,
+            promises=list(policy.promises),
+            notes=list(policy.notes),
             expected=self.expected,
         )
         found: dict[str, Any] = msgspec.to_builtins(record)
@@ -169,21 +170,21 @@ class Chosen:
         if not fits or len(kinds) != 1 or several != (kinds == ["thresholds"]) or (plain and record.claims):
             raise InvalidInputError(f"{where} holds a decision that does not fit its {size} classes; {REMEDY}.")
         mix = found.pop("mix")
-        form = Form(
+        policy = Policy(
             **found,
             claims=tuple(record.claims),
             as_aimed=record.as_aimed,
             promises=tuple(record.promises),
             notes=tuple(record.notes),
         )
-        return cls(rule_from_json(record.rule, where), classes, mix, form, record.expected)
+        return cls(rule_from_json(record.rule, where), classes, mix, policy, record.expected)
 
 
 REMEDY = "choose it again"
 
 
 class ChosenRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A :class:`Chosen` as JSON; see :class:`Form`."""
+    """A :class:`Chosen` as JSON; see :class:`Policy`."""
 
     rule: dict[str, Any]
     mix: list[Any] | None

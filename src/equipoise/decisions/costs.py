@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.cost_threshold import cheapest_threshold
-from equipoise.decisions.form import Claim, Form
+from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.rule import MOST_NAMED, JudgedRule, rare_names
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.decisions.yardstick import PER, Yardstick
@@ -136,20 +136,20 @@ class Costs(JudgedRule):
             constant += PER * float((weights[:, None] * own[true]).sum(0).min())
         return {"cost_saved": 1 - cost / constant if constant > 0 else float(cost == 0), "expected_cost": cost}
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         costs = self.cost_matrix(situation.classes, several=situation.several)
         if situation.several:
             alarm, miss = costs[..., 0, 1], costs[..., 1, 0]
             theory = np.asarray(alarm / (alarm + miss))
             if situation.evidence is None or theory.ndim == 2:
-                return Form(thresholds=theory)
+                return Policy(thresholds=theory)
             places = range(len(theory))
             found = each_label(situation, lambda place: _threshold(situation, costs[place], place), places)
-            return Form(thresholds=found)
+            return Policy(thresholds=found)
         if situation.evidence is None or costs.shape != (2, 2):
-            return Form(costs=costs)
+            return Policy(costs=costs)
         threshold = _threshold(situation, costs, None)
-        return Form(weights=situation.balanced_weights, claims=(Claim((1,), threshold),))
+        return Policy(weights=situation.balanced_weights, claims=(Claim((1,), threshold),))
 
 
 def _threshold(situation: Situation, costs: Floats, place: int | None) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label, place_of
-from equipoise.decisions.form import Claim, Form
+from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
 from equipoise.decisions.yardstick import PER, Yardstick, marked
@@ -62,12 +62,12 @@ class FScore(JudgedRule):
         mean = float(self._score(found, found + alarms, found + missed).mean())
         return {"f_score": mean, "mistakes": PER * float((missed + alarms).sum())}
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         q, labels = situation.probabilities, situation.known().labels
         places = [place_of(label, situation.classes) for label in self._named()]
         if situation.several:
             chosen = places or range(len(situation.classes))
-            return Form(
+            return Policy(
                 thresholds=each_label(
                     situation,
                     lambda place: self._threshold(q[:, place], labels[:, place] == 1, situation.row_weights(place)),
@@ -75,10 +75,10 @@ class FScore(JudgedRule):
                 )
             )
         if not places and len(situation.classes) > 2:
-            return Form(weights=self._weights(q, labels, situation))
+            return Policy(weights=self._weights(q, labels, situation))
         place = places[0] if places else int(situation.rarest_first[0])
         threshold = self._threshold(q[:, place], labels == place, situation.row_weights(None))
-        return Form(weights=situation.balanced_weights, claims=(Claim((place,), threshold),))
+        return Policy(weights=situation.balanced_weights, claims=(Claim((place,), threshold),))
 
     def _threshold(self, scores: Floats, own: NDArray[np.bool_], weights: Floats) -> float:
         thresholds, _, (right, named) = descending(scores, weights * own, weights)

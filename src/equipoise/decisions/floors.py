@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
-from equipoise.decisions.form import Claim, Form, Promise
+from equipoise.decisions.policy import Claim, Policy, Promise
 from equipoise.decisions.promises import CONFIDENCE
 from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, each_label
@@ -70,7 +70,7 @@ class FloorRule(JudgedRule):
         """Return the place of each class, a group of its own."""
         return [(place_of(label, situation.classes),) for label in self.floors]
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         evidence, q = situation.known(), situation.probabilities
         risk = (1 - CONFIDENCE) / len(self.floors)
         free = np.ones(len(q), dtype=np.bool_)
@@ -91,9 +91,9 @@ class FloorRule(JudgedRule):
             notes += [] if found.note is None else [found.note]
         said = {"promises": tuple(promises), "notes": tuple(notes)}
         if situation.several:
-            return Form(thresholds=each_label(situation, lambda place: kept[place].threshold, kept), **said)  # type: ignore[arg-type]
+            return Policy(thresholds=each_label(situation, lambda place: kept[place].threshold, kept), **said)  # type: ignore[arg-type]
         claims = tuple(Claim((place,), each.threshold) for place, each in kept.items())
-        return Form(weights=situation.balanced_weights, claims=claims, **said)  # type: ignore[arg-type]
+        return Policy(weights=situation.balanced_weights, claims=claims, **said)  # type: ignore[arg-type]
 
     @abstractmethod
     def _threshold(self, floor: Floor) -> Kept:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.decisions.form import Form
+from equipoise.decisions.policy import Policy
 from equipoise.decisions.rule import DecisionRule
 from equipoise.decisions.situation import Situation
 
@@ -25,8 +25,8 @@ class Natural(DecisionRule):
     meaning: ClassVar[str] = "most probable where it is used"
     needs_evidence: ClassVar[bool] = False
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         size = len(situation.classes)
         if situation.several:
-            return Form(thresholds=np.full(size, 0.5), decided_at=situation.used_at)
-        return Form(weights=np.ones(size), decided_at=situation.used_at)
+            return Policy(thresholds=np.full(size, 0.5), decided_at=situation.used_at)
+        return Policy(weights=np.ones(size), decided_at=situation.used_at)

@@ -71,7 +71,7 @@ class PredictionModule(nn.Module):
         self.register_buffer("offset", calibrated.decision(zero, target_prior).to(kind))
         self.register_buffer("natural", calibrated.scaling(zero, calibrated.odds(target_prior)).to(kind))
         self.answers = None
-        if chosen is not None and not chosen.form.as_aimed:
+        if chosen is not None and not chosen.policy.as_aimed:
             self.answers = AnswerModule(chosen, calibrated.prior.numpy())
         self.training = False  # the flag alone: the network's modes are not ours to change
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from equipoise.decisions.chosen import Chosen
-from equipoise.decisions.form import Promise
+from equipoise.decisions.policy import Promise
 from equipoise.decisions.promises import CONFIDENCE
 from equipoise.decisions.yardstick import PER
 

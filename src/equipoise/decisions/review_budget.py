@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label, place_of
-from equipoise.decisions.form import Claim, Form
+from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
@@ -82,17 +82,17 @@ class ReviewBudget(JudgedRule):
             return places or list(range(len(situation.classes)))
         return places or sorted(situation.rarest_first[:-1].tolist())
 
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         q = situation.answered  # whoever looks at cases gets those of new rows
         places = self._places(situation)
         if situation.several:
-            return Form(
+            return Policy(
                 thresholds=each_label(
                     situation, lambda place: self._threshold(q[:, place], situation.row_weights(place)), places
                 )
             )
         threshold = self._threshold(q[:, places].sum(1), situation.row_weights(None))
-        return Form(weights=situation.balanced_weights, claims=(Claim(tuple(places), threshold),))
+        return Policy(weights=situation.balanced_weights, claims=(Claim(tuple(places), threshold),))
 
     def _threshold(self, scores: Floats, weights: Floats) -> float:
         thresholds, _, (named,) = descending(scores, weights)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.chosen import Chosen
 from equipoise.decisions.expected import Expected, expect
-from equipoise.decisions.form import Form
+from equipoise.decisions.policy import Policy
 from equipoise.decisions.situation import Floats, Situation, check_shares
 from equipoise.decisions.yardstick import Yardstick
 
@@ -63,11 +63,11 @@ class DecisionRule(ABC):
         """
         self.check(situation.classes, several=situation.several)
         here = situation.at(self.class_prior, target_prior)
-        form = self._form(here)
+        policy = self._policy(here)
         found = None
-        if here.evidence is not None and form.rows is None:
-            found = self._expected(here, form)
-        return Chosen(self, situation.classes, here.mix, form, found)
+        if here.evidence is not None and policy.rows is None:
+            found = self._expected(here, policy)
+        return Chosen(self, situation.classes, here.mix, policy, found)
 
     def check(self, classes: Sequence[Label], *, several: bool) -> None:
         """Raise an error for names that are not classes, and for what the kind of labels does not allow."""
@@ -116,10 +116,10 @@ class DecisionRule(ABC):
         plain = {key: value.to_json() if isinstance(value, ByClass) else value for key, value in found.items()}
         return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
 
-    def _expected(self, situation: Situation, form: Form) -> Expected:
+    def _expected(self, situation: Situation, policy: Policy) -> Expected:
         """Measure what the answers to the evidence give, by all members of a model as new rows get them."""
         q = situation.answered
-        named = self.crossed(situation, q) if self.searches else form.places(q)
+        named = self.crossed(situation, q) if self.searches else policy.places(q)
         return expect(situation, named, self.cost_matrix(situation.classes, several=situation.several))
 
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
@@ -132,12 +132,12 @@ class DecisionRule(ABC):
         evidence = situation.known()
         answers = np.zeros_like(evidence.labels)
         for others, own in evidence.parts(PARTS):
-            form = self._form(replace(situation, evidence=evidence.take(others)))
-            answers[own] = form.places(probabilities[own])
+            policy = self._policy(replace(situation, evidence=evidence.take(others)))
+            answers[own] = policy.places(probabilities[own])
         return answers
 
     @abstractmethod
-    def _form(self, situation: Situation) -> Form:
+    def _policy(self, situation: Situation) -> Policy:
         """Return how answers follow from probabilities where the rule is used."""
 
     def _named(self) -> Sequence[Label]:

@@ -248,7 +248,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.decision_ = self.choose(Balanced() if decision is None else decision)
 
     def _places(self, chosen: Chosen, logits: Tensor) -> NDArray[np.int64]:
-        if chosen.form.as_aimed:
+        if chosen.policy.as_aimed:
             return np.asarray(self.calibrated_.decided(logits, self._decision_prior(None)).numpy())
         return chosen.places(self.calibrated_, logits)
 

@@ -106,7 +106,7 @@ def _by_rarity(classes: list[ClassExpectation]) -> list[ClassExpectation]:
 
 def _decision(model: "CalibratedClassifier") -> Iterator[str]:
     chosen = model.decision_
-    if model.decision is None and chosen.form.as_aimed:
+    if model.decision is None and chosen.policy.as_aimed:
         yield "The most probable label at the class prior that the method aims at, by default a balanced one."
     else:
         yield f"The rule {chosen.rule!r}."

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, get_args
 
 from equipoise.errors import InvalidInputError, did_you_mean
-from equipoise.family_names import Form, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
+from equipoise.family_names import MarginForm, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
 
 Class = TypeVar("Class", bound=type)
 
@@ -205,10 +205,10 @@ class TrainingOptions:
         "be one of a third, and for tables that are read in parts.",
         choices=_one_of(SampleLevel),
     )
-    form: Form = option(
+    form: MarginForm = option(
         "additive",
         "Margins lower logits (additive) or bend angles as the paper's (angular).",
-        choices=_one_of(Form),
+        choices=_one_of(MarginForm),
     )
     placement: Placement = option(
         "all",

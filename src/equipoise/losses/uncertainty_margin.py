@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.family_names import Form, Placement, SampleLevel
+from equipoise.family_names import MarginForm, Placement, SampleLevel
 from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_precision, softmax_loss
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
@@ -112,7 +112,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         in_features: int,
         classes: int,
         *,
-        form: Form = "additive",
+        form: MarginForm = "additive",
         placement: Placement = "all",
         normalize: bool = True,
         sample_level: SampleLevel = "none",
@@ -137,7 +137,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             reduction=reduction,
         )
         for name, value, choices in (
-            ("form", form, get_args(Form)),
+            ("form", form, get_args(MarginForm)),
             ("placement", placement, get_args(Placement)),
             ("sample_level", sample_level, get_args(SampleLevel)),
         ):

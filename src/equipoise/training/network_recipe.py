@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import Form, Placement, SampleLevel
+from equipoise.family_names import MarginForm, Placement, SampleLevel
 from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
 from equipoise.models import MLP, Standardize
 from equipoise.models.evaluation_copy import eval_replica
@@ -94,7 +94,7 @@ class Recipe:
     classes: int
     multilabel: bool
     dropout: float
-    form: Form
+    form: MarginForm
     sample_level: SampleLevel
     columns: int
     width: int

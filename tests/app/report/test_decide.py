@@ -306,7 +306,7 @@ def test_the_threshold_of_a_rule_is_where_its_answers_change(rule, rare):
     at = np.linspace(0.001, 0.999, 999)
     odds = at / (1 - at) * (1 if chosen.mix is None else (chosen.mix[1] / chosen.mix[0]) * (1 - rare) / rare)
     q = odds / (1 + odds)
-    named = chosen.form.places(np.stack([1 - q, q], axis=1)) == 1
+    named = chosen.policy.places(np.stack([1 - q, q], axis=1)) == 1
     assert asked_threshold(chosen, 1, rare) == pytest.approx(at[named].min(), abs=0.002)
 
 

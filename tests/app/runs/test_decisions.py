@@ -52,7 +52,7 @@ def test_a_run_keeps_its_rule_and_answers_by_it(recall_run, tmp_path):
     assert model.chosen.rule == RecallAtLeast({"ill": 0.8})
     frame = pd.read_csv(recall_run.parent / "patients.csv")
     p = model.predict_proba(frame)[:, model.classes.index("ill")]
-    expected = np.where(p >= model.chosen.form.claims[0].threshold, "ill", "well")
+    expected = np.where(p >= model.chosen.policy.claims[0].threshold, "ill", "well")
     assert model.predict(frame) == expected.tolist()
     predict_to(model, str(recall_run.parent / "patients.csv"), tmp_path / "a.csv", kind="csv", threshold=1, tell=print)
     rules = set(pd.read_csv(tmp_path / "a.csv")["rule"])
@@ -74,8 +74,8 @@ def test_the_thresholds_are_those_of_out_of_fold_rows_not_of_test_rows(recall_ru
     assert evidence is not None
     held = read_run(recall_run).held_out
     assert len(evidence.labels) + len(held.labels) == 900
-    assert model.chosen.form.claims[0].threshold == pytest.approx(
-        RecallAtLeast({"ill": 0.8}).choose(model.situation()).form.claims[0].threshold
+    assert model.chosen.policy.claims[0].threshold == pytest.approx(
+        RecallAtLeast({"ill": 0.8}).choose(model.situation()).policy.claims[0].threshold
     )
 
 
@@ -86,7 +86,7 @@ def test_a_network_answers_its_test_rows_by_thresholds_from_the_others(tmp_path)
     model, held = RunModel.load(result.folder), read_run(result.folder).held_out
     place = model.classes.index("ill")
     assert len(model.predictor.estimator.evidence_.labels) == len(held.labels) == 360
-    by_all = held.probabilities[:, place] >= model.chosen.form.claims[0].threshold
+    by_all = held.probabilities[:, place] >= model.chosen.policy.claims[0].threshold
     assert (by_all != (held.predicted == place)).any()
     assert (by_all == (held.predicted == place)).mean() > 0.8
     assert "with 95 % confidence it finds at least 80 % of class 'ill'." in list(model.chosen.sentences())
@@ -145,7 +145,7 @@ def test_a_class_prior_moves_the_rule_of_a_run(recall_run):
     model = RunModel.load(recall_run)
     there = model.deciding(None, model.read_prior("ill=0.01,well=0.99"))
     assert there.chosen.rule == model.chosen.rule
-    assert there.chosen.form.claims[0].threshold < model.chosen.form.claims[0].threshold / 5
+    assert there.chosen.policy.claims[0].threshold < model.chosen.policy.claims[0].threshold / 5
     assert there.chosen.expected.classes[0].precision.value < model.chosen.expected.classes[0].precision.value
     frame = pd.read_csv(recall_run.parent / "patients.csv")
     assert there.predict(frame) == model.predict(frame)  # of two classes the same samples are above the threshold
@@ -196,7 +196,7 @@ def test_rebalance_answers_by_a_rule_and_keeps_it(tmp_path):
     apply_decision(decision, str(tmp_path / "p.csv"), tmp_path / "a.csv", kind="csv", tell=print)
     answers = pd.read_csv(tmp_path / "a.csv")
     named = answers["class"] == "fraud"
-    assert (named == (answers["p_fraud"] >= decision.chosen.form.claims[0].threshold)).all()
+    assert (named == (answers["p_fraud"] >= decision.chosen.policy.claims[0].threshold)).all()
     assert named[y].mean() > 0.9
     assert set(answers["rule"].str.partition(":")[0]) == {"recall_at_least"}
 

@@ -66,11 +66,11 @@ def asked_threshold(chosen: Chosen, place: int, prior: float) -> float | None:
         place: index of the class.
         prior: its share at which probabilities hold; the rule's threshold may be for another.
     """
-    form = chosen.form
-    if form.thresholds is not None:
-        threshold = float(form.thresholds[place])
-    elif len(chosen.classes) == 2 and form.claims and form.claims[0].places == (place,):
-        threshold = form.claims[0].threshold
+    policy = chosen.policy
+    if policy.thresholds is not None:
+        threshold = float(policy.thresholds[place])
+    elif len(chosen.classes) == 2 and policy.claims and policy.claims[0].places == (place,):
+        threshold = policy.claims[0].threshold
     else:
         return None
     share = asked_share(chosen, place)

@@ -203,9 +203,9 @@ def _class_columns(model: DecidingModel, found: NDArray[np.int64], known: NDArra
 def rule_of(model: DecidingModel, prior: Prior | None) -> str:
     """Return the rule that decides classes at this prior, as :meth:`RunModel.predict` takes it."""
     chosen = model.chosen
-    if chosen is not None and not chosen.form.as_aimed:
+    if chosen is not None and not chosen.policy.as_aimed:
         at_prior = "natural" if chosen.mix is None else "prior"
-        return chosen.rule.name if chosen.form.decided_at is None else at_prior
+        return chosen.rule.name if chosen.policy.decided_at is None else at_prior
     if prior is not None:
         return "prior"
     aimed = model.calibrated.aimed.numpy()

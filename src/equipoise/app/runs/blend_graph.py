@@ -177,7 +177,7 @@ def _answers(graph: GraphBuilder, logits: str, calibrated: Calibrated, chosen: C
     total = graph.node("ReduceSum", variance, axes, keepdims=0)
     for name, value in (("probabilities", graph.cast(p, np.float32)), ("uncertainty", graph.cast(total, np.float32))):
         _named(graph, value, name)
-    if chosen is None or chosen.form.as_aimed:
+    if chosen is None or chosen.policy.as_aimed:
         _named(graph, graph.node("ArgMax", decision, axis=-1, keepdims=0), "predicted")
     else:
         _named(graph, rule_nodes(graph, whole, chosen, calibrated.prior.numpy()), "predicted")
@@ -190,20 +190,20 @@ def rule_nodes(graph: GraphBuilder, p: str, chosen: Chosen, prior: NDArray[np.fl
         p: calibrated probabilities at the training samples' class prior, (rows, classes) or (rows, attributes, 2).
         prior: that prior.
     """
-    form, last = chosen.form, graph.constant([-1], np.int64)
+    policy, last = chosen.policy, graph.constant([-1], np.int64)
     q = graph.node("Mul", p, graph.constant(prior_shift(chosen, prior)))
     q = graph.node("Div", q, graph.node("ReduceSum", q, last, keepdims=1))
-    if form.thresholds is not None:
+    if policy.thresholds is not None:
         ones = graph.node("Gather", q, graph.constant(1, np.int64), axis=-1)
-        return graph.cast(graph.node("GreaterOrEqual", ones, graph.constant(form.thresholds)), np.int64)
-    if form.costs is None:
-        gain = graph.node("Mul", q, graph.constant(form.weights))
+        return graph.cast(graph.node("GreaterOrEqual", ones, graph.constant(policy.thresholds)), np.int64)
+    if policy.costs is None:
+        gain = graph.node("Mul", q, graph.constant(policy.weights))
     else:
-        gain = graph.node("MatMul", q, graph.constant(-form.costs))
-    if form.claims:
+        gain = graph.node("MatMul", q, graph.constant(-policy.costs))
+    if policy.claims:
         *each, rest = penalties(chosen)
         penalty = graph.constant(rest[None])
-        for claim, own in reversed(list(zip(form.claims, each, strict=True))):
+        for claim, own in reversed(list(zip(policy.claims, each, strict=True))):
             group = graph.node("Gather", q, graph.constant(claim.places, np.int64), axis=1)
             total = graph.node("ReduceSum", group, last, keepdims=1)
             hit = graph.node("GreaterOrEqual", total, graph.constant(claim.threshold))

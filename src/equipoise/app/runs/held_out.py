@@ -111,7 +111,7 @@ def _answers(model: RunModel, chosen: Chosen, probabilities: NDArray[np.float32]
     blank = np.zeros(probabilities.shape if several else len(probabilities), dtype=np.int64)
     rows = Evidence(probabilities, blank, np.ones(len(probabilities)))
     here = _situation(model, rows).at(None, chosen.mix)
-    return chosen.form.places(here.probabilities)
+    return chosen.policy.places(here.probabilities)
 
 
 def _situation(model: RunModel, evidence: Evidence | None) -> Situation:

@@ -43,7 +43,7 @@ class Promise(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class Policy:
     """How answers follow from probabilities q at the class prior where a rule is used.
 
     The first claim whose group reaches its threshold names a class of that group. Where none does, the answer is the
