@@ -83,7 +83,7 @@ def variant(
     out, new = out[chosen], new[chosen]
     even = torch.ones(out.shape[-1])
     known = (torch.bincount(y, minlength=out.shape[-1]) > 0).double()  # of a class without rows nothing is learnt
-    scalings = [fit_scaling(soft(each), y, known, form=undo) for each in out]
+    scalings = [fit_scaling(soft(each), y, known, method=undo) for each in out]
     pairs = [(each, other, scaling) for each, other, scaling in zip(out, new, scalings, strict=True)]
     out = torch.stack([scaling(soft(each), even).softmax(-1) for each, _, scaling in pairs])
     new = torch.stack([scaling(soft(other), even).softmax(-1) for _, other, scaling in pairs])

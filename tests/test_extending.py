@@ -21,6 +21,10 @@ from equipoise.app.report import write_report
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.runs.predictors import BlendPredictor
 from equipoise.app.runs.run_options import TrainOptions
+from equipoise.calibration.scaling import SCALINGS, fit_scaling
+from equipoise.data import open_data
+from equipoise.data.tables import TABLE_READERS
+from equipoise.data.tables.read_table import iterate_table
 from equipoise.decisions import DECISIONS, Balanced, Natural
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.families import FAMILIES
@@ -43,6 +47,8 @@ ADDED = {
     "tiny": BACKBONES,
     "weakest_f1": METRICS,
     "halfway": DECISIONS,
+    ".arff": TABLE_READERS,
+    "offsets_alone": SCALINGS,
     "bayes": FAMILIES,
 }
 LISTS = (SECTIONS, app.registered_commands)
@@ -148,6 +154,37 @@ def test_the_decision_rule_is_kept_by_files_and_stands_between_two_others(follow
     assert (model.predict(x) == model.classes_[(p / np.sqrt(prior)).argmax(1)]).all()
     same = [(model.predict(x, decision=rule) == model.predict(x)).mean() for rule in (Natural(), Balanced())]
     assert min(same) > 0.5
+
+
+@pytest.mark.usefixtures("followed")
+def test_the_table_format_is_read_whole_in_parts_and_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "t.arff"
+    head = "@relation t\n@attribute size numeric\n@attribute kind {good,bad}\n@data\n"
+    path.write_text(head + "1.5,good\n?,bad\n2.5,good\n")
+    samples = open_data(path, target="kind")
+    assert samples.y.tolist() == ["good", "bad", "good"]
+    np.testing.assert_array_equal(samples.x["size"], [1.5, np.nan, 2.5])
+    assert [len(part) for part in iterate_table(path, rows=2)] == [2, 1]
+    path.write_text(head + "x,good\n")
+    with pytest.raises(InvalidInputError, match=r"t\.arff is no ARFF file .*; save the table as CSV"):
+        open_data(path, target="kind")
+
+
+@pytest.mark.usefixtures("followed")
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_the_calibration_method_gives_each_class_its_share(shape):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(4000, *shape, generator=generator, dtype=torch.float64)
+    target = torch.multinomial(logits.softmax(-1).flatten(0, -2), 1, generator=generator).view(logits.shape[:-1])
+    logits[..., 0] -= 1
+    odds = torch.ones(shape, dtype=torch.float64)
+    found = fit_scaling(logits, target, odds, method="offsets_alone")
+    assert found.scale.tolist() == torch.ones(shape).tolist()
+    apart = found.bias[..., 0] - found.bias[..., 1]
+    torch.testing.assert_close(apart, torch.ones_like(apart), atol=0.15, rtol=0)
+    mean = found(logits, odds).softmax(-1).mean(0)
+    share = torch.nn.functional.one_hot(target, shape[-1]).double().mean(0)
+    torch.testing.assert_close(mean, share, atol=1e-6, rtol=0)
 
 
 def test_the_section_stands_in_the_page_and_its_menu(followed, tmp_path_factory):

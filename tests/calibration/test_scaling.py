@@ -142,6 +142,6 @@ def test_offsets_of_many_attributes_are_held_back_no_more_than_those_of_one() ->
     """The same samples as one attribute, and as one of 30 alike: the same offsets."""
     bias = torch.tensor([[0.0, -1.0]], dtype=torch.float64)
     z, y = drawn(Scaling(torch.ones_like(bias), bias), torch.ones(1, 2), rows=400, seed=8)
-    one = fit_scaling(z, y, torch.ones(1, 2), form="offsets")
-    many = fit_scaling(z.repeat(1, 30, 1), y.repeat(1, 30), torch.ones(30, 2), form="offsets")
+    one = fit_scaling(z, y, torch.ones(1, 2), method="offsets")
+    many = fit_scaling(z.repeat(1, 30, 1), y.repeat(1, 30), torch.ones(30, 2), method="offsets")
     np.testing.assert_allclose(many.bias[7], one.bias[0], atol=0.02)

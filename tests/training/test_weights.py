@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.calibration.scaling import FORMS, fit_scaling
+from equipoise.calibration.scaling import SCALINGS, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
@@ -65,9 +65,9 @@ def test_the_strength_of_an_angle_is_that_of_the_copies():
 
 
 @SHAPES
-@pytest.mark.parametrize("form", FORMS)
-def test_a_scaling_is_that_of_the_copies(shape, form):
-    """Of each form; which one is chosen may differ, as copies of a row fall into several folds."""
+@pytest.mark.parametrize("method", SCALINGS)
+def test_a_scaling_is_that_of_the_copies(shape, method):
+    """Of each method; which one is chosen may differ, as copies of a row fall into several folds."""
     generator = torch.Generator().manual_seed(3)
     logits = 3 * torch.randn(1000, *shape, generator=generator, dtype=torch.float64)
     target = torch.multinomial(logits.softmax(-1).flatten(0, -2), 1, generator=generator).view(logits.shape[:-1])
@@ -76,13 +76,13 @@ def test_a_scaling_is_that_of_the_copies(shape, form):
     logits[..., 0] -= 2
     logits *= 3
     copies, odds = torch.arange(1000).repeat_interleave(weight), torch.ones(shape, dtype=torch.float64)
-    weighed = fit_scaling(logits, target, odds, sample_weight=weight, form=form)
-    copied = fit_scaling(logits[copies], target[copies], odds, form=form)
+    weighed = fit_scaling(logits, target, odds, sample_weight=weight, method=method)
+    copied = fit_scaling(logits[copies], target[copies], odds, method=method)
     torch.testing.assert_close(weighed.scale, copied.scale, rtol=1e-4, atol=0)
     torch.testing.assert_close(weighed.bias, copied.bias, rtol=0, atol=1e-3)
-    unweighed = fit_scaling(logits, target, odds, form=form)
+    unweighed = fit_scaling(logits, target, odds, method=method)
     apart = (weighed.scale - unweighed.scale).abs().max() + (weighed.bias - unweighed.bias).abs().max()
-    assert (float(apart) > 1e-3) == (form != "none")
+    assert (float(apart) > 1e-3) == (method != "none")
 
 
 def test_a_correction_takes_the_weights_of_what_was_held_back():

@@ -5,13 +5,16 @@ class prior :math:`\pi` by
 
 .. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
 
-The simplest form is s = 1 and b = 0: logits unchanged. Temperature scaling has one s for all classes and b = 0 (Guo et
-al. 2017); further forms let b, and then s as well, differ by class (vector scaling). A more complex form is chosen only
-if its log loss, on samples left out of its fit, is smaller by more than one standard error.
+The simplest method is s = 1 and b = 0: logits unchanged. Temperature scaling has one s for all classes and b = 0 (Guo
+et al. 2017); further methods let b, and then s as well, differ by class (vector scaling). A more complex one is chosen
+only if its log loss, on samples left out of its fit, is smaller by more than one standard error.
 """
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,8 +39,6 @@ WIDEST = 5.0
 SMALLEST_SHARE = 1e-12
 """Smallest share of a class among the samples that a scaling is fitted on."""
 Array = NDArray[np.float64]
-FORMS = ("none", "temperature", "offsets", "vector")
-"""Forms in the order of the numbers they fit: 0, 1, 1 + C, 1 + 2C."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,28 @@ class Scaling:
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
 
+class HeldOutLogits(NamedTuple):
+    """The samples that a scaling is fitted to.
+
+    Args:
+        logits: z, (samples, classes) or (samples, attributes, 2).
+        labels: y, (samples,) or (samples, attributes).
+        weight: how many samples each counts as, (samples,).
+        shift: log odds of these samples' class prior to the one that the logits are aimed at, shaped like a sample.
+        widest: logarithm of the largest scale allowed.
+    """
+
+    logits: Array
+    labels: NDArray[Any]
+    weight: Array
+    shift: Array
+    widest: float
+
+    def take(self, rows: NDArray[Any]) -> "HeldOutLogits":
+        """Return some of the samples."""
+        return self._replace(logits=self.logits[rows], labels=self.labels[rows], weight=self.weight[rows])
+
+
 def fit_scaling(
     logits: Tensor,
     target: Tensor,
@@ -69,7 +92,7 @@ def fit_scaling(
     *,
     sharpen: bool = True,
     sample_weight: Tensor | None = None,
-    form: str | None = None,
+    method: str | None = None,
 ) -> Scaling:
     """Fit the scaling with the smallest log loss on held-out samples; the identity if none helps.
 
@@ -79,39 +102,48 @@ def fit_scaling(
         odds: ratio of these samples' class prior to the one the logits are aimed at, (classes,) or (attributes, 2).
         sharpen: whether scales above 1 are allowed. Further training makes a network more confident by itself.
         sample_weight: (batch,), how many samples each counts as; None counts each once.
-        form: one of ``FORMS`` to fit without asking whether it helps; None chooses.
+        method: one of ``SCALINGS`` to fit without asking whether it helps; None chooses.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
             f"a scaling is fitted to samples and their labels, got logits {tuple(logits.shape)} and labels "
             f"{tuple(target.shape)}."
         )
-    fewest = SAMPLES_A_CLASS * logits.shape[-1]
-    many = logits.shape[-1] > MANY_CLASSES
-    most = max(fewest, (NUMBERS_OF_MANY if many else NUMBERS) // logits[0].numel())
+    classes = logits.shape[-1]
+    numbers = NUMBERS_OF_MANY if classes > MANY_CLASSES else NUMBERS
+    most = max(SAMPLES_A_CLASS * classes, numbers // logits[0].numel())
     if len(logits) > most:  # evenly among the samples, which are in no order
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
         sample_weight = None if sample_weight is None else sample_weight[some]
-    z, y = logits.detach().double().cpu().numpy(), target.cpu().numpy()
-    w = np.ones(len(z)) if sample_weight is None else sample_weight.double().cpu().numpy()
-    shift = np.log(
-        odds.double().cpu().clamp_min(SMALLEST_SHARE).numpy()
-    )  # nothing can be learnt about a class without samples
-    if len(z) < FEWEST_SAMPLES and form is None:
-        return Scaling.none(tuple(z.shape[1:]))
-    forms, widest = FORMS[: 2 if len(z) < fewest else 3 if many else 4], WIDEST if sharpen else 0.0
-    return _fit(z, y, w, shift, form or _best_form(z, y, w, shift, forms, widest), widest)
+    if len(logits) < FEWEST_SAMPLES and method is None:
+        return Scaling.none(tuple(logits.shape[1:]))
+    samples = HeldOutLogits(
+        logits.detach().double().cpu().numpy(),
+        target.cpu().numpy(),
+        np.ones(len(logits)) if sample_weight is None else sample_weight.double().cpu().numpy(),
+        # nothing can be learnt about a class without samples
+        np.log(odds.double().cpu().clamp_min(SMALLEST_SHARE).numpy()),
+        WIDEST if sharpen else 0.0,
+    )
+    return SCALINGS[method or _best_method(samples)].fit(samples)
 
 
-def _best_form(z: Array, y: NDArray[Any], w: Array, shift: Array, forms: tuple[str, ...], widest: float) -> str:
-    """Choose a form by log loss on held-out folds; more parameters must gain a standard error."""
-    fold, best = _folds(y), forms[0]
-    losses = {form: _left_out_losses(z, y, w, shift, fold, form, widest) for form in forms}
-    for form in forms[1:]:
-        gain = losses[best] - losses[form]
+def _best_method(samples: HeldOutLogits) -> str:
+    """Choose a method by log loss on held-out folds; a later one must gain a standard error."""
+    size, classes = len(samples.logits), samples.logits.shape[-1]
+    fits = {
+        name: method.fit
+        for name, method in SCALINGS.items()
+        if size >= method.samples_a_class * classes and classes <= method.most_classes
+    }
+    fold, w = _folds(samples.labels), samples.weight
+    losses = {name: _left_out_losses(samples, fold, fit) for name, fit in fits.items()}
+    best, *others = fits
+    for name in others:
+        gain = losses[best] - losses[name]
         if float(w @ gain / w.sum()) > _standard_error(gain, w):
-            best = form
+            best = name
     return best
 
 
@@ -121,16 +153,15 @@ def _standard_error(values: Array, w: Array) -> float:
     return float(np.sqrt(squares * len(w) / (len(w) - 1)) / w.sum())
 
 
-def _left_out_losses(
-    z: Array, y: NDArray[Any], w: Array, shift: Array, fold: NDArray[Any], form: str, widest: float
-) -> Array:
+def _left_out_losses(samples: HeldOutLogits, fold: NDArray[Any], fit: Callable[[HeldOutLogits], Scaling]) -> Array:
     """Return each sample's log loss under a scaling fitted without it: (batch,)."""
-    found = np.empty(len(z))
+    found = np.empty(len(fold))
     for number in range(FOLDS):
         out = fold == number
-        fitted = _fit(z[~out], y[~out], w[~out], shift, form, widest)
-        scaled = z[out] * fitted.scale.numpy() + fitted.bias.numpy() + shift
-        found[out] = -_of_truth(log_softmax(scaled, -1), y[out]).reshape(out.sum(), -1).mean(-1)
+        fitted, left = fit(samples.take(~out)), samples.take(out)
+        scaled = left.logits * fitted.scale.numpy() + fitted.bias.numpy() + samples.shift
+        of_truth = np.take_along_axis(log_softmax(scaled, -1), left.labels[..., None], -1)
+        found[out] = -of_truth.reshape(out.sum(), -1).mean(-1)
     return found
 
 
@@ -142,17 +173,12 @@ def _folds(y: NDArray[Any]) -> NDArray[np.int64]:
     return fold
 
 
-def _of_truth(values: Array, y: NDArray[Any]) -> Array:
-    return np.take_along_axis(values, y[..., None], -1)[..., 0]
-
-
-def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: float = WIDEST) -> Scaling:
-    """Fit a form's parameters, scales up to e^``widest``; offsets and log scales have normal priors."""
+def _fit(samples: HeldOutLogits, *, offsets: bool = False, scales: bool = False) -> Scaling:
+    """Fit a temperature and, if asked, each class's own offset and scale; offsets and log scales have normal priors."""
+    z, y, w, shift, widest = samples
     shape = z.shape[1:]
-    if form == "none":
-        return Scaling.none(tuple(shape))
     size = int(np.prod(shape))
-    own = 0 if form == "temperature" else size  # offsets, one a class
+    own = size if offsets else 0
     strength = len(y) / y.size / max(w.sum(), np.finfo(float).tiny)
     each = w * strength
     by_class, odds = np.ascontiguousarray(z.T), shift.T[..., None]  # (classes, batch) or (2, attributes, batch)
@@ -160,7 +186,7 @@ def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: f
 
     def numbers(values: Array) -> tuple[Array, Array]:
         """Return the logarithm of the scale, before bounding, and the offset of each class."""
-        scale = values[0] + (values[1 + own :].reshape(shape) if form == "vector" else np.zeros(shape))
+        scale = values[0] + (values[1 + own :].reshape(shape) if scales else np.zeros(shape))
         return scale, values[1 : 1 + own].reshape(shape) if own else np.zeros(shape)
 
     def loss(values: Array) -> tuple[float, Array]:
@@ -176,10 +202,33 @@ def _fit(z: Array, y: NDArray[Any], w: Array, shift: Array, form: str, widest: f
         inside = (log_scale >= -WIDEST) & (log_scale <= widest)
         by_scale = (slope * scaled).sum(-1).T * inside
         parts = [by_scale.sum(keepdims=True).ravel(), slope.sum(-1).T.ravel() if own else np.empty(0)]
-        gradient = np.concatenate([*parts, by_scale.ravel() if form == "vector" else np.empty(0)])
+        gradient = np.concatenate([*parts, by_scale.ravel() if scales else np.empty(0)])
         return found + float(strength / 2 * values @ values), gradient + strength * values
 
-    start = np.zeros(1 + own + (size if form == "vector" else 0))
+    start = np.zeros(1 + own + (size if scales else 0))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200, "gtol": 1e-7, "ftol": 1e-12}).x
     log_scale, bias = numbers(found)
     return Scaling(torch.from_numpy(np.exp(log_scale.clip(-WIDEST, widest))), torch.from_numpy(bias.copy()))
+
+
+class ScalingMethod(NamedTuple):
+    """A calibration method.
+
+    Args:
+        fit: returns s and b for held-out samples.
+        samples_a_class: fewest samples per class, on average, for it to be tried.
+        most_classes: classes up to which it is tried.
+    """
+
+    fit: Callable[[HeldOutLogits], Scaling]
+    samples_a_class: int = 0
+    most_classes: int = sys.maxsize
+
+
+SCALINGS: dict[str, ScalingMethod] = {
+    "none": ScalingMethod(lambda samples: Scaling.none(samples.logits.shape[1:])),
+    "temperature": ScalingMethod(_fit),
+    "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_A_CLASS),
+    "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_A_CLASS, MANY_CLASSES),
+}
+"""Methods in the order of the numbers they fit: 0, 1, 1 + C, 1 + 2C. A new one is a line here."""

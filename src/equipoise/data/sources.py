@@ -17,10 +17,6 @@ from equipoise.errors import InvalidInputError, did_you_mean
 if TYPE_CHECKING:
     from equipoise.data.tables.parquet_shards import ParquetShards
 
-NOT_TEXT = (".npz", ".parquet", ".pq", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
-"""Formats of tables whose column names are not in the first line."""
-
-
 MOST_BESIDE = 1000
 """Most files of a folder among which a similar name is looked for."""
 NAMED_SETS: dict[str, Callable[..., Samples]] = {}
@@ -88,6 +84,7 @@ def check_source(
     Args:
         columns: the user's choices for a table's columns; the other arguments are those of :func:`open_data`.
     """
+    from equipoise.data.tables import TABLE_READERS
     from equipoise.data.tables.delimited import find_layout
     from equipoise.data.tables.target_column import check_columns, choose_target
     from equipoise.storage.archives import is_archive
@@ -100,7 +97,7 @@ def check_source(
             raise InvalidInputError(f"{labels} does not exist; check the path.")
     else:
         _refuse(f"{path.name} is a file, not a folder of images", labels=labels)
-        if path.suffix.lower() in NOT_TEXT or not path.is_file():  # a pipe must not be read in advance
+        if path.suffix.lower() in (".npz", *TABLE_READERS) or not path.is_file():  # a pipe is read only once
             return
         header = find_layout(path).header
         check_columns(header, str(path))

@@ -7,7 +7,6 @@ from typing import Any
 from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.size_limits import check_unpacked
 
-SUFFIXES = (".xlsx", ".xlsm")
 MOST_CELLS = 10**8
 ERRORS = ("#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 """Values of cells whose formula failed; they count as missing."""

@@ -8,7 +8,6 @@ from equipoise.data.tables.delimited import clear_errors, open_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.size_limits import parse_json
 
-SUFFIXES = (".jsonl", ".ndjson")
 LONGEST_LINE = 2**24
 
 
@@ -28,12 +27,12 @@ def json_parts(path: Path, *, rows: int) -> Iterator[Any]:
         yield pd.DataFrame(records, columns=list(names))
 
 
-def read_json_lines(path: Path) -> Any:
-    """Read the whole table as a data frame."""
+def read_json_lines(path: Path) -> tuple[Any, list[str]]:
+    """Read the whole table as a data frame; there is nothing to note."""
     import pandas as pd
 
     records = list(_records(path))
-    return pd.DataFrame(records, columns=list(dict.fromkeys(name for record in records for name in record)))
+    return pd.DataFrame(records, columns=list(dict.fromkeys(name for record in records for name in record))), []
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

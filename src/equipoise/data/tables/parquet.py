@@ -17,8 +17,8 @@ PANDAS_INDEX = "__index_level_"
 REMEDY = "leave out columns of long text, or save the table as CSV"
 
 
-def read_parquet(path: Path) -> Any:
-    """Read the whole table as a data frame."""
+def read_parquet(path: Path) -> tuple[Any, list[str]]:
+    """Read the whole table as a data frame; there is nothing to note."""
     with _parquet(path) as (arrow, file):
         metadata = file.metadata
         fixed = sum(_width(metadata.schema.column(place)) for place in range(metadata.num_columns))
@@ -28,7 +28,7 @@ def read_parquet(path: Path) -> Any:
             size += batch.nbytes
             check_unpacked(path, size, remedy=REMEDY)
             batches.append(batch)
-        return _frame(arrow.Table.from_batches(batches, schema=file.schema_arrow))
+        return _frame(arrow.Table.from_batches(batches, schema=file.schema_arrow)), []
 
 
 def parquet_parts(path: Path, *, rows: int) -> Iterator[Any]:

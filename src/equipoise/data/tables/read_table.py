@@ -1,46 +1,27 @@
-"""Tables and arrays with their labels: CSV, JSON lines, Excel, Parquet and ``.npz`` files, frames, pairs.
+"""Tables with their labels: files of any format, frames, and pairs of arrays."""
 
-No code in a file is ever run.
-"""
-
-import zipfile
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.columns.distinct import Distinct, distinct, is_text, pack, repeats
 from equipoise.data.columns.parsing import fits_float32, relabelled, without_blanks
 from equipoise.data.columns.pictures import FOLDER
-from equipoise.data.samples import Part, Progress, Samples
+from equipoise.data.samples import Progress, Samples
+from equipoise.data.tables import TABLE_READERS
+from equipoise.data.tables.arrays import from_arrays, read_npz
 from equipoise.data.tables.delimited import Layout, check_names, find_layout, read_parts
-from equipoise.data.tables.excel import SUFFIXES as EXCEL
-from equipoise.data.tables.excel import read_excel
-from equipoise.data.tables.json_lines import SUFFIXES as JSON_LINES
-from equipoise.data.tables.json_lines import json_parts, read_json_lines
-from equipoise.data.tables.parquet import SUFFIXES as PARQUET
-from equipoise.data.tables.parquet import parquet_parts, read_parquet
 from equipoise.data.tables.target_column import check_columns, choose_target, labels_of, multilabel_of
-from equipoise.errors import InvalidInputError, listed
-from equipoise.storage.files import DAMAGE
-from equipoise.storage.size_limits import open_arrays
+from equipoise.errors import InvalidInputError
 from equipoise.storage.unnamed_file import HeldFile
 
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
-PAIRS = (("X", "y"), ("x", "y"), ("features", "labels"), ("images", "labels"), ("data", "target"))
-WHOLE: dict[str, Callable[[Path], tuple[Any, list[str]]]] = {
-    **dict.fromkeys(PARQUET, lambda path: (read_parquet(path), [])),
-    **dict.fromkeys(JSON_LINES, lambda path: (read_json_lines(path), [])),
-    **dict.fromkeys(EXCEL, read_excel),
-}
-"""File suffix -> reader that returns a data frame and notes; other files are delimited text."""
-DIVIDED_PAIRS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 
 
 def read_table(source: Any, *, target: str | Sequence[str] | None = None, progress: Progress | None = None) -> Samples:
@@ -60,7 +41,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None, progre
             raise InvalidInputError(
                 f"a pair of arrays has its labels in the second one, so target={target!r} has no meaning; leave it out."
             )
-        return _from_arrays(*source)
+        return from_arrays(*source)
     path = _file(source)
     if path.suffix.lower() == ".npz":
         return read_npz(path, target=target if target is None else str(target))
@@ -70,8 +51,8 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None, progre
 
 
 def _read_file(path: Path, target: str | Sequence[str] | None, progress: Progress | None) -> Samples:
-    if path.suffix.lower() in WHOLE:
-        frame, notes = WHOLE[path.suffix.lower()](path)
+    if (reader := TABLE_READERS.get(path.suffix.lower())) is not None:
+        frame, notes = reader.read(path)
         return _noted(_with_target(frame, target, str(path)), notes)
     layout = find_layout(path)
     check_columns(layout.header, str(path))
@@ -104,15 +85,11 @@ def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text:
 
 
 def _parts(path: Path, rows: int, text: Collection[str]) -> Generator[Any, None, None]:
-    if path.suffix.lower() in PARQUET:
-        yield from parquet_parts(path, rows=rows)
-    elif path.suffix.lower() in JSON_LINES:
-        yield from json_parts(path, rows=rows)
-    elif path.suffix.lower() in EXCEL:
-        frame, _ = read_excel(path)
-        yield from (frame[start : start + rows] for start in range(0, max(1, len(frame)), rows))
-    else:
+    reader = TABLE_READERS.get(path.suffix.lower())
+    if reader is None:
         yield from read_parts(find_layout(path), rows=rows, text=text)
+    else:
+        yield from reader.iterate(path, rows=rows)
 
 
 def _file(source: object) -> Path:
@@ -211,124 +188,3 @@ def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> 
     x = frame.drop(columns=chosen)
     x.index = pd.RangeIndex(len(x))
     return Samples(x, y, attributes=tuple(chosen) if len(chosen) > 1 else (), notes=(*notes, *more))
-
-
-def read_npz(path: Path, *, target: str | None = None) -> Samples:
-    """Read the arrays X and y (or x and y, features and labels, images and labels, data and target) of a ``.npz`` file.
-
-    Split arrays, such as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, become the official
-    partition: train, val, test. Labels are found by these names; a ``target`` other than the name found is refused.
-    """
-    damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
-    if not zipfile.is_zipfile(path):
-        raise InvalidInputError(damaged)
-    try:
-        with open_arrays(path) as archive:
-            pairs = _pairs(set(archive.files))
-            if not pairs:
-                found = listed(sorted(archive.files)) or "none"
-                raise InvalidInputError(f"{path} must hold arrays X and y, got {found}.")
-            names = [y for _, y in pairs.values()]
-            if target is not None and target not in names:
-                raise InvalidInputError(
-                    f"{path} has no labels named {target!r}; a .npz file has its labels in {' and '.join(names)}: "
-                    "leave target out."
-                )
-            arrays = {part: (_sound(archive[x]), _sound(archive[y])) for part, (x, y) in pairs.items()}
-    except InvalidInputError:
-        raise
-    except MemoryError:  # a large sound file, or a damaged one that claims to be large
-        raise InvalidInputError(f"{path} asks for more memory than there is; give fewer rows or columns.") from None
-    except (OSError, *DAMAGE) as error:
-        if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            raise InvalidInputError(
-                f"{path} holds Python objects, which are not read because they can run code; save numbers or strings."
-            ) from None
-        raise InvalidInputError(damaged) from None
-    return _from_arrays(*arrays[""], where=str(path)) if "" in arrays else _from_parts(arrays, str(path))
-
-
-def _sound(values: Any) -> NDArray[Any]:
-    """Return an array of numbers or text; anything else comes as bytes, and text may contain invalid characters."""
-    if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
-        raise TypeError("it is not an array of numbers or text")
-    if values.dtype.kind == "U" and values.dtype.itemsize:
-        letters = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
-        if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
-            raise ValueError("its text has letters that are none")
-    return values
-
-
-def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
-    """Return the names of x and y, for the whole (``""``) or for each part."""
-    for x, y in PAIRS:
-        if {x, y} <= names:
-            return {"": (x, y)}
-    for x, y in DIVIDED_PAIRS:
-        parts = {part: (x.format(part), y.format(part)) for part in get_args(Part)}
-        present = {part: pair for part, pair in parts.items() if set(pair) <= names}
-        if "train" in present:
-            return present
-    return {}
-
-
-def _from_parts(arrays: dict[str, tuple[NDArray[Any], NDArray[Any]]], where: str) -> Samples:
-    shapes = {(x.shape[1:], y.shape[1:]) for x, y in arrays.values()}
-    if len(shapes) > 1:
-        raise InvalidInputError(f"{where} has parts of different shapes: {sorted(map(str, shapes))}; make them alike.")
-    for part, (x, y) in arrays.items():
-        if len(x) != len(y):
-            raise InvalidInputError(f"{where} has {len(x)} samples but {len(y)} labels to {part}.")
-    x, y = (np.concatenate(both) for both in zip(*arrays.values(), strict=True))
-    if bool(pd.isna(y).any()):
-        raise InvalidInputError(f"{where} has samples without a label; leave them out.")
-    partition = np.repeat(list(arrays), [len(pair[0]) for pair in arrays.values()])
-    return replace(_from_arrays(x, y, where=where), partition=partition)
-
-
-def _from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
-    """Return a table (samples, columns), or uint8 images with channels, if any, before or after height and width."""
-    values: Any = x if isinstance(x, pd.DataFrame) else np.asarray(x)
-    if len(np.shape(values)) < 2 or 0 in np.shape(values):
-        raise InvalidInputError(f"{where} must have samples and columns, got an array of shape {np.shape(values)}.")
-    labels, notes = np.asarray(y), list[str]()
-    if labels.ndim == 0:
-        raise InvalidInputError(f"{where} must have a label for each sample, got a single one; give a list of labels.")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if len(labels) != len(values):
-        raise InvalidInputError(f"{where} has {len(values)} samples but {len(labels)} labels; they must be as many.")
-    if labels.ndim == 1 and bool(pd.isna(labels).any()):
-        known = ~pd.isna(labels)
-        notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no label.")
-        values, labels = values[known], labels[known]
-    if values.ndim > 2:
-        values = _as_images(values, where, notes)
-    if labels.ndim > 2:
-        raise InvalidInputError(f"labels must be a list or a 0/1 matrix, got an array of shape {labels.shape}.")
-    if labels.ndim == 1:
-        found, more = labels_of(pd.Series(labels, name="y"))
-        return Samples(values, found, notes=(*notes, *more))
-    if not np.isin(labels, (0, 1)).all():
-        raise InvalidInputError("a matrix of labels must hold 0 and 1 only; give one label per sample instead.")
-    if labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
-        notes.append(f"every row of the labels has a single 1 in {labels.shape[1]} columns: its place is the class.")
-        return Samples(values, labels.argmax(axis=1).astype(np.int64), notes=tuple(notes))
-    return Samples(values, labels.astype(np.int64), tuple(map(str, range(labels.shape[1]))), notes=tuple(notes))
-
-
-def _as_images(values: NDArray[Any], where: str, notes: list[str]) -> NDArray[np.uint8]:
-    """Return images with their channels second."""
-    if values.dtype != np.uint8 or values.ndim > 4:
-        raise InvalidInputError(
-            f"{where} has the shape {values.shape} and type {values.dtype}; images must be uint8 with up to 4 axes, "
-            "tables have 2."
-        )
-    if values.ndim == 3:
-        return values[:, None]
-    if values.shape[1] in (1, 3):
-        return values
-    if values.shape[3] in (1, 3):
-        notes.append("the last axis of the images was read as channels.")
-        return np.ascontiguousarray(values.transpose(0, 3, 1, 2))
-    raise InvalidInputError(f"{where} has the shape {values.shape}; images have 1 or 3 channels, second or last.")
