@@ -255,7 +255,10 @@ def fitted(model):
             lambda: fitted(Own()),
             r"an object of the type tests\.estimators\.pickle_free\.test_member_files\.Own, which is not stored",
         ),
-        (lambda: make_pipeline(StandardScaler(), Own()), r"of the type tests\.estimators\.pickle_free\.test_member_files\.Own"),
+        (
+            lambda: make_pipeline(StandardScaler(), Own()),
+            r"of the type tests\.estimators\.pickle_free\.test_member_files\.Own",
+        ),
         (lambda: fitted(OwnForest(2)), r"of the type tests\.estimators\.pickle_free\.test_member_files\.OwnForest"),
         (lambda: fitted(SVC()), r"of the type sklearn\.svm\._classes\.SVC"),
         (lambda: FunctionTransformer(rows), r"of the type tests\.estimators\.test_member_files\.rows"),
