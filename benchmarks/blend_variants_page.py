@@ -36,10 +36,10 @@ def lines() -> list[str]:
     return [
         "# Which parts of the blend earn their place",
         "",
-        f"The same members, combined in other ways: {len(tables)} tables, {len(cells)} folds of a split that no "
-        "other page uses. Means over tables, and in brackets mean ranks among the rows of this table. The choices were "
-        "made on these tables; the differences between the upper rows are small, and none was tested for chance. "
-        "Repeat it with",
+        f"How should the members of the blend be combined? {len(tables)} tables, {len(cells)} folds of a split that "
+        "no other page uses; means over tables, with mean ranks within this table in brackets. The choices were "
+        "made on these tables. The differences between the upper rows are small, and none was tested for "
+        "significance. Repeat it with",
         "",
         "```text",
         "python benchmarks/blend_variants.py && python benchmarks/blend_variants_page.py",
@@ -52,16 +52,16 @@ def lines() -> list[str]:
             for row, v in enumerate(variants)
         ),
         "",
-        "No classifier has class weights here that would distort it. Without scaling, average precision and log "
-        "loss get worse; a single model needs it more than a blend, since margins only take full effect on calibrated "
-        "logits. Margins from counts, corrected by uncertainty beyond its standard error, perform like either one "
-        "alone, and equal counts give equal margins.",
+        "No classifier here has class weights, which would distort its probabilities. Without scaling, average "
+        "precision and log loss get worse. A single model needs scaling more than a blend does, because margins take "
+        "full effect only on calibrated logits. Margins from counts, corrected by uncertainty beyond its standard "
+        "error, do as well as either alone, and equal counts give equal margins.",
         "",
-        "Also tried and dropped, without a script that repeats it: a network trained with a logit-adjusted loss, no "
-        "better than plain cross-entropy once its probabilities were blended; a decision shift per class fitted by "
-        "class-balanced log loss, no better than margins from class uncertainty; offsets without a temperature, equal "
-        "for the blend and four to six points of balanced accuracy worse for single models, which stayed "
-        "overconfident.",
+        "Also tried and dropped (no script repeats it): a network trained with a logit-adjusted loss was no better "
+        "than plain cross-entropy once its probabilities were blended. A decision shift per class, fitted by "
+        "class-balanced log loss, was no better than margins from class uncertainty. Offsets without a temperature "
+        "did as well for the blend, but cost single models four to six points of balanced accuracy, because they "
+        "stayed overconfident.",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]

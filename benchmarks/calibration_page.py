@@ -15,19 +15,19 @@ OURS = ('calibration="held_back"', 'calibration="validation"')
 
 INTRODUCTION = """# Do probabilities mean what they say?
 
-VGG16's features under the estimator's network: CIFAR-10 with nine tenths of a random half of the classes left out
-(other classes for each seed), and HAM10000, a third of the lesions held out. Mean ± standard deviation over seeds. Test
-samples are weighed, so that their classes are as common as in training (natural) or equally common (balanced), and each
-method is asked at that class prior. ECE, in percent, has 15 bins and is taken of the most probable class; class-wise
-ECE is the mean over the classes, each one's own probability against how often it is true. Smaller is better everywhere.
-How it works: [Trust](../trust.md). Repeat it with
+The estimator's network on VGG16 features of two data sets: CIFAR-10, with nine tenths of a random half of the classes
+left out (other classes for each seed), and HAM10000, with a third of the lesions held out. Figures are mean ± standard
+deviation over seeds; smaller is better. Test samples are weighted so that classes are as common as in training
+(natural) or equally common (balanced), and each method predicts at that class prior. ECE, in percent, uses 15 bins of
+the largest probability; class-wise ECE averages the ECE of each class's own probability. How it works:
+[Trust](../trust.md). Repeat it with
 
 ```text
 python benchmarks/calibration.py && python benchmarks/calibration_page.py
 ```
 
-"softmax" is what a network says by itself, whatever the class prior; every other row is moved to it by Bayes' rule. The
-rows `calibration=…` are the default method; `"held_back"` and `"none"` are the same fits.
+"Softmax" is the network's own output, whatever the class prior; all other rows are adjusted to the prior by Bayes'
+rule. The rows `calibration=…` are the default method; `"held_back"` and `"none"` come from the same fits.
 """
 
 
@@ -57,8 +57,12 @@ def table(cells: list[dict[str, Any]], prior: str) -> list[str]:
 
 def bar(stored: dict[str, Any]) -> list[str]:
     """Whether the error is at most half of the uncalibrated model's, and at most cross-entropy's."""
-    out = ["## The bar", "", "ECE over that of the default without calibration, wanted at most 0.5; and over that of"]
-    out += ["cross-entropy, wanted at most 1; of the means.", ""]
+    out = [
+        "## Is it good enough?",
+        "",
+        "The target: ECE at most half that of the default without calibration, and at most that of",
+    ]
+    out += ["cross-entropy. Ratios of the means:", ""]
     out += ["| | prior | method | / uncalibrated | / cross-entropy | |", "|---|---|---|---|---|---|"]
     for name, (title, _) in SETS.items():
         cells = cells_of(stored, name)
@@ -73,12 +77,10 @@ def bar(stored: dict[str, Any]) -> list[str]:
 
 def coverage(stored: dict[str, Any]) -> list[str]:
     """How often a set of classes holds the true one, class by class."""
-    out = [f"## Sets of classes at {LEVEL:.0%}", ""]
+    out = [f"## Prediction sets at {LEVEL:.0%}", ""]
+    out += [f"Each seed's test samples are divided {DIVISIONS} times at random into halves, class by class:"]
     out += [
-        f"The default's answers to each seed's test samples, divided {DIVISIONS} times at random into halves, class by"
-    ]
-    out += [
-        "class: one half calibrates, the other counts. Coverage in percent, mean ± standard deviation over them.",
+        "one half calibrates, the other is scored. Coverage in percent, mean ± standard deviation over the divisions.",
         "",
     ]
     for name, found in stored["coverage"].items():
@@ -91,13 +93,13 @@ def coverage(stored: dict[str, Any]) -> list[str]:
         off = [abs(mean - LEVEL) for count, mean, _ in rows if count >= ENOUGH]
         out += [
             "",
-            f"{DIVISIONS * found['fits']} divisions; a set holds {found['classes_a_set']:.2f} classes on average.",
+            f"{DIVISIONS * found['fits']} divisions; a set contains {found['classes_a_set']:.2f} classes on average.",
         ]
         if off:
             out[-1] += (
-                f" Of classes with {ENOUGH} calibration samples or more, the farthest is {100 * max(off):.1f} points"
+                f" Among classes with {ENOUGH} calibration samples or more, coverage is off by at most "
+                f"{100 * max(off):.1f} points."
             )
-            out[-1] += f" from {LEVEL:.0%}."
         out.append("")
     return out
 

@@ -29,8 +29,8 @@ def without_faces(found: dict[str, Any]) -> list[str]:
     own = found["without_faces"]
     wrong = sum(own["found_at_attempt"].values())
     return [
-        f"Of {own['images']:,} images without any face ({own['set']}, skin seen closely), {wrong} were said to have "
-        f"one ({own['found_at_attempt'].get('1', 0)} at the first attempt).",
+        f"In {own['images']:,} images without any face ({own['set']}, close-ups of skin), {wrong} false faces were "
+        f"found ({own['found_at_attempt'].get('1', 0)} at the first attempt).",
         "",
     ]
 
@@ -44,9 +44,9 @@ def lines() -> list[str]:
     return [
         "# Faces found and aligned",
         "",
-        "`equipoise faces align` with the published weights of MTCNN and its usual thresholds, on grey ORL images "
-        "(92×112) and grey LFW crops (96×96), both smaller and tighter than the photographs MTCNN was made for. Repeat "
-        "it with",
+        "How many faces does `equipoise faces align` find, how steadily and how fast? With MTCNN's published weights "
+        "and usual thresholds, on grey ORL images (92×112) and grey LFW crops (96×96), both smaller and tighter than "
+        "the photographs MTCNN was made for. Repeat it with",
         "",
         "```text",
         "python benchmarks/face_alignment.py --data DIR --weights DIR && python benchmarks/face_alignment_page.py",
@@ -56,17 +56,17 @@ def lines() -> list[str]:
         "",
         *sets(found),
         "",
-        "An image in which nothing is found is looked at once more, with a border that continues its edge and for "
-        "faces half as large. The residual is the distance of the aligned landmarks from the template, in pixels of "
-        "112×112, the median and most of them. Each picture is of one face, so its box should lie over the centre. "
-        "The left eye and corner of the mouth lie left of the right ones, and the eyes above the mouth, in "
-        f"{ordered:,} of {faces:,} faces. The others beside LFW are squeezed to squares.",
+        "If nothing is found, the image is searched again with its edges extended and for faces half as large: the "
+        "second attempt. Every picture shows one face, so the box should lie over the centre. The residual is the "
+        "distance between the aligned landmarks and the template in pixels of the 112×112 crop, as median and 5 to "
+        f"95 % range. In {ordered:,} of {faces:,} faces the landmarks are in anatomical order: left of face left of "
+        "right, eyes above mouth. The sets other than LFW are squeezed to squares.",
         "",
         *without_faces(found),
         "## How steadily",
         "",
-        f"Landmarks of the same face in another view of it ({steady['faces']} of ORL), their mean distance from where "
-        "they were, in % of the face's width.",
+        "How far do the landmarks of a face move if the image is mirrored or cropped? Mean distance in % of the "
+        f"face's width, for {steady['faces']} faces of ORL.",
         "",
         "| view | found | median | 95 % |",
         "|---|---|---|---|",
@@ -77,17 +77,18 @@ def lines() -> list[str]:
             for cut, own in steady["cut"].items()
         ),
         "",
-        f"The mirrored image shows the landmarks' own bias across: {100 * steady['mirrored']['bias_across']:.2f} % of "
-        "the face's width.",
+        f"Mirroring also reveals a horizontal bias of the landmarks: {100 * steady['mirrored']['bias_across']:.2f} % "
+        "of the face's width.",
         "",
-        f"{batched['images']} images together or one by one: {batched['other_number_of_faces']} with another number of "
-        f"faces; landmarks differ by {batched['largest_difference_pixels']:g} pixels at the most.",
+        f"{batched['images']} images in one batch or one by one: the number of faces differs in "
+        f"{batched['other_number_of_faces']}, and landmarks by at most {batched['largest_difference_pixels']:g} "
+        "pixels.",
         "",
         "## What it costs",
         "",
-        f"On one core, {speed['images_a_second']:g} images of 96×96 a second by processor time, from file to file: "
-        f"{speed['times_decoding']:g} times as long as decoding them (median of {speed['rounds']} rounds of "
-        f"{speed['images']} images, in turns with decoding).",
+        f"One core aligns {speed['images_a_second']:g} images of 96×96 per second of processor time, from file to "
+        f"file, which is {speed['times_decoding']:g} times as long as decoding them (median of {speed['rounds']} "
+        f"rounds of {speed['images']} images, alternating with decoding).",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()) + ".",
     ]

@@ -23,29 +23,29 @@ def lines() -> list[str]:
     return [
         "# The head at the size of VGGFace2",
         "",
-        f"{settings['classes']:,} identities, {settings['features']} features, batch {settings['batch']}: one step of "
-        "the head, forward and backward, down to the gradient of the features, on one thread of a processor. Repeat it "
-        "with",
+        f"What does the head cost at {settings['classes']:,} identities? {settings['features']} features, batch "
+        f"{settings['batch']}: one forward and backward step of the head, down to the gradient of the features, on "
+        "one CPU thread. Repeat it with",
         "",
         "```text",
         "python benchmarks/face_head.py && python benchmarks/face_head_page.py",
         "```",
         "",
-        "| head | what it is | CPU ms a step | against softmax | peak MB | against softmax |",
+        "| head | what it is | CPU ms per step | against softmax | peak MB | against softmax |",
         "|---|---|---|---|---|---|",
         *rows,
         "",
-        f"Equipoise's memory is {within} twice that of a plain softmax head; the paper's own form is "
-        f"{papers_within}. Margins are those of a long tail of {fewest} to {most} images an identity. Times are "
-        f"medians of {settings['steps']} steps in which the heads take turns; other work ran on the machine, which "
-        "process CPU time leaves out mostly, not wholly. Memory is how far resident memory rises above its state "
-        "before the first step, in a fresh process, the median of three; the weights themselves, and an optimiser's "
-        "moments, are the same for all and are not in it.",
+        f"Equipoise's memory is {within} twice that of a plain softmax head; that of the paper's own form is "
+        f"{papers_within}. Margins are those of a long tail of {fewest} to {most} images per identity. Times are "
+        f"medians of {settings['steps']} steps in which the heads take turns. Other work ran on the machine; process "
+        "CPU time excludes most of it, but not all. Memory is the rise of resident memory above its state before "
+        "the first step, in a fresh process, median of three. It excludes the weights and the optimiser's moments, "
+        "which are the same for all.",
         "",
-        "The class vectors are squared a part at a time for the closed-form variance, and the gradient of their unit "
-        "length is worked out in parts. Class uncertainty, once in a training, takes "
+        "To save memory, the closed-form variance and the gradient of the normalisation are computed for a part of "
+        "the class vectors at a time. Class uncertainty, measured once per training, takes "
         f"{result['class_uncertainty_mb']:.0f} MB for {settings['passes']} passes of {settings['uncertainty_batch']} "
-        "samples at a time, however many there are.",
+        "samples at a time, whatever their total number.",
         "",
         f"Seed {settings['seed']}. Versions: "
         + ", ".join(f"{name} {version}" for name, version in result["versions"].items())

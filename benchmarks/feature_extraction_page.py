@@ -46,9 +46,8 @@ def on_test(found: dict[str, Any]) -> list[str]:
     return [
         "## On the test set",
         "",
-        "Logistic regression on all 50,000 training images, and on the paper's imbalanced split of them (90 % of five "
-        "classes dropped, which five drawn from seed 0), where the paper's softmax, with two hidden layers, reaches "
-        "76.8 %.",
+        "Logistic regression on all 50,000 training images, and on the paper's imbalanced split of them (90 % of "
+        "five random classes dropped, seed 0), where the paper's softmax with two hidden layers reaches 76.8 %.",
         "",
         "| input | blocks | features | all, % | imbalanced, % |",
         "|---|---|---|---|---|",
@@ -68,8 +67,9 @@ def lines() -> list[str]:
     return [
         "# Frozen VGG16 features",
         "",
-        f"{found['images']} through the convolutions of VGG16 ({found['weights']}); the outputs of some of its five "
-        "blocks, each averaged over the image, side by side. Repeat it with",
+        f"How good are frozen VGG16 features, and what do they cost? {found['images']} through the convolutions of "
+        f"VGG16 ({found['weights']}); the outputs of some of its five blocks, each averaged over the image, are "
+        "concatenated. Repeat it with",
         "",
         "```text",
         "python benchmarks/feature_extraction.py --data DIR && python benchmarks/feature_extraction_page.py",
@@ -77,35 +77,35 @@ def lines() -> list[str]:
         "",
         "## Which blocks, at which size",
         "",
-        f"Accuracy in % of logistic regression (decay {found['probe']['decay']}) trained on {choice['train']:,} of the "
-        f"training images, on {choice['held_out']:,} others of them. Images are 32 pixels wide; larger inputs are "
+        f"Accuracy in % of a logistic regression (decay {found['probe']['decay']}) fitted to {choice['train']:,} "
+        f"training images and scored on {choice['held_out']:,} others. Images are 32 pixels wide; larger inputs are "
         "enlarged.",
         "",
         *validation(found),
         "",
-        f"Chosen: **{chosen['size']} px, blocks {blocks(chosen['blocks'])}**, the smallest input and the fewest blocks "
-        "within half a point of the best. With so many held-out images a figure has a standard error of about "
-        f"{error(found):.1f} points: neighbours in the table are not significantly different.",
+        f"Chosen: **{chosen['size']} px, blocks {blocks(chosen['blocks'])}**, the smallest input and the fewest "
+        "blocks within half a point of the best. With this many held-out images, a figure has a standard error of "
+        f"about {error(found):.1f} points: neighbours in the table are not significantly different.",
         "",
         *on_test(found),
         "## What it costs",
         "",
-        f"Images a second of one core, by processor time, and minutes for {IMAGES:,} images on {CORES} cores that have "
-        "nothing else to do, had they twice the speed of one.",
+        f"Images per second of processor time on one core, and minutes for {IMAGES:,} images on {CORES} idle cores, "
+        "assuming that these are twice as fast as one.",
         "",
         "| input | images/s of one core | minutes |",
         "|---|---|---|",
         *(f"| {size} px | {rate} | {minutes(rate)} |" for size, rate in speed["images_a_second"].items()),
         "",
         *(
-            f"On the clock: all {whole['images']:,} images at {size} px in {whole['seconds'] / 60:.1f} minutes "
+            f"Wall-clock time: all {whole['images']:,} images at {size} px in {whole['seconds'] / 60:.1f} minutes "
             f"with {whole['threads']} threads."
             for size, whole in found.get("whole", {}).items()
         ),
         "",
-        f"The usual order of channels takes {speed['channels_first / channels_last']} times as long as channels-last, "
-        f"which is therefore used for prediction; bfloat16 takes {speed['bfloat16 / float32']} times as long as "
-        "float32 on this processor, which has no instructions for it, and is not used.",
+        f"Channels-first takes {speed['channels_first / channels_last']} times as long as channels-last, so "
+        f"prediction uses channels-last. bfloat16 takes {speed['bfloat16 / float32']} times as long as float32 on "
+        "this processor, which has no instructions for it, so it is not used.",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()) + ".",
     ]

@@ -33,11 +33,11 @@ def lines() -> list[str]:
     return [
         "# Memory of streaming images",
         "",
-        f"{shape['images']:,} names of JPEG files of {shape['file'][1]} × {shape['file'][0]} pixels (CelebA's size and "
-        "about its number; links to a few different pictures) in class folders, not checked beforehand, read at "
-        f"{shape['read'][0]} × {shape['read'][1]} in shuffled batches of {shape['batch']} by "
-        f"{result['workers']} worker processes, one epoch. Megabytes are resident memory; a process's own is what it "
-        "shares with no other. Repeat it with",
+        f"Does memory grow while images are read from disk? {shape['images']:,} JPEG files of {shape['file'][1]} × "
+        f"{shape['file'][0]} pixels in class folders (about the size and number of CelebA; links to a few different "
+        f"pictures), not checked beforehand, are read at {shape['read'][0]} × {shape['read'][1]} in shuffled batches "
+        f"of {shape['batch']} by {result['workers']} worker processes, for one epoch. Figures are resident memory; a "
+        "process's own memory is what it shares with no other. Repeat it with",
         "",
         "```text",
         "python benchmarks/image_memory.py && python benchmarks/image_memory_page.py",
@@ -45,16 +45,17 @@ def lines() -> list[str]:
         "",
         *table(streamed),
         "",
-        f"From the first row to the last the processes' own memory changed by {growth(streamed):+d} MB together.",
+        f"From the first row to the last, the processes' own memory changed by {growth(streamed):+d} MB in total.",
         "",
         "## The same names as a list of path objects",
         "",
-        "A worker that looks at a Python object writes to its page, to count the reference, and so gets a copy of it. "
-        "The same loader on a list of path objects, with the allocator set alike and without decoding anything:",
+        "Why not simply keep a list of paths? A worker that touches a Python object updates its reference count, "
+        "writes to the memory page and so gets its own copy. The same loader on a list of path objects, with the "
+        "same allocator settings and without decoding:",
         "",
         *table(control),
         "",
-        f"The processes' own memory changed by {growth(control):+d} MB together.",
+        f"The processes' own memory changed by {growth(control):+d} MB in total.",
         "",
         f"Seed {result['seed']}. Versions: "
         + ", ".join(f"{name} {version}" for name, version in result["versions"].items())

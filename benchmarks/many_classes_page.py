@@ -21,11 +21,11 @@ def lines() -> list[str]:
     return [
         "# Many classes",
         "",
-        "Boosting fits a tree for each class in every round. What does it cost with many classes, and what does it "
-        "give? The same blend with it, without it, and with few rounds at a higher learning rate. TREC's questions "
-        "(n-grams reduced to 50 numbers) are scored on their official test part, synthetic clouds on 6,000 other rows, "
-        "equally many of each class on average. One fit of each with one seed, so small differences mean nothing. "
-        "Processor seconds on one thread of a shared machine: compare the ratios. Repeat it with",
+        "Boosting fits a tree for each class in every round. With many classes, is it worth the time? The same blend "
+        "with boosting, without it, and with few rounds at a higher learning rate. TREC's questions (n-grams reduced "
+        "to 50 numbers) are scored on the official test set, synthetic clouds on 6,000 other rows, equally many of "
+        "each class on average. Each row is one fit with one seed, so small differences mean nothing. Times are "
+        "processor seconds on one thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/many_classes.py && "
@@ -36,8 +36,8 @@ def lines() -> list[str]:
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        "So the default has boosting up to 50 classes and leaves it out above; `equipoise train` says so. Name it to "
-        'have it all the same: `BalancedClassifier(["network", "forest", "extra_trees", "boosting"])`.',
+        "So the default leaves boosting out above 50 classes, and `equipoise train` says so. To include it anyway, "
+        'name it: `BalancedClassifier(["network", "forest", "extra_trees", "boosting"])`.',
         "",
         f"Versions: {', '.join(f'{name} {value}' for name, value in found['versions'].items())}.",
     ]

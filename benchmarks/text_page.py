@@ -85,14 +85,18 @@ def lines() -> list[str]:
     page = [
         "# Text",
         "",
-        "SMS messages (5,574, of which 13 % are spam) and TREC questions (5,443 of six classes, the rarest with 86): "
-        "five stratified splits with 30 % of the rows held out, mean and standard deviation in per cent, seconds of "
-        "one core for a fit. Messages that occur more than once stay as they are. *Words* is scikit-learn's "
-        "`TfidfVectorizer()` and `LogisticRegression()` as they come; *n-grams* has the n-grams that equipoise uses "
-        "(one and two words, two to five characters, TF-IDF with logarithmic counts) and C = 10. *Balanced* has class"
-        " weights, *prior shift* divides probabilities by the class shares before it decides. *Embeddings* are those "
-        "of all-MiniLM-L6-v2, C = 10. `BalancedClassifier()` takes the frame with its column of text as it is, "
-        "by n-grams and embeddings. The seconds of embeddings are those of reading them from the cache. Repeat it with",
+        "How well does the default blend classify text? SMS messages (5,574, 13 % of them spam, duplicates kept) and "
+        "TREC questions (5,443 of six classes, the rarest with 86), five stratified splits with 30 % of the rows held "
+        "out. Mean and standard deviation in percent, and seconds of one core for a fit.",
+        "",
+        "- *Words*: scikit-learn's `TfidfVectorizer()` and `LogisticRegression()` with their defaults.",
+        "- *N-grams*: logistic regression on the n-grams that Equipoise uses (one and two words, two to five "
+        "characters, TF-IDF with logarithmic counts), C = 10.",
+        "- *Embeddings*: logistic regression on embeddings of all-MiniLM-L6-v2, C = 10.",
+        "- *Balanced* has class weights; *prior shift* divides probabilities by the class shares before it decides.",
+        "- `BalancedClassifier()` gets the frame with its text column as it is, and uses n-grams and embeddings.",
+        "",
+        "Embeddings are read from the cache, so the seconds exclude computing them. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… python benchmarks/text.py && python benchmarks/text_page.py",
@@ -106,7 +110,7 @@ def lines() -> list[str]:
 
     for name in dict.fromkeys(key.split(" | ")[0] for key in fits):
         if not measured(fits, name):
-            page += [f"## {name}", "", "Not every split of this set is measured yet.", ""]
+            page += [f"## {name}", "", "Not all splits of this set have been measured.", ""]
             continue
         page += [f"## {name}", "", *table(fits, name), ""]
         if name == OFFICIAL:
@@ -116,31 +120,31 @@ def lines() -> list[str]:
             if ours(fits, name) != OURS:
                 page += ["The default with sentence embeddings is not yet measured on all splits of this set.", ""]
             if compared:
-                page += [f"{SHOWN[ours(fits, name)]} against the best of each sort, by each score:", ""]
+                page += [f"{SHOWN[ours(fits, name)]} against the best method of each sort, by each score:", ""]
                 page += ["| score | against | points | 95 % interval | |", "|---|---|---|---|---|", *compared, ""]
     return [
         *page,
-        "Scores by which the blend is ahead beyond chance, of those compared above: "
+        "Comparisons above in which the blend is significantly ahead: "
         + ", ".join(f"against {sort} {won(sort)}" for sort in SORTS if not won(sort).endswith(" of 0"))
         + ".",
         "",
-        "## What was chosen, and by what",
+        "## What was chosen on what",
         "",
-        "By other splits of the same rows (seed 100 for the questions, 100 to 102 for the messages): the n-grams, C, "
-        "and how text enters the blend. A "
-        "truncated SVD of the n-grams alone is not enough: on TREC a blend of network, forests and boosting on 100 "
-        "components reached 82.4 % balanced accuracy where logistic regression on the n-grams themselves, with a "
-        "prior shift, reached 87.0 %. What closes the gap is a second linear map, the log-odds of that logistic "
-        "regression, out of fold for the training rows: with 50 components 87.6 %, and 86.4 % average precision of "
-        "the rarest class against 84.6 %. A linear member on the n-grams beside the others reached the same balanced "
-        "accuracy and 84.9 % average precision, so that the log-odds became columns, which trees can combine with the"
-        " rest of a table. The linear member by itself reached 88.2 % there. Each of these figures is one split.",
+        "We chose the n-grams, C, and how text enters the blend on other splits of the same rows (seed 100 for the "
+        "questions, 100 to 102 for the messages). Each figure below is from one split of TREC.",
         "",
-        "How embeddings enter, by seed 100 of TREC alone, in a trial without a script that repeats it: logistic "
-        "regression on them with a prior shift has 84.4, 86.0, "
-        "84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % by n-grams, 90.7 % "
-        "with the log-odds of the embeddings beside them, and 91.7 % with 50 principal components as well (average "
-        "precision 93.4, 96.1 and 96.2 %).",
+        "- A truncated SVD of the n-grams is not enough: a blend of network, forests and boosting on 100 components "
+        "reached 82.4 % balanced accuracy, where logistic regression on the n-grams, with a prior shift, reached "
+        "87.0 %.",
+        "- A second linear map closes the gap: the log-odds of that logistic regression, out of fold for the training "
+        "rows. With 50 components it gives 87.6 %, and 86.4 % average precision of the rarest class against 84.6 %.",
+        "- A linear member on the n-grams, beside the others, reached the same balanced accuracy but 84.9 % average "
+        "precision (88.2 % balanced accuracy by itself). So the log-odds became columns, which trees can combine with "
+        "the rest of a table.",
+        "- Embeddings (seed 100, no script repeats this): logistic regression on them, with a prior shift, has 84.4, "
+        "86.0, 84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % with n-grams, 90.7 % "
+        "with the log-odds of the embeddings added, and 91.7 % with 50 principal components as well (average precision "
+        "93.4, 96.1 and 96.2 %).",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]

@@ -17,7 +17,7 @@ def lines() -> list[str]:
         "",
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
         f"{shape['hidden']}, batch {shape['batch']}, {speed['epochs']} epochs, one thread, {speed['clock']}, "
-        "medians of methods that took turns in one run. Repeat it with",
+        "medians; the methods take turns in one run. Repeat it with",
         "",
         "```text",
         "python benchmarks/training_speed.py && python benchmarks/two_processes.py && "
@@ -31,9 +31,9 @@ def lines() -> list[str]:
         "",
         "## How many samples the class uncertainty needs",
         "",
-        "Margins (from 1 to 3) of one network by the most samples of a class that take part: how far their mean over "
-        "five seeds lies from that over all samples, and their standard deviation over those seeds; each at its worst "
-        "class.",
+        "How many samples per class are enough to measure its uncertainty? For one network and margins from 1 to 3: "
+        "the change of the mean margin over five seeds compared with all samples, and its standard deviation over "
+        "the seeds, each for the worst class.",
         "",
         "| at most | change of the mean | spread over seeds |",
         "|---|---|---|",
@@ -44,8 +44,8 @@ def lines() -> list[str]:
         "",
         "## Memory as the data on disk grow",
         "",
-        "One epoch over a memory-mapped file, in a process of its own; the peak counts pages of the file that the "
-        "system keeps in memory because it can, the process's own memory does not.",
+        "One epoch over a memory-mapped file, in a fresh process. The peak includes pages of the file that the "
+        "system caches in free memory; the process's own memory does not.",
         "",
         "| rows | file, MB | peak, MB | of its own, MB |",
         "|---|---|---|---|",

@@ -20,9 +20,10 @@ def page(found: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Versions",
         "",
-        "Tests of losses, uncertainty, models, training, evaluation, data, resampling, saved models, the estimator and",
-        "the command `train`: with the lowest versions that `pyproject.toml` allows (`constraints-lowest.txt`), and",
-        "with the torch of `constraints.txt` beside the newest of everything else. Repeat it with",
+        "Which versions of its dependencies does it work with? The tests of losses, uncertainty, models, training,",
+        "evaluation, data, resampling, saved models, the estimator and the command `train` ran with the lowest",
+        "versions that `pyproject.toml` allows (`constraints-lowest.txt`), and with the newest of everything but",
+        "torch, which `constraints.txt` pins. Repeat it with",
         "",
         "```text",
         "python3.10 -m venv low",
