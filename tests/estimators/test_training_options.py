@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.runs import TrainOptions
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.training_options import Option, TrainingOptions, check_options, documented, option
+from equipoise.estimators.training_options import TrainingOptions
 from equipoise.main import app
+from equipoise.options import Option, check_options, documented, option
 
 NAMES = [each.name for each in dataclasses.fields(TrainingOptions)]
 

@@ -25,6 +25,7 @@ from equipoise.decisions.situation import prior_of
 from equipoise.errors import InvalidInputError, listed
 from equipoise.estimators.hub import fetch_model, push_model
 from equipoise.estimators.table_rows import checked_labels
+from equipoise.options import check_choice
 from equipoise.tensor_checks import new_tensor
 from equipoise.training.batches import relative_weights
 
@@ -267,8 +268,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return prior_of(given, self.classes_.tolist(), self.prior_, name="target_prior")
 
     def _check_probabilities(self) -> None:
-        if self.probabilities not in ("natural", "balanced"):
-            raise InvalidInputError(f"probabilities must be one of natural, balanced, got {self.probabilities!r}.")
+        check_choice("probabilities", self.probabilities, ("natural", "balanced"))
 
     def _warn_of_never_ruled_out(self, abstain: float) -> None:
         """Warn about classes that are possible everywhere: they leave every row undecided."""

@@ -25,31 +25,23 @@ from equipoise.estimators.fold_networks import class_correction
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.network_files import SavedModel, load_model, restore_common, restored_network, save_model
 from equipoise.estimators.table_rows import network_rows, network_samples
-from equipoise.estimators.training_options import (
-    TrainingOptions,
-    documented,
-    option,
-    positional,
-)
+from equipoise.estimators.training_options import TrainingOptions, positional
 from equipoise.estimators.training_plan import (
     check_parameters,
     curriculum_for,
     has_unseen,
     held_out_rows,
     recipe_for,
+    settings_for,
     told,
 )
 from equipoise.losses import LossBuilder
+from equipoise.options import documented, option
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
 from equipoise.training.callbacks import Record
 from equipoise.training.curriculum import StrengthRule
-from equipoise.training.settings import (
-    choose_batch_size,
-    choose_length,
-    rows_at_once,
-    suitable_threads,
-)
+from equipoise.training.settings import rows_at_once, suitable_threads
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.class_level import UncertaintyKind
 
@@ -204,7 +196,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         settings = self._settings(len(part), seed)
         curriculum = None
         if recipe.uncertain or self.strength == "head":
-            curriculum = self._curriculum(settings.epochs, recipe.sample_level == "mixing")
+            curriculum = curriculum_for(self, settings.epochs, mixing=recipe.sample_level == "mixing")
         with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
             torch.manual_seed(seed)
             counts = class_counts(part.y, recipe.classes, part.weight)
@@ -315,27 +307,11 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return bool(self.network_.head.multilabel)
 
     def _rows(self, X: Any) -> Any:
-        """Check X for prediction against what was fitted."""
         check_is_fitted(self)
         return network_rows(self, X)
 
-    def _curriculum(self, epochs: int, mixing: bool) -> Curriculum:
-        return curriculum_for(self, epochs, mixing=mixing)
-
     def _settings(self, samples: int, seed: int) -> Settings:
-        batch_size = choose_batch_size(samples) if self.batch_size is None else self.batch_size
-        length = choose_length(samples, batch_size, self.epochs)
-        return Settings(
-            epochs=length.epochs,
-            epoch_batches=length.epoch_batches,
-            batch_size=batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            seed=seed,
-            passes=self.passes,
-            patience=self.patience if self.early_stopping else None,
-            precision=self.precision,
-        )
+        return settings_for(self, samples, seed)
 
     def _take_weights(self, network: Network, classes: Array) -> None:
         """Load the last fit's weights, for ``warm_start``."""

@@ -23,6 +23,7 @@ from equipoise.decisions import DecisionRule, Evidence, rule_from_json
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.losses import ClassVectorLoss
 from equipoise.models.picture_features import installed_pictures
+from equipoise.options import is_whole
 from equipoise.storage.files import write_atomically, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
@@ -30,7 +31,6 @@ from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
 from equipoise.training.network_recipe import Network, Recipe
-from equipoise.training.settings import is_whole
 
 FORMAT = 1
 REMEDY = "save the model again"

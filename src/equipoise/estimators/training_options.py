@@ -1,109 +1,11 @@
 """Training options, each declared once: estimator argument, command-line flag, configuration key, and check."""
 
-import inspect
-import math
-import textwrap
 from collections.abc import Callable, Collection
-from dataclasses import Field, dataclass, field, fields
-from numbers import Integral, Real
-from typing import Any, TypeVar, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
 
-from equipoise.errors import InvalidInputError, did_you_mean
 from equipoise.family_names import MarginForm, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
-
-Class = TypeVar("Class", bound=type)
-
-
-@dataclass(frozen=True)
-class Option:
-    """The declaration of an option, besides its name, type and default.
-
-    Args:
-        help: one sentence, for the command line and the reference.
-        detail: further sentences for the reference.
-        least, most: inclusive bounds; ``above``, ``below``: exclusive bounds.
-        whole: whether a number must be whole.
-        choices: returns the names to choose from.
-        flags: command-line flags, if not the name with dashes.
-        metavar: placeholder of the value there.
-    """
-
-    help: str = ""
-    detail: str = ""
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
-    whole: bool = False
-    choices: Callable[[], Collection[str]] | None = None
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise an error for a value that is not allowed, calling the option by this ``name``."""
-        if self.choices is not None and not callable(value) and value not in self.choices():
-            known = self.choices()
-            hint = did_you_mean(str(value), known)
-            raise InvalidInputError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
-        bounds = (self.least, self.most, self.above, self.below)
-        if any(bound is not None for bound in bounds) and not self._allows(value):
-            raise InvalidInputError(f"{name} must {self._range()}, got {value!r}.")
-
-    def _allows(self, value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
-            return False
-        number: Any = value
-        if not math.isfinite(number):
-            return False
-        inside = (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
-        return inside and (self.above is None or number > self.above) and (self.below is None or number < self.below)
-
-    def _range(self) -> str:
-        kind = "a whole number" if self.whole else "a finite number"
-        if self.most is None and self.below is None:
-            if self.above is not None:
-                return f"be {kind} above {self.above}"
-            return f"be {kind} that is not negative" if self.least == 0 else f"be {kind} of at least {self.least}"
-        if self.least is not None and self.below is not None:
-            return f"lie in [{self.least}, {self.below})"
-        low, high = (self.least, self.most) if self.above is None else (self.above, self.below)
-        return f"lie between {low} and {high}"
-
-
-def option(default: Any, help: str = "", **rules: Any) -> Any:
-    """Declare a field of options; ``rules`` are further arguments of :class:`Option`."""
-    return field(default=default, metadata={"option": Option(help, **rules)})
-
-
-def declared(found: Field[Any]) -> Option:
-    """Return the declaration of a field."""
-    rules: Option = found.metadata.get("option", Option())
-    return rules
-
-
-def check_options(options: Any, *names: str, called: Callable[[str], str] = str) -> None:
-    """Raise an error for options with a value that their field does not allow; a default of None is always allowed.
-
-    Args:
-        options: an instance of a class whose fields are declared by :func:`option`.
-        names: the fields to check; none checks all.
-        called: from a field's name to its name in an error.
-    """
-    for each in fields(options):
-        value = getattr(options, each.name)
-        if (not names or each.name in names) and (value is not None or each.default is not None):
-            declared(each).check(called(each.name), value)
-
-
-def documented(cls: Class) -> Class:
-    """Insert the options' help into the ``Args`` of the class's docstring, before those that it describes itself."""
-    head, args, rest = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")
-    entries = [(each.name, declared(each)) for each in fields(cls) if declared(each).help]
-    texts = [f"{name}: {rules.help} {rules.detail}".rstrip() for name, rules in entries]
-    lines = [textwrap.fill(text, 116, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in texts]
-    cls.__doc__ = f"{head}Args:\n" + "\n".join(lines) + f"\n{rest if args else ''}"
-    return cls
-
+from equipoise.options import option
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper_as_printed": {
@@ -239,7 +141,7 @@ class TrainingOptions:
         "no",
         "no, or bf16 or fp16 for mixed precision on a GPU.",
         detail="The head stays in float32.",
-        choices=lambda: get_args(Precision),
+        choices=_one_of(Precision),
         flags=("--mixed-precision",),
     )
 

@@ -1,4 +1,4 @@
-"""Training plans from the options of :class:`~equipoise.UncertaintyBalancedClassifier`."""
+"""From the options of :class:`~equipoise.UncertaintyBalancedClassifier` to recipe, curriculum and settings."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
-from equipoise.estimators.training_options import PRESETS, check_options, default_sample_level
+from equipoise.estimators.training_options import PRESETS, default_sample_level
 from equipoise.losses import loss_builder
-from equipoise.training import ArrayData, Curriculum, Recipe
+from equipoise.options import check_options
+from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order
-from equipoise.training.settings import MOST_HELD_BACK, choose_width
+from equipoise.training.settings import MOST_HELD_BACK, choose_batch_size, choose_length, choose_width
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
@@ -85,6 +86,23 @@ def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mix
     elif chosen["held_back"] is None:
         chosen["held_back"] = 0.0 if mixing else HELD_BACK
     return Curriculum(epochs, **lengths, **chosen)
+
+
+def settings_for(options: "UncertaintyBalancedClassifier", samples: int, seed: int) -> Settings:
+    """Return the settings of a training on so many samples."""
+    batch_size = choose_batch_size(samples) if options.batch_size is None else options.batch_size
+    length = choose_length(samples, batch_size, options.epochs)
+    return Settings(
+        epochs=length.epochs,
+        epoch_batches=length.epoch_batches,
+        batch_size=batch_size,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        seed=seed,
+        passes=options.passes,
+        patience=options.patience if options.early_stopping else None,
+        precision=options.precision,
+    )
 
 
 def recipe_for(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from equipoise.errors import InvalidInputError, did_you_mean
 from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
 from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
@@ -18,6 +17,7 @@ from equipoise.losses.logit_losses import (
 )
 from equipoise.losses.psi import psi, shifted_cosine
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
+from equipoise.options import check_choice
 
 L_SOFTMAX_STRENGTH = 1 / (1 + 5)
 """s = 1/(1 + λ) at λ = 5, where L-Softmax's and SphereFace's authors stop lowering λ."""
@@ -52,11 +52,10 @@ def loss_builder(method: str | LossBuilder) -> LossBuilder:
     >>> loss_builder("focal")(in_features=4, classes=3).class_vectors().shape
     torch.Size([3, 4])
     """
-    found = LOSSES.get(method) if isinstance(method, str) else method
-    if not callable(found):
-        hint = did_you_mean(str(method), LOSSES)
-        raise InvalidInputError(f"method must be one of {', '.join(LOSSES)}, got {method!r}{hint}")
-    return found
+    if callable(method):
+        return method
+    check_choice("method", method, LOSSES)
+    return LOSSES[method]
 
 
 __all__ = [

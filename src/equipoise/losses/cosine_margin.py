@@ -11,6 +11,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, gather_classes, softmax_loss
 from equipoise.losses.class_weights import ClassWeight, effective_number_weights, needed_counts, positive_counts
 from equipoise.losses.psi import shifted_cosine
+from equipoise.options import check_choice
 
 CosineMargin = Literal["am_softmax", "arcface", "ldam"]
 PAPERS_MARGIN: dict[CosineMargin, float] = {"am_softmax": 0.35, "arcface": 0.5, "ldam": 0.5}
@@ -120,8 +121,7 @@ class CosineMarginLoss(ClassVectorLoss):
             class_weight=class_weight,
             reduction=reduction,
         )
-        if kind not in get_args(CosineMargin):
-            raise InvalidInputError(f"kind must be one of {', '.join(get_args(CosineMargin))}, got {kind!r}.")
+        check_choice("kind", kind, get_args(CosineMargin))
         if scale is not None and not (scale > 0 and math.isfinite(scale)):
             raise InvalidInputError(f"scale must be positive, got {scale}; None sets it from the number of classes.")
         if defer is not None and not 0 <= defer <= 1:

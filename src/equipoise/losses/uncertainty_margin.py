@@ -14,6 +14,7 @@ from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.unit_vectors import unit_vectors
+from equipoise.options import check_choice
 from equipoise.tensor_checks import numeric_tensor, required_tensor
 from equipoise.uncertainty.sample_level import (
     ErrorMoments,
@@ -136,13 +137,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             class_weight=class_weight,
             reduction=reduction,
         )
-        for name, value, choices in (
-            ("form", form, get_args(MarginForm)),
-            ("placement", placement, get_args(Placement)),
-            ("sample_level", sample_level, get_args(SampleLevel)),
-        ):
-            if value not in choices:
-                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+        check_choice("form", form, get_args(MarginForm))
+        check_choice("placement", placement, get_args(Placement))
+        check_choice("sample_level", sample_level, get_args(SampleLevel))
         if not (kappa >= 0 and math.isfinite(kappa)):
             raise InvalidInputError(
                 f"kappa must be finite and not negative, got {kappa}; ½ is the bound on the expected loss."

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from equipoise.cores_and_memory import cores
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.options import check_choice
 from equipoise.training.batches import ArrayData
 from equipoise.training.epoch_order import EpochBatches
 from equipoise.training.mixing import DrawnData
@@ -40,8 +41,8 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
         AcceleratorState._reset_state()  # otherwise Accelerate keeps the first precision of the process
-    if tracker not in (None, *TRACKERS):
-        raise InvalidInputError(f"tracker must be one of {', '.join(TRACKERS)}, got {tracker!r}.")
+    if tracker is not None:
+        check_choice("tracker", tracker, TRACKERS)
     accelerator = Accelerator(
         cpu=not _has_accelerator(),  # otherwise torchrun's processes on CPUs would not find one another
         mixed_precision=settings.precision,

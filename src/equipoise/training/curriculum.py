@@ -12,6 +12,7 @@ from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginRule, MarginSource
 from equipoise.losses import ClassVectorLoss
+from equipoise.options import is_number, whole_number
 from equipoise.training.callbacks import Record
 from equipoise.training.loader_samples import LoaderSamples
 from equipoise.training.margin_strength import (
@@ -24,7 +25,6 @@ from equipoise.training.margin_strength import (
 from equipoise.training.measure import Labelled
 from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits
-from equipoise.training.settings import is_number, whole_number
 from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, stage_boundaries
 from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.margins import margins_from_uncertainty

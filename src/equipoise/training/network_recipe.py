@@ -1,7 +1,7 @@
 """The network that trains, a backbone and a loss head in one module, and the recipe to rebuild it from a file."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,8 @@ from equipoise.family_names import MarginForm, Placement, SampleLevel
 from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
 from equipoise.models import MLP, Standardize
 from equipoise.models.evaluation_copy import eval_replica
+from equipoise.options import check_options, limits, plain_numbers
 from equipoise.tensor_checks import new_tensor
-from equipoise.training.settings import is_number, whole_number
 
 
 class Network(nn.Module):
@@ -91,23 +91,20 @@ class Recipe:
     """
 
     method: str | LossBuilder
-    classes: int
+    classes: int = field(metadata=limits(least=1, whole=True))
     multilabel: bool
-    dropout: float
+    dropout: float = field(metadata=limits(least=0, below=1))
     form: MarginForm
     sample_level: SampleLevel
-    columns: int
-    width: int
+    columns: int = field(metadata=limits(least=1, whole=True))
+    width: int = field(metadata=limits(least=1, whole=True))
     placement: Placement = "all"
     normalize: bool = True
 
     def __post_init__(self) -> None:
         loss_builder(self.method)
-        for name in ("classes", "columns", "width"):  # a file may contain anything
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
-        if not is_number(self.dropout) or not 0 <= self.dropout < 1:
-            raise InvalidInputError(f"dropout is the share dropped and must lie in [0, 1), got {self.dropout!r}.")
-        object.__setattr__(self, "dropout", float(self.dropout))
+        check_options(self)  # a file may contain anything
+        plain_numbers(self)
         if self.uncertain and self.dropout == 0:
             raise InvalidInputError(
                 f"method {self.method!r} takes its uncertainty from dropout, got dropout=0; choose a rate above 0."

@@ -3,17 +3,15 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import NamedTuple, get_args
 
 import torch
 
-from equipoise.errors import InvalidInputError
 from equipoise.family_names import Precision
+from equipoise.options import check_options, limits, option, plain_numbers, whole_number
 from equipoise.training.epoch_order import Order
 
-OPTIONAL = ("checkpoint_steps", "patience", "epoch_batches")
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000
 """Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
 VISITS = 15
@@ -49,50 +47,23 @@ class Settings:
             best epoch's weights; None trains to the end and keeps the last.
     """
 
-    epochs: int
-    batch_size: int
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.5
-    seed: int = 0
-    order: Order = "shuffled"
-    precision: Precision = "no"
-    accumulate: int = 1
-    passes: int = 10
-    cap: int = 200
-    checkpoint_steps: int | None = None
-    patience: int | None = None
-    epoch_batches: int | None = None
+    epochs: int = field(metadata=limits(least=1, whole=True))
+    batch_size: int = field(metadata=limits(least=1, whole=True))
+    learning_rate: float = option(1e-3, least=0)
+    weight_decay: float = option(0.5, least=0)
+    seed: int = option(0, least=0, whole=True)
+    order: Order = option("shuffled", choices=lambda: get_args(Order))
+    precision: Precision = option("no", choices=lambda: get_args(Precision))
+    accumulate: int = option(1, least=1, whole=True)
+    passes: int = option(10, least=2, whole=True)
+    cap: int = option(200, least=1, whole=True)
+    checkpoint_steps: int | None = option(None, least=1, whole=True)
+    patience: int | None = option(None, least=1, whole=True)
+    epoch_batches: int | None = option(None, least=1, whole=True)
 
     def __post_init__(self) -> None:
-        least = {"epochs": 1, "batch_size": 1, "accumulate": 1, "cap": 1, "passes": 2, "seed": 0}
-        least |= {name: 1 for name in OPTIONAL if getattr(self, name) is not None}
-        for name, lowest in least.items():
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), lowest))
-        for name in ("learning_rate", "weight_decay"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 <= float(value) < math.inf:
-                raise InvalidInputError(f"{name} must be a finite number that is not negative, got {value!r}.")
-            object.__setattr__(self, name, float(value))
-        for name, choices in (("order", get_args(Order)), ("precision", get_args(Precision))):
-            if getattr(self, name) not in choices:
-                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}.")
-
-
-def whole_number(name: str, value: Any, lowest: int) -> int:
-    """Return a whole number of Python or numpy as an int; refuse other values, and those below ``lowest``."""
-    if not is_whole(value) or value < lowest:
-        raise InvalidInputError(f"{name} must be a whole number of at least {lowest}, got {value!r}.")
-    return int(value)
-
-
-def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number of Python or numpy, not a bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a real number of Python or numpy, not a bool."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+        check_options(self)
+        plain_numbers(self)
 
 
 def choose_batch_size(samples: int) -> int:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from equipoise.errors import InvalidInputError
-from equipoise.training.settings import is_number, is_whole
+from equipoise.options import is_number, is_whole
 
 Stage = Literal["softmax", "class", "sample"]
 SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3

@@ -261,7 +261,7 @@ def fitted(model):
         ),
         (lambda: fitted(OwnForest(2)), r"of the type tests\.estimators\.pickle_free\.test_member_files\.OwnForest"),
         (lambda: fitted(SVC()), r"of the type sklearn\.svm\._classes\.SVC"),
-        (lambda: FunctionTransformer(rows), r"of the type tests\.estimators\.test_member_files\.rows"),
+        (lambda: FunctionTransformer(rows), r"of the type tests\.estimators\.pickle_free\.test_member_files\.rows"),
         (lambda: FunctionTransformer(partial(np.add, 1)), r"contains a functools\.partial"),
         (lambda: lightgbm(objective=print), "the parameter 'objective' is of the type builtin_function"),
         (lambda: fitted(catboost(grow_policy="Lossguide")), "grow_policy='SymmetricTree' only"),

@@ -11,7 +11,7 @@ import typer
 from equipoise.app.cli import completion
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.training_options import declared
+from equipoise.options import declared
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

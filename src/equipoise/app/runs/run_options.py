@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 from equipoise.app.runs.decision_option import read_decision
 from equipoise.data.columns.choice import ChosenColumns
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.training_options import TrainingOptions, check_options, declared, documented, option
+from equipoise.estimators.training_options import TrainingOptions
 from equipoise.family_names import HUGGING_FACE, TIMM, backbone_names, model_names
+from equipoise.options import check_options, declared, documented, option
 
 if TYPE_CHECKING:
     from equipoise.decisions import DecisionRule

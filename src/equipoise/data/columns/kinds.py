@@ -15,6 +15,7 @@ from equipoise.data.columns.distinct import distinct, is_packed
 from equipoise.data.columns.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
 from equipoise.data.images.scan import SUFFIXES
 from equipoise.errors import InvalidInputError
+from equipoise.options import check_choice
 from equipoise.wording import are_codes, counted
 
 MOST_LEVELS = 50
@@ -77,10 +78,7 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
 
 def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
     """Return a column as the kind that the user chose."""
-    if kind not in get_args(ColumnKind):
-        raise InvalidInputError(
-            f"the kind of column {name!r} must be one of {', '.join(get_args(ColumnKind))}, got {kind!r}."
-        )
+    check_choice(f"the kind of column {name!r}", kind, get_args(ColumnKind))
     values = without_blanks(values)
     reason = "as you said"
     if values.isna().all():

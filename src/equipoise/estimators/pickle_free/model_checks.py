@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.pickle_free.object_graph import walk
 from equipoise.estimators.pickle_free.trusted_types import trusted_types, type_name
-from equipoise.training.settings import is_whole
+from equipoise.options import is_whole
 
 COEFFICIENTS = ("coef_", "intercept_", "coefs_", "intercepts_")
 
