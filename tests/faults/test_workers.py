@@ -14,7 +14,7 @@ import pytest
 
 from equipoise.app.compare import Fit, ResultStore, run_fits
 from equipoise.data.images.check import verify
-from equipoise.data.images.lazy import FileTable
+from equipoise.data.images.file_table import FileTable
 from equipoise.errors import InvalidStateError
 from tests.training.processes import ENVIRONMENT
 

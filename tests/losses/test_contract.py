@@ -365,7 +365,7 @@ def test_bad_sample_weights_get_one_sentence(weight, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reduction": "max"}, "reduction must be 'mean', 'sum' or 'none', got 'max'"),
+        ({"reduction": "max"}, "reduction must be one of mean, sum, none, got 'max'"),
         ({"class_counts": torch.ones(4)}, r"class_counts must have the shape \(5,\), got \(4,\)"),
         ({"class_counts": -torch.ones(5)}, "class_counts must be finite and not negative"),
         ({"class_weight": torch.ones(4)}, r"class_weight must have the shape \(5,\), got \(4,\)"),

@@ -13,6 +13,7 @@ from equipoise.data.columns.kinds import ColumnGuess, finite
 from equipoise.data.columns.parsing import as_words, without_blanks
 from equipoise.data.columns.scores import rank_rarest
 from equipoise.data.encoder import as_table, guess_kinds
+from equipoise.data.labels import class_indices
 
 BINS = 8
 BARS = " ▁▂▃▄▅▆▇█"
@@ -109,8 +110,8 @@ def rarest(y: NDArray[Any]) -> NDArray[np.bool_]:
     if y.ndim == 2:
         counts = y.astype(np.int64).sum(0)
         return np.asarray(y[:, counts.argmin()] == 1)
-    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    return np.asarray(codes == counts.argmin() if len(classes) else codes == -1)
+    classes, codes = class_indices(y)
+    return np.asarray(codes == np.bincount(codes).argmin() if len(classes) else codes == -1)
 
 
 def _profile(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_] | None) -> ColumnProfile:

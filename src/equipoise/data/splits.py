@@ -167,8 +167,7 @@ def hold_out(
     labels, rows are drawn from all alike. With groups, whole groups are held out, and a group counts for the rarest of
     its classes; the rule above then holds for groups instead of samples, and each class gives the number of groups
     whose samples come nearest to the share. A group is skipped if it would leave another of its classes with fewer than
-    two
-    groups: a class is never held out as a whole, and one with fewer than three groups not at all.
+    two groups: a class is never held out as a whole, and one with fewer than three groups not at all.
 
     Args:
         y: labels, (samples,) or (samples, attributes).
@@ -182,8 +181,12 @@ def hold_out(
     (12, [2, 3, 11])
     """
     labels = label_array(y)
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"share must lie in [0, 1), got {share}.")
     generator = np.random.default_rng(seed)
-    if groups is None:
+    if share == 0:
+        held = np.arange(0)
+    elif groups is None:
         drawn = generator.permutation(len(labels)) if order is None else np.asarray(order, dtype=np.intp)
         held = _held_rows(labels, share, drawn)
     else:
@@ -195,9 +198,6 @@ def hold_out(
 
 def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:
     """Return the sorted rows that are held out when drawing in this order."""
-    _check_share(share)
-    if share == 0:
-        return order[:0]
     if labels.ndim == 2:
         return np.sort(order[: round(share * len(labels))])
     codes = class_indices(labels)[1][order]
@@ -228,9 +228,6 @@ def official(samples: Samples) -> dict[Part, Rows]:
 
 
 def _held_groups(labels: NDArray[Any], members: Rows, share: float, order: Rows) -> Rows:
-    _check_share(share)
-    if share == 0:
-        return order[:0]
     sizes = np.bincount(members)
     if labels.ndim == 2:
         return order[: _nearest(sizes[order], share * sizes.sum())]
@@ -296,8 +293,3 @@ def _check_classes(classes: NDArray[Any], counts: Rows, folds: int, what: str) -
             f"{len(short)} of the classes have fewer {what} than the {folds} folds: "
             f"{listed(short, most=5, quoted=False)}; use fewer folds, merge or drop them, or pass allow_missing=True."
         )
-
-
-def _check_share(share: float) -> None:
-    if not 0 <= share < 1:
-        raise InvalidInputError(f"share must lie in [0, 1), got {share}.")

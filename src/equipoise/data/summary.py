@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.data.labels import label_array
+from equipoise.data.labels import class_indices, label_array
 from equipoise.errors import InvalidInputError, listed
 
 Group = Literal["many", "medium", "rare"]
@@ -109,7 +109,8 @@ def summarize(y: ArrayLike, *, names: Sequence[str] | None = None) -> ClassSumma
         counts = labels.astype(np.int64).sum(0)
         found = [f"attribute {position}" for position in range(labels.shape[1])]
     else:
-        classes, counts = np.unique(labels, return_counts=True)
+        classes, codes = class_indices(labels)
+        counts = np.bincount(codes)
         found = [str(name) for name in classes.tolist()]
     if names is not None and len(names) != len(found):
         raise InvalidInputError(f"names must hold {len(found)} names, got {len(names)}.")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +12,12 @@ from torch import Tensor, nn
 from equipoise.errors import InvalidInputError
 from equipoise.losses.class_weights import ClassWeight, class_weights
 from equipoise.models.layers import Dropout
+from equipoise.options import check_choice
 from equipoise.tensor_checks import binary_labels, class_labels, numeric_tensor, required_tensor
 
 Reduction = Literal["mean", "sum", "none"]
+Formula = Callable[[Tensor, Tensor], Tensor]
+"""From features (batch, D) and target to one loss per sample."""
 
 
 class ClassVectorLoss(nn.Module):
@@ -75,8 +78,7 @@ class ClassVectorLoss(nn.Module):
                 f"in_features must be at least 1 and classes at least 2 (1 with multilabel), got {in_features} and "
                 f"{classes}; for one yes/no label use multilabel=True."
             )
-        if reduction not in ("mean", "sum", "none"):
-            raise InvalidInputError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+        check_choice("reduction", reduction, get_args(Reduction))
         self.in_features, self.classes, self.multilabel = in_features, classes, multilabel
         self.normalize, self.reduction = normalize, reduction
         self.class_shape = (classes, 2) if multilabel else (classes,)
@@ -128,19 +130,12 @@ class ClassVectorLoss(nn.Module):
         """
         return self.evaluate(self.sample_losses, features, target, sample_weight)
 
-    def evaluate(
-        self,
-        formula: Callable[[Tensor, Tensor], Tensor],
-        features: Tensor,
-        target: Tensor,
-        sample_weight: Tensor | None,
-    ) -> Tensor:
+    def evaluate(self, formula: Formula, features: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
         """Check the input, apply the formula in full precision, then weigh and reduce."""
         features = self.checked_features(features)
-        target = self.checked_target(target, len(features))
-        sample_weight = self._checked_weight(sample_weight, len(features))
+        target, weight = self.checked_target(target, len(features)), self._checked_weight(sample_weight, len(features))
         with full_precision(features):
-            return self.reduce(formula(features, target), target, sample_weight)
+            return self.reduce(formula(features, target), target, weight)
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
         """Return one loss per sample, (batch,) or (batch, attributes), for features (batch, D) and target."""

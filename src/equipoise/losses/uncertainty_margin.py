@@ -15,11 +15,12 @@ from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.options import check_choice
-from equipoise.tensor_checks import numeric_tensor, required_tensor
+from equipoise.tensor_checks import numeric_tensor
 from equipoise.uncertainty.sample_level import (
     ErrorMoments,
     dropout_error_moments,
     dropout_error_variance,
+    given_moments,
     strongest_rival,
 )
 
@@ -50,21 +51,6 @@ def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
 def printed_weight(true_logit: Tensor, probability: Tensor, share: Tensor | float = 1.0) -> Tensor:
     """Return F̂·t as printed, which erases the true logit of exactly the samples that are certain and right."""
     return true_logit * (1 - share * (1 - probability))
-
-
-def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
-    """Return the caller's ``error``, also if it is a plain pair, after checking the shape of both tensors."""
-    if not (isinstance(error, tuple) and len(error) == 2):
-        raise InvalidInputError(
-            f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
-        )
-    mean, variance = required_tensor(error[0], "error's mean"), required_tensor(error[1], "error's variance")
-    if mean.shape != shape or variance.shape != shape:
-        raise InvalidInputError(
-            f"error must hold a mean and a variance of shape {shape}, got {tuple(mean.shape)} and "
-            f"{tuple(variance.shape)}; error_moments gives them."
-        )
-    return ErrorMoments(mean, variance)
 
 
 class UncertaintyMarginLoss(ClassVectorLoss):

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.pictures import Pictures
 from equipoise.data.images.check import verify
+from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.folder import usual_side
-from equipoise.data.images.lazy import FileTable, Images
+from equipoise.data.images.lazy import Images
 from equipoise.data.samples import Progress
 from equipoise.models.backbones import has_weights
 from equipoise.models.feature_extraction import extract_features

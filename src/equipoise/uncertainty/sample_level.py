@@ -206,3 +206,18 @@ def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
         return
     if not all(math.isfinite(float(bound)) for bound in features.detach().aminmax()):  # ten times faster than isfinite
         raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")
+
+
+def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
+    """Return the caller's ``error``, also if it is a plain pair, after checking the shape of both tensors."""
+    if not (isinstance(error, tuple) and len(error) == 2):
+        raise InvalidInputError(
+            f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
+        )
+    mean, variance = required_tensor(error[0], "error's mean"), required_tensor(error[1], "error's variance")
+    if mean.shape != shape or variance.shape != shape:
+        raise InvalidInputError(
+            f"error must hold a mean and a variance of shape {shape}, got {tuple(mean.shape)} and "
+            f"{tuple(variance.shape)}; error_moments gives them."
+        )
+    return ErrorMoments(mean, variance)

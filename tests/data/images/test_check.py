@@ -10,7 +10,7 @@ from PIL import Image
 
 from equipoise.data.images import duplicate_note, read_images
 from equipoise.data.images.check import inspect_files, tolerate, verify
-from equipoise.data.images.lazy import FileTable
+from equipoise.data.images.file_table import FileTable
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import class_folder, encoded, noise, write
 

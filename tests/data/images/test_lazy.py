@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader
 from equipoise.cores_and_memory import free_memory
 from equipoise.data.images import Images, UnreadableImageError
 from equipoise.data.images.check import verify
-from equipoise.data.images.lazy import FileTable, steady_heap
+from equipoise.data.images.file_table import FileTable
+from equipoise.data.images.lazy import steady_heap
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import noise, write
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import LogisticRegression
 
-from equipoise.data.labels import label_array
+from equipoise.data.labels import label_array, label_places
 from equipoise.data.splits import stratified_folds
 from equipoise.errors import Muted
 
@@ -59,7 +59,7 @@ class LogOdds:
             maps, own = model.coef_, model.intercept_
             if len(classes) == 2:  # of more, which the other rows have
                 maps, own = np.concatenate((-maps, maps)), np.concatenate((-own, own))
-            places = np.searchsorted(np.unique(every), classes)
+            places = label_places(classes, np.unique(every))
             self.offsets[:] = own.min() - 1  # of a class that is not here
             self.maps[places], self.offsets[places] = maps, own
 

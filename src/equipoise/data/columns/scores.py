@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from equipoise.data.columns.kinds import ColumnGuess, guess_kind
 from equipoise.data.columns.parsing import as_words, without_blanks
+from equipoise.data.labels import class_indices
 
 MOST_ROWS = 20_000
 """Most rows that a column is judged on, drawn evenly."""
@@ -80,7 +81,7 @@ def decided_alone(values: Any, name: str, y: NDArray[Any]) -> ColumnScore | None
     If knowing whether a value is missing does as well, that is the result.
     """
     rows = _some(len(y))
-    labels = np.unique(y[rows], return_inverse=True)[1]
+    labels = class_indices(y[rows])[1]
     if np.bincount(labels).min() < LEAST_ROWS or len(np.bincount(labels)) < 2:
         return None
     column = without_blanks(values.iloc[rows])

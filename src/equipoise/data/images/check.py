@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from equipoise.cores_and_memory import begin_worker, cores, in_parts
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
-from equipoise.data.images.lazy import FileTable, Images
+from equipoise.data.images.file_table import FileTable
+from equipoise.data.images.lazy import Images
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.files import cache_folder, write_atomically

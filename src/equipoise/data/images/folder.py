@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
 from equipoise.data.images.decode import Fit, Size
+from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.label_table import label_table
-from equipoise.data.images.lazy import FileTable, Images
+from equipoise.data.images.lazy import Images
 from equipoise.data.images.scan import class_folders, scan_images
 from equipoise.data.images.tar_shards import read_shards, tar_shards
 from equipoise.data.samples import Progress, Samples

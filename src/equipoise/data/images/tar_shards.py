@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.images.lazy import FileTable
+from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.scan import SUFFIXES, Labelled
 from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.storage.size_limits import parse_json

@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.data.images import Images
 from equipoise.data.images.check import tolerate, verify
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
-from equipoise.data.images.lazy import FileTable
+from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError, reason
