@@ -13,7 +13,7 @@ from torch import nn
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.network_files import labels_from_json, labels_to_json
+from equipoise.estimators.saved_model import labels_from_json, labels_to_json
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 NUMBERS = np.arange(40) % 3

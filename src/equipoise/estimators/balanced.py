@@ -24,7 +24,7 @@ from equipoise.estimators.families import as_estimators
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
 from equipoise.estimators.member_outputs import check_frozen, take
 from equipoise.estimators.model_card import write_model_card
-from equipoise.estimators.network_files import restore_common
+from equipoise.estimators.saved_model import restore_common
 from equipoise.estimators.table_rows import blend_rows, blend_samples, checked_table
 
 Array = NDArray[Any]

@@ -1,13 +1,9 @@
 """A blend on disk: numbers as safetensors, members as skops archives, all else as JSON. Nothing can run code."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
 from msgspec import Meta, Struct
 from sklearn.base import clone
@@ -21,27 +17,29 @@ from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.estimators.blending import Blend
 from equipoise.estimators.cross_fitted import CrossFittedMembers
 from equipoise.estimators.member_outputs import is_frozen
-from equipoise.estimators.network_files import (
+from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member, save_member
+from equipoise.estimators.saved_model import (
     LARGEST_RECORD,
     REMEDY,
+    SavedRecord,
     checked_rule,
     common_record,
     evidence_from,
     evidence_tensors,
     labels_from_json,
+    read_saved,
+    write_saved,
 )
-from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member, save_member
-from equipoise.storage.files import read_plain, write_atomically, writing_into
-from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
+from equipoise.storage.files import read_plain
+from equipoise.storage.records import MOST_CLASSES
 from equipoise.storage.run_files import MEMBERS, MODEL, MODEL_RECORD
-from equipoise.storage.size_limits import load_tensors, parse_json
+from equipoise.storage.size_limits import parse_json
 from equipoise.training.checkpoints import of_prefix, with_prefix
 
-FORMAT = 1
 Share = Annotated[float, Meta(gt=0, le=1)]
 
 
-class BlendRecord(Struct, kw_only=True):
+class BlendRecord(SavedRecord, kw_only=True):
     """``model.json`` of a :class:`~equipoise.BalancedClassifier`.
 
     Args:
@@ -50,20 +48,12 @@ class BlendRecord(Struct, kw_only=True):
         shares: of each classifier, of each fold, the share of each class that the member was fitted to; None for all.
     """
 
-    format: int
     kind: Literal["blend"]
     parameters: dict[str, str | int | list[str] | None]
-    classes: Annotated[list[Any], Meta(max_length=MOST_CLASSES)]
-    class_type: Annotated[str, Meta(max_length=20)]
     multilabel: bool
     rows_as_they_are: bool
-    columns: AtLeastOne
-    column_names: list[Name] | None
-    encoder: dict[str, Any] | None
-    decision: dict[str, Any] | None = None
     members: list[list[list[MemberRecord]]]
     shares: list[list[Annotated[list[Share], Meta(max_length=MOST_CLASSES)] | None]]
-    history: dict[str, Any]
 
 
 def is_blend(folder: Path) -> bool:
@@ -76,11 +66,10 @@ def is_blend(folder: Path) -> bool:
 
 
 def save_blend(folder: Path, fitted: Any) -> None:
-    """Write a fitted blend, the members first and ``model.json`` last: a folder with that file is complete."""
+    """Write a fitted blend, the members first and ``model.json`` last."""
     own, blend = fitted._fitted, fitted.blend_
     record = BlendRecord(
         **common_record(fitted),
-        format=FORMAT,
         kind="blend",
         parameters={
             "members": int(fitted.members),
@@ -104,9 +93,7 @@ def save_blend(folder: Path, fitted: Any) -> None:
     }
     tensors = with_prefix("blend", numbers) | with_prefix("calibrated", fitted.calibrated_.tensors())
     tensors |= evidence_tensors(fitted.evidence_)
-    with writing_into(folder, "a model"):
-        write_atomically(folder / MODEL, safetensors.torch.save({k: v.contiguous() for k, v in tensors.items()}))
-        write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.to_builtins(record), indent=1).encode())
+    write_saved(folder, record, tensors)
 
 
 def _named(estimator: Any) -> Any:
@@ -137,12 +124,7 @@ class SavedBlend(Struct):
 def load_blend(folder: Path) -> SavedBlend:
     """Read a blend from an untrusted folder, checking it field by field."""
     path = folder / MODEL_RECORD
-    for name in (MODEL_RECORD, MODEL):
-        if not (folder / name).exists():
-            raise InvalidInputError(f"{folder} holds no saved model: there is no {name}.")
-    record = read_json(path, BlendRecord, remedy=REMEDY, most_bytes=LARGEST_RECORD)
-    if record.format != FORMAT:
-        raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
+    record, tensors = read_saved(folder, BlendRecord)
     classes = labels_from_json(record.classes, record.class_type)
     shape = (len(classes), 2) if record.multilabel else (len(classes),)
     folds = {len(own) for own in record.members}
@@ -153,11 +135,10 @@ def load_blend(folder: Path) -> SavedBlend:
     if not fits or any(len(share) != len(classes) for share in each):
         raise InvalidInputError(f"{path} names members that do not fit its classes and folds; {REMEDY}.")
     try:
-        tensors = load_tensors(folder / MODEL)
         calibrated = Calibrated.from_tensors(shape, of_prefix("calibrated", tensors))
         blend = _blend(of_prefix("blend", tensors), len(record.members), shape)
         evidence = evidence_from(tensors, len(classes), several=record.multilabel)
-    except (OSError, safetensors.SafetensorError, EquipoiseError) as error:
+    except EquipoiseError as error:
         raise InvalidInputError(f"{folder / MODEL} is damaged or of another version ({error}); {REMEDY}.") from error
     members = [[_load_member(files, folder / MEMBERS, record) for files in own] for own in record.members]
     shares = [[None if share is None else np.array(share) for share in own] for own in record.shares]

@@ -23,7 +23,8 @@ from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
 from equipoise.estimators.fold_networks import class_correction
 from equipoise.estimators.model_card import write_model_card
-from equipoise.estimators.network_files import SavedModel, load_model, restore_common, restored_network, save_model
+from equipoise.estimators.network_files import SavedModel, load_model, restored_network, save_model
+from equipoise.estimators.saved_model import restore_common
 from equipoise.estimators.table_rows import network_rows, network_samples
 from equipoise.estimators.training_options import TrainingOptions, positional
 from equipoise.estimators.training_plan import (

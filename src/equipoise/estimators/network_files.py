@@ -1,46 +1,44 @@
 """A model on disk: weights as safetensors, all else as JSON. Nothing in it can run code."""
 
 import copy
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
-import safetensors
-import safetensors.torch
 import torch
-from msgspec import Meta, Struct
+from msgspec import Struct
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.scaling import Scaling
-from equipoise.data.encoder import TableEncoder
-from equipoise.decisions import DecisionRule, Evidence, rule_from_json
+from equipoise.decisions import DecisionRule, Evidence
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
+from equipoise.estimators.saved_model import (
+    KINDS,
+    REMEDY,
+    SavedRecord,
+    checked_rule,
+    common_record,
+    evidence_from,
+    evidence_tensors,
+    labels_from_json,
+    read_saved,
+    write_saved,
+)
 from equipoise.losses import ClassVectorLoss
-from equipoise.models.picture_features import installed_pictures
 from equipoise.options import is_whole
-from equipoise.storage.files import write_atomically, writing_into
-from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Count, Name, as_record, read_json
+from equipoise.storage.records import AtLeastOne, Count, as_record
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
-from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
 from equipoise.training.checkpoints import of_prefix, with_prefix
 from equipoise.training.network_recipe import Network, Recipe
 
-FORMAT = 1
-REMEDY = "save the model again"
 UNSAVED = ("backbone", "run_dir", "decision", "encoder")
 """Parameters that a saved model does not name: one could be anything, one any folder, two have places of their own."""
 OWN = ("prior", "uncertainty")
-KINDS = (torch.float32, torch.float64, torch.int64)
-"""Allowed types of the tensors stored beside the network."""
-LARGEST_RECORD = 2**28
-"""Largest size of a ``model.json``, so that an untrusted file cannot fill the memory."""
 MOST_UNAIMED_CLASSES = 2_000
 """Most classes of a model saved without its loss's prior, which takes memory for each pair of classes to find."""
 
@@ -53,21 +51,12 @@ class _History(Struct):
     chosen: _Chosen
 
 
-class ModelRecord(Struct, kw_only=True):
-    """``model.json``; the recipe's own class checks the recipe."""
+class ModelRecord(SavedRecord, kw_only=True):
+    """``model.json`` of a network; the recipe's own class checks the recipe."""
 
-    format: int
-    parameters: dict[str, Any]
     custom_backbone: bool
-    classes: Annotated[list[Any], Meta(max_length=MOST_CLASSES)]
-    class_type: Annotated[str, Meta(max_length=20)]
     recipe: dict[str, Any]
     features: AtLeastOne
-    columns: AtLeastOne
-    column_names: list[Name] | None
-    history: dict[str, Any]
-    decision: dict[str, Any] | None = None
-    encoder: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,30 +73,6 @@ class SavedModel:
     evidence: Evidence | None
 
 
-def common_record(estimator: Any) -> dict[str, Any]:
-    """Return what the records of all estimators have: labels, columns, their encoding, the rule and the history."""
-    names = getattr(estimator, "feature_names_in_", None)
-    classes, class_type = labels_to_json(estimator.classes_)
-    return {
-        "classes": classes,
-        "class_type": class_type,
-        "columns": estimator.n_features_in_,
-        "column_names": None if names is None else [str(name) for name in names],
-        "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
-        "decision": None if estimator.decision is None else estimator.decision.to_json(),
-        "history": estimator.history_,
-    }
-
-
-def restore_common(estimator: Any, record: Any, classes: NDArray[Any]) -> None:
-    """Give an estimator what :func:`common_record` kept, but for its rule."""
-    estimator.classes_, estimator.n_features_in_, estimator.history_ = classes, record.columns, record.history
-    if record.column_names is not None:
-        estimator.feature_names_in_ = np.array(record.column_names, dtype=object)
-    pictures = None if record.encoder is None else installed_pictures()
-    estimator.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, pictures)
-
-
 def save_model(folder: Path, fitted: Any) -> None:
     """Write both files of an :class:`~equipoise.UncertaintyBalancedClassifier`, each atomically."""
     network = fitted.network_.state_dict()
@@ -119,7 +84,6 @@ def save_model(folder: Path, fitted: Any) -> None:
     given = {name: _plain(value) for name, value in fitted.get_params(deep=False).items() if name not in UNSAVED}
     record = ModelRecord(
         **common_record(fitted),
-        format=FORMAT,
         parameters=given,
         custom_backbone=fitted.backbone is not None,
         recipe=asdict(fitted._recipe),
@@ -129,10 +93,7 @@ def save_model(folder: Path, fitted: Any) -> None:
     tensors |= evidence_tensors(fitted.evidence_)
     if fitted.class_uncertainty_ is not None:
         tensors["uncertainty"] = torch.from_numpy(fitted.class_uncertainty_)
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with writing_into(folder, "a model"):
-        write_atomically(folder / MODEL, safetensors.torch.save(plain))
-        write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.structs.asdict(record), indent=1).encode())
+    write_saved(folder, record, tensors)
 
 
 def _plain(value: Any) -> Any:
@@ -144,17 +105,8 @@ def _plain(value: Any) -> Any:
 def load_model(folder: Path) -> SavedModel:
     """Read both files, checking them field by field."""
     path = folder / MODEL_RECORD
-    missing = [name for name in (MODEL_RECORD, MODEL) if not (folder / name).exists()]
-    if missing:
-        raise InvalidInputError(f"{folder} holds no saved model: there is no {missing[0]}.")
-    record = read_json(path, ModelRecord, remedy=REMEDY, most_bytes=LARGEST_RECORD)
+    record, tensors = read_saved(folder, ModelRecord)
     as_record(record.history, _History, f"the history in {path}", remedy=REMEDY)
-    if record.format != FORMAT:
-        raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
-    try:
-        tensors = load_tensors(folder / MODEL)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{folder / MODEL} cannot be read ({error}); {REMEDY}.") from error
     told = record.recipe.get("classes")
     if is_whole(told) and told != len(record.classes):  # before a recipe allocates for that many classes
         raise _wrong_labels(folder)
@@ -194,28 +146,6 @@ def restored_network(model: SavedModel, folder: str | Path, backbone: nn.Module 
             f"the weights in {folder} do not fit the network: {reason}; was it saved by another version?"
         ) from error
     return network
-
-
-def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:
-    """Return the tensors to store of the rows that rules are chosen on."""
-    arrays = {} if evidence is None else evidence.arrays()
-    return with_prefix("evidence", {name: torch.from_numpy(values) for name, values in arrays.items()})
-
-
-def evidence_from(tensors: dict[str, Tensor], size: int, *, several: bool) -> Evidence | None:
-    """Restore :func:`evidence_tensors` from an untrusted file; None if the model has none."""
-    found = of_prefix("evidence", tensors)
-    plain = {name: tensor.numpy() for name, tensor in found.items() if tensor.dtype in KINDS}
-    return Evidence.of_arrays(plain, size, several=several) if found else None
-
-
-def checked_rule(value: Any, classes: NDArray[Any], where: Path, *, several: bool) -> DecisionRule | None:
-    """Read the rule of a saved model, and check that it names only the model's classes."""
-    if value is None:
-        return None
-    found = rule_from_json(value, where)
-    found.check(tuple(classes.tolist()), several=several)
-    return found
 
 
 def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -263,26 +193,3 @@ def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dic
             raise InvalidInputError(
                 f"{folder / MODEL_RECORD} names a {name} among its parameters; it was not written so."
             )
-
-
-def labels_to_json(classes: NDArray[Any]) -> tuple[list[Any], str]:
-    """Return labels as JSON, and the type of the array they came from."""
-    values = classes.tolist()
-    if classes.dtype.kind not in "iufbUO" or any(not isinstance(value, str | int | float) for value in values):
-        raise InvalidInputError(f"labels of type {classes.dtype} cannot be saved; use strings, numbers or booleans.")
-    return values, "O" if classes.dtype.kind == "O" else classes.dtype.str
-
-
-def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
-    """Restore labels from :func:`labels_to_json`."""
-    try:
-        if class_type.lstrip("<>|=").startswith("a"):  # an old name of bytes, which NumPy warns about
-            raise TypeError(f"the type {class_type!r}")
-        kind = np.dtype(class_type)
-        if kind.kind not in "iufbUO":
-            raise TypeError(f"a type of kind {kind.kind!r}")
-        if kind.kind == "U":  # as long as the labels: a file may claim millions of characters each
-            kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
-        return np.array(values, dtype=kind)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{MODEL_RECORD} names labels of a type that is not read: {error}.") from error

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InvalidInputError
-from equipoise.estimators.network_files import labels_from_json, labels_to_json
 from equipoise.estimators.pickle_free.booster_text import BoosterRecord, clean_catboost, clean_lightgbm, clean_xgboost
 from equipoise.estimators.pickle_free.tree_arrays import require
+from equipoise.estimators.saved_model import labels_from_json, labels_to_json
 from equipoise.storage.size_limits import parse_json
 
 
