@@ -79,7 +79,7 @@ def test_one_process_may_train_in_several_precisions():
         ({"accumulate": 0}, "accumulate must be a whole number of at least 1"),
         ({"cap": 0}, "cap must be a whole number of at least 1"),
         ({"passes": 1}, "passes must be a whole number of at least 2, got 1"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"seed": -1}, "seed must be a whole number that is not negative"),
         ({"patience": 0}, "patience must be a whole number of at least 1"),
         ({"checkpoint_steps": -3}, "checkpoint_steps must be a whole number of at least 1"),
         ({"learning_rate": float("nan")}, "learning_rate must be a finite number that is not negative, got nan"),
