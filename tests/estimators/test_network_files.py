@@ -232,7 +232,7 @@ def test_weights_of_another_network_are_refused(folder):
         (["recipe", "classes"], 4, "its labels are not those of its recipe"),
         (["recipe", "classes"], 2**40, "its labels are not those of its recipe"),  # nothing of that size is built
         (["recipe", "classes"], 2**70, "its labels are not those of its recipe"),
-        (["recipe", "dropout"], None, "has no valid recipe .*dropout is the share dropped"),
+        (["recipe", "dropout"], None, r"has no valid recipe .*dropout must lie in \[0, 1\)"),
         (["recipe", "dropout"], 1.5, r"has no valid recipe .*must lie in \[0, 1\), got 1.5"),
         (["recipe", "form"], "round", "form must be one of angular, additive, got 'round'"),
         (["recipe", "width"], 9, "the weights in .* do not fit the network"),
