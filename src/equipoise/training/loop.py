@@ -65,9 +65,8 @@ def train(
     watchers = all_watchers(watcher)
     torch.manual_seed(settings.seed + accelerator.process_index)
     drawn = data.evenly_weighed() if settings.order == "balanced" else data
-    back = _held_back(data, settings, curriculum)
-    rejoin_epoch = 0 if curriculum is None else curriculum.rejoin_epoch
-    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, rejoin_epoch=rejoin_epoch)
+    back, rejoin = _held_back(data, settings, curriculum), 0 if curriculum is None else curriculum.rejoin_epoch
+    loader, batches = make_loader(drawn, settings, accelerator, held_back=back, rejoin_epoch=rejoin)
     optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
     model, optimizer, scheduler = accelerator.prepare(network, optimizer, scheduler)
     sum_alike_after_a_resume(accelerator, model)
@@ -94,26 +93,13 @@ def train(
                 for each in watchers:
                     each.step(epoch, stage, len(batches))
                 _save_if_due(run, position, settings, stop)
-            record: Record = {"epoch": epoch, "stage": stage, "steps": math.ceil(position.step / settings.accumulate)}
-            record["loss"] = mean_of_processes(accelerator, position.mean_loss())
-            if curriculum is not None and curriculum.wants_uncertainty(epoch):
-                run.keep_weights(SOFTMAX)
-            record |= _end_epoch(trainee, data, back, validation, settings, epoch)
-            _remember_best(trainee, position, record, settings)
+            record: Record = {"epoch": epoch, "stage": stage}
+            record |= _end_epoch(run, position, data, back, validation, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
-            position.end_epoch(record)
-            run.record(record)
-            for each in watchers:
-                each.epoch(record)
-            accelerator.log({name: value for name, value in record.items() if isinstance(value, float)}, step=epoch)
-            run.save(position)
+            _store(run, position, record, watchers)
 
-    if trainee.best:
-        network.load_state_dict(trainee.best)
     accelerator.unwrap_model(model, keep_fp32_wrapper=False)
-    for started_tracker in accelerator.trackers:
-        started_tracker.finish()
-    network.eval()
+    _finish(trainee)
     return position.history
 
 
@@ -205,30 +191,54 @@ def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopReq
 
 
 def _end_epoch(
-    trainee: Trainee, data: ArrayData, back: Tensor | None, validation: ArrayData | None, settings: Settings, epoch: int
-) -> dict[str, float]:
-    """Provide what the curriculum asks for, then score the held-out samples."""
-    accelerator, network, head = trainee.accelerator, trainee.network, trainee.network.head
+    run: Run,
+    position: Position,
+    data: ArrayData,
+    back: Tensor | None,
+    validation: ArrayData | None,
+    settings: Settings,
+) -> Record:
+    """Provide what the curriculum asks for, score the held-out samples, and remember the best epoch."""
+    trainee, epoch = run.trainee, position.epoch
+    accelerator, network, curriculum = trainee.accelerator, trainee.network, trainee.curriculum
+    record: Record = {"steps": math.ceil(position.step / settings.accumulate)}
+    record["loss"] = mean_of_processes(accelerator, position.mean_loss())
+    if curriculum is not None and curriculum.wants_uncertainty(epoch):
+        run.keep_weights(SOFTMAX)
     held_out = None if validation is None else labelled_features(accelerator, network, validation)
-    record: dict[str, float] = {}
-    if trainee.curriculum is not None:
+    if curriculum is not None:
         samples = ArraySamples(accelerator, network, data, back, held_out, settings)
-        record = trainee.curriculum.measure(epoch, head, samples)
+        record |= curriculum.measure(epoch, network.head, samples)
     if held_out is None:
         return record
     features, target, weight = held_out
-    counts = class_counts(data.y, head.classes, data.weight)
-    return record | validation_scores(head_logits(head, features), target, weight, counts)
+    counts = class_counts(data.y, network.head.classes, data.weight)
+    record |= validation_scores(head_logits(network.head, features), target, weight, counts)
+    last_stage = curriculum is None or curriculum.stage(epoch) == "sample"
+    if settings.patience is not None and last_stage and record["balanced_accuracy"] > position.best_score:
+        position.best_score, position.best_epoch = record["balanced_accuracy"], epoch
+        trainee.best = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+    return record
 
 
-def _remember_best(trainee: Trainee, position: Position, record: Record, settings: Settings) -> None:
-    """Keep the weights of the best epoch of the last stage, for ``patience``."""
-    last_stage = trainee.curriculum is None or trainee.curriculum.stage(record["epoch"]) == "sample"
-    if settings.patience is None or not last_stage or "balanced_accuracy" not in record:
-        return
-    if record["balanced_accuracy"] > position.best_score:
-        position.best_score, position.best_epoch = record["balanced_accuracy"], record["epoch"]
-        trainee.best = {name: tensor.detach().clone() for name, tensor in trainee.network.state_dict().items()}
+def _store(run: Run, position: Position, record: Record, watchers: tuple[Watcher, ...]) -> None:
+    """Write the record of an epoch, tell the watchers, and save a checkpoint at its end."""
+    position.end_epoch(record)
+    run.record(record)
+    for each in watchers:
+        each.epoch(record)
+    numbers = {name: value for name, value in record.items() if isinstance(value, float)}
+    run.trainee.accelerator.log(numbers, step=record["epoch"])
+    run.save(position)
+
+
+def _finish(trainee: Trainee) -> None:
+    """Leave the network in eval mode with the weights of the best epoch, if one was remembered."""
+    if trainee.best:
+        trainee.network.load_state_dict(trainee.best)
+    for tracker in trainee.accelerator.trackers:
+        tracker.finish()
+    trainee.network.eval()
 
 
 def _out_of_patience(settings: Settings, position: Position, epoch: int) -> bool:

@@ -14,8 +14,8 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
 from equipoise.models.efficientnet_lite import EfficientNetLite
-from equipoise.models.packaged_weights import packaged_weights
 from equipoise.models.picture_features import PictureFeatures
+from equipoise.models.pretrained_weights import packaged_weights
 from tests.app.runs.made import pictures
 
 installed = pytest.mark.skipif(packaged_weights("efficientnet_lite0") is None, reason="its package is not installed")

@@ -13,7 +13,7 @@ from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.label_table import label_table
 from equipoise.data.images.lazy import Images
-from equipoise.data.images.scan import class_folders, scan_images
+from equipoise.data.images.scan import Labelled, class_folders, scan_images
 from equipoise.data.images.tar_shards import read_shards, tar_shards
 from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
@@ -49,18 +49,7 @@ def read_images(
         fit: how an image is brought to its size, as in :func:`~equipoise.data.images.decode_image`.
         check: decode every file once and leave out broken ones; the result is cached.
     """
-    if labels is None and (file_column is not None or target is not None or group is not None):
-        raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
-    if labels is None and tar_shards(folder):
-        table, rows = read_shards(folder)
-        notes = list(rows.notes)
-    else:
-        found = scan_images(folder)
-        if labels is None:
-            rows = class_folders(found)
-        else:
-            rows = label_table(found, labels, file_column=file_column, target=target, group=group)
-        table, notes = FileTable.of(found.root, rows.names), found.notes() + rows.notes
+    table, rows, notes = _listed(folder, labels, file_column, target, group)
     if check:
         verified = verify(table, progress=progress)
         table = replace(table, digests=verified.digests)
@@ -84,6 +73,28 @@ def read_images(
         samples = samples.take(np.setdiff1d(np.arange(len(table)), _bad_rows(verified)))
     _note_range(verified, notes)
     return replace(samples, notes=tuple(notes + _content_notes(samples)))
+
+
+def _listed(
+    folder: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None,
+    file_column: str | None,
+    target: str | Sequence[str] | None,
+    group: str | None,
+) -> tuple[FileTable, Labelled, list[str]]:
+    """Return the files, what the layout or the CSV says about each, and notes on others."""
+    if labels is not None:
+        found = scan_images(folder)
+        rows = label_table(found, labels, file_column=file_column, target=target, group=group)
+    elif file_column is not None or target is not None or group is not None:
+        raise InvalidInputError("file_column, target and group are columns of a CSV; give it (--labels, labels=).")
+    elif tar_shards(folder):
+        table, rows = read_shards(folder)
+        return table, rows, list(rows.notes)
+    else:
+        found = scan_images(folder)
+        rows = class_folders(found)
+    return FileTable.of(found.root, rows.names), rows, found.notes() + rows.notes
 
 
 def _bad_rows(verified: Any) -> list[int]:

@@ -26,7 +26,7 @@ from equipoise.models import (
     image_backbone,
     resnet32,
 )
-from equipoise.models.packaged_weights import packaged_weights
+from equipoise.models.pretrained_weights import packaged_weights
 from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
 from equipoise.paper.tables import printed_results as paper
 from equipoise.paper.tables.printed_results import Figures
