@@ -12,39 +12,40 @@ RESULT, PAGE = ROOT / "benchmarks/results/strength_rule.json", ROOT / "docs/resu
 
 INTRODUCTION = """# What the strength rule gives
 
-Balanced accuracy and the geometric mean of the recalls in percent, mean ± standard deviation over seeds {seeds},
-at the last epoch, on a balanced test set. Every method has the estimator's network, optimiser, epochs and batch;
-none saw a test label. Seeds were fixed before the run. [Training](../training.md) describes the rule,
-[Words](../words.md) the rivals. "2 classes", "100 classes" and "1,000 classes" are made by scikit-learn's
-`make_classification`; MNIST is cut to 1,000 training images a class. Repeat it with
+How well does the strength rule work, from balanced data to 1:100 and from 2 to 1,000 classes? Balanced accuracy and the
+geometric mean of the recalls in percent, mean ± standard deviation over seeds {seeds}, at the last epoch, on a balanced
+test set. Every method has the estimator's network, optimiser, epochs and batch size; none saw a test label. Seeds were
+fixed before the run. [Training](../training.md) describes the rule, [Words](../words.md) the rivals. "2 classes", "100
+classes" and "1,000 classes" come from scikit-learn's `make_classification`; MNIST is cut to 1,000 training images per
+class. Repeat it with
 
 ```text
 python benchmarks/strength_rule.py && python benchmarks/strength_rule_page.py
 ```
 
-"Equipoise" is the estimator as it comes: uncertainty `unresolved`, strength from it alone, no class counts, and a tenth
-of the samples held back from the first two stages; "uncorrected" holds nothing back, and "class level only" has no
-third stage. Logit adjustment, VS and LDAM-DRW are given the class counts. "relative variance", without either, takes
-the variance of the passes alone, at the same unit of strength; "fed back" measures its strength on a tenth of the
-samples. **Bold**: the best mean of a row.
+"Equipoise" was the default at that time: uncertainty `unresolved`, strength from it alone, no class counts, and a tenth
+of the samples held back from the first two stages. "Uncorrected" holds nothing back, and "class level only" has no
+third stage. Logit adjustment, VS and LDAM-DRW get the class counts. "Relative variance", without holding back or a
+third stage, uses only the variance of the passes, at the same unit of strength; "fed back" measures its strength on a
+tenth of the samples. **Bold** is the best mean of a row.
 """
 
 READING = """## In words
 
-With these seeds, Equipoise loses 0.1 of a point at 1:1 and beats cross-entropy at 1:10 and beyond. At 1,000 classes of
-a dozen samples, where only the uncorrected form was run, it is slightly behind, as it is on the natural breast-cancer
-table, which is hardly imbalanced. Logit adjustment (τ = 1) knows the class counts. Against it, Equipoise is equal on
-two classes and on the cancer table, ahead on MNIST, and behind on digits and at 100 classes; against τ = 1.3 it is
-ahead on the cancer table at 1:10 and on MNIST at 1:100. Against VS it is ahead on digits, most at 1:50, equal on tables
-and at 100 classes, and behind on MNIST at 1:50. The sample level changes little.
+Against cross-entropy, Equipoise loses 0.1 of a point at 1:1 and wins at 1:10 and beyond. It is slightly behind at 1,000
+classes of a dozen samples, where only the uncorrected form was run, and on the natural breast-cancer table, which is
+hardly imbalanced. Against logit adjustment (τ = 1), which knows the class counts, it is equal on two classes and on the
+cancer table, ahead on MNIST, and behind on digits and at 100 classes. Against τ = 1.3 it is ahead on the cancer table
+at 1:10 and on MNIST at 1:100. Against VS it is ahead on digits, most at 1:50, equal on tables and at 100 classes, and
+behind on MNIST at 1:50. The sample level changes little.
 
 The correction changes nothing on digits, the cancer table and two classes, adds 0.6 on MNIST at 1:100, and costs up to
-0.3 where there is nothing to correct, because the first two stages have a tenth less to learn from. It is meant for
-networks that have memorised their training samples: [skin lesions](tables/skin.md).
+0.3 where there is nothing to correct, because the first two stages see a tenth fewer samples. It is meant for networks
+that have memorised their training set: [skin lesions](tables/skin.md).
 
-These did not work as well: the variance of the passes alone (`relative`); feeding the strength back from held-out
-samples, which costs most where samples are fewest; the angular form at 1:50. All data sets of this page except MNIST
-were also used to develop the rule, with other seeds.
+What did not work as well: the variance of the passes alone (`relative`); measuring the strength on held-out samples,
+which costs most where samples are fewest; the angular form at 1:50. Except for MNIST, all data sets on this page were
+also used to develop the rule, with other seeds.
 """
 
 

