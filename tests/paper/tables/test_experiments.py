@@ -125,9 +125,9 @@ def test_a_single_run_has_no_deviation_and_fewer_than_three_decide_nothing(seeds
     page = _page(case, [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in range(seeds)], seeds)
     assert f"| class weights | {shown} |" in page
     assert "nan" not in page
-    assert ("one seed, of the last epoch" in page) == (seeds == 1)
-    assert ("First or tied for first" in page) == (seeds == 3)
-    assert "It took 6.0 min of one core" in page
+    assert ("at the last epoch, one seed." in page) == (seeds == 1)
+    assert ("Best or tied with the best" in page) == (seeds == 3)
+    assert "This took 6.0 min of one core" in page
 
 
 def test_each_attribute_stands_in_the_order_of_its_imbalance():
@@ -175,7 +175,7 @@ def test_a_row_that_lacks_a_seed_is_not_run():
     page = _page(case, [*records, _record("focal", 0, [0.9, 0.9])])
     assert "| focal | not run |" in page
     assert "| VS | not run |" in page
-    assert "by G-mean: cross-entropy 75.0 ± 0.0; class weights 75.0 ± 0.0." in page
+    assert "by G-mean (95 %, paired over seeds): cross-entropy 75.0 ± 0.0; class weights 75.0 ± 0.0." in page
 
 
 def test_a_mean_that_is_nought_for_most_tells_nothing():
@@ -184,7 +184,7 @@ def test_a_mean_that_is_nought_for_most_tells_nothing():
     records = [_record(name, seed, [0.7, 0.8]) for name in case.methods for seed in (0, 1, 2)]
     for record in records[:-1]:
         record["scores"]["recall_product"] = 0.0
-    assert "- By geometric mean of recalls nothing can be concluded: it is 0 where a class is never found" in _page(
+    assert "- By geometric mean of recalls nothing can be concluded: it is 0 if a class is never found" in _page(
         case, records
     )
 

@@ -33,7 +33,7 @@ def test_a_difference_has_the_sign_of_the_first_and_students_interval():
     # differences 1, 3, 2 points: mean 2, standard deviation 1, t(2) = 4.3027, half 4.3027 / sqrt(3) = 2.4841
     found = "+2.00 (-0.48 to +4.48), not significantly different"
     assert orders(records) == [
-        "| claimed | balanced accuracy | G-mean | geometric mean of recalls |",
+        "| comparison | balanced accuracy | G-mean | geometric mean of recalls |",
         "|---|---|---|---|",
         f"| Equipoise against cross-entropy | {found} | {found} | {found} |",
     ]

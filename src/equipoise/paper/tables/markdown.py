@@ -50,8 +50,8 @@ EXCEPTIONS = {
 FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
 SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
 HELD_BACK = (
-    f"{EQUIPOISE} has nothing to choose; where it does not mix samples, it holds back a tenth of its training rows in "
-    "its first two stages, which calibrate its probabilities, and in the third it trains on all of them."
+    f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, its first two stages hold back a tenth of "
+    "the training rows, which calibrate its probabilities; the third trains on all of them."
 )
 
 Records = Sequence[dict[str, Any]]
@@ -67,20 +67,20 @@ def table_page(result: TableResult) -> str:
     lines = [
         f"# {TABLES[result.name].heading}",
         "",
-        f"Percent, {_repeats(result)}, of the last epoch, on test samples by which no "
-        "fit chose anything ([what had been seen before](../index.md#what-had-been-seen-before)). In brackets: how far "
-        f"the classes lie apart, the standard deviation over them, as the paper gives it. **{METHODS[OURS].label}** is "
-        "the method as it comes; [words and scores](../../words.md) are explained. Repeat it with",
+        f"Scores in percent at the last epoch, {_repeats(result)}. No fit chose anything by a test label ([what had "
+        "been seen before](../index.md#what-had-been-seen-before)). In brackets: the standard deviation over the "
+        f"classes, as in the paper. **{METHODS[OURS].label}** has its defaults; [words and scores](../../words.md) "
+        "explains the terms. Repeat it with",
         "",
         "```text",
         command + " --tune" * result.tune + " --smoke" * result.smoke,
         "```",
         *(["", SMOKE] if result.smoke else []),
         "",
-        f"Every method has the same network, epochs, batches and rows{', but: ' * bool(exceptions)}{exceptions}. "
-        f"{_tuning(result, families)} {HELD_BACK}",
+        "Every method has the same network, epochs, batches and rows. "
+        f"{f'Exceptions: {exceptions}. ' if exceptions else ''}{_tuning(result, families)} {HELD_BACK}",
         "",
-        f"It took {duration(3600 * result.hours)} of one core{', once the features were extracted' * features}. "
+        f"This took {duration(3600 * result.hours)} of one core{', once the features were extracted' * features}. "
         f"Versions: {versions}.",
     ]
     varied = {key: case for key, case in result.cases.items() if len(case.methods) == 1}
@@ -103,7 +103,7 @@ def _tuning(result: TableResult, families: Collection[str]) -> str:
     if result.tune:
         return "A method with a hyperparameter chose among 4 settings on a fifth of the training rows."
     settings = "the paper prints" if "margin" in families else "its authors published"
-    return f"No method was tuned: each has the settings which {settings}."
+    return f"No method was tuned: each has the hyperparameters that {settings}."
 
 
 def _of(result: TableResult, key: str) -> Records:
@@ -119,9 +119,9 @@ def _section(case: Case, records: Records) -> list[str]:
     equal = EQUAL_ATTRIBUTES if several else EQUAL_CLASSES
     lines += ["", *([FEW] if few else _first(case, records, equal))]
     claimed = [] if few else orders(records, equal, test_to_train=case.test_to_train)
-    chance = "Each interval covers 95 % by itself; of twenty, one leaves 0 out by chance."
+    chance = "The intervals are not corrected for their number: about one in twenty excludes 0 by chance."
     sections = {
-        "What is claimed, in points with 95 % intervals of the paired differences:": [
+        "Paired differences in points, with 95 % intervals:": [
             *claimed,
             *(["", chance] if claimed else []),
         ],
@@ -129,7 +129,7 @@ def _section(case: Case, records: Records) -> list[str]:
             [] if several or few else against_resampling(records)
         ),
         "BCA of each attribute, the most imbalanced first:": _each_attribute(case, records) if several else [],
-        "The paper's figure, the one measured and the difference:": _beside_the_paper(case, records),
+        "The paper's figure, ours, and the difference:": _beside_the_paper(case, records),
     }
     for heading, found in sections.items():
         lines += ["", heading, "", *found] if found else []
@@ -225,7 +225,7 @@ def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str
         places = rank(whole, metric=metric, test_to_train=case.test_to_train).places
         if 2 * sum(place.mean > 0 for place in places) < len(places):
             lines.append(
-                f"- By {title} nothing can be concluded: it is 0 where a class is never found, and that is so here."
+                f"- By {title} nothing can be concluded: it is 0 if a class is never found, which happens here."
             )
             continue
         names = "; ".join(
@@ -233,7 +233,7 @@ def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str
             for place in places
             if place.tied
         )
-        lines.append(f"- First or tied for first (95 %, paired {paired}) by {title}: {names}.")
+        lines.append(f"- Best or tied with the best by {title} (95 %, paired {paired}): {names}.")
     return lines
 
 
@@ -279,7 +279,7 @@ def orders(records: Records, metrics: Mapping[str, str] = EQUAL_CLASSES, *, test
         if {better, worse} <= there:
             found = [_difference(records, better, worse, metric, test_to_train) for metric in metrics]
             rows.append([f"{METHODS[better].label} against {METHODS[worse].label}", *found])
-    return _table(["claimed", *metrics.values()], rows)
+    return _table(["comparison", *metrics.values()], rows)
 
 
 def against_resampling(records: Records) -> list[str]:
