@@ -30,8 +30,10 @@ python benchmarks/training_length.py && python benchmarks/training_length_page.p
 ```
 
 The defaults chosen from these figures: each sample is visited {VISITS} times, but training takes at least
-{LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED} epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you set the number of visits yourself; fewer than {FEWEST_EPOCHS} visits of large data are divided as well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a
-warning says how many epochs it needs.
+{LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
+epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you
+set the number of visits yourself; fewer than {FEWEST_EPOCHS} visits of large data are divided as well, so that no stage
+is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
 """
 
 
