@@ -21,7 +21,7 @@ from feature_extraction import probe
 import equipoise
 from equipoise.models import ImageBackbone, ImageInput, extract_features, load_weights
 from equipoise.models.efficientnet_lite import EfficientNetLite
-from equipoise.models.packaged_weights import packaged_weights
+from equipoise.models.pretrained_weights import packaged_weights
 from equipoise.paper.sets.cifar10 import read_cifar10
 
 NETWORKS = {

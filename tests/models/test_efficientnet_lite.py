@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone, extract_features, image_backbone, load_weights
 from equipoise.models.efficientnet_lite import EfficientNetLite
-from equipoise.models.packaged_weights import packaged_weights
+from equipoise.models.pretrained_weights import packaged_weights
 
 SIZES = {
     "efficientnet_lite0": {},
