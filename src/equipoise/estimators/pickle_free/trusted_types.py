@@ -7,18 +7,19 @@ from typing import Any
 
 from equipoise.errors import InvalidInputError
 
-PACKAGES = (
-    *("sklearn.calibration", "sklearn.compose", "sklearn.discriminant_analysis", "sklearn.dummy", "sklearn.ensemble"),
-    *("sklearn.feature_selection", "sklearn.frozen", "sklearn.impute", "sklearn.isotonic", "sklearn.linear_model"),
-    *("sklearn.multiclass", "sklearn.multioutput", "sklearn.naive_bayes", "sklearn.neural_network"),
-    *("sklearn.pipeline", "sklearn.preprocessing", "sklearn.tree"),
-    *(
-        "imblearn.combine",
-        "imblearn.ensemble",
-        "imblearn.over_sampling",
-        "imblearn.pipeline",
-        "imblearn.under_sampling",
-    ),
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PACKAGES = tuple(
+    f"{library}.{name}"
+    for library, names in {
+        "sklearn": "calibration compose discriminant_analysis dummy ensemble feature_selection frozen impute isotonic "
+        "linear_model multiclass multioutput naive_bayes neural_network pipeline preprocessing tree",
+        "imblearn": "combine ensemble over_sampling pipeline under_sampling",
+    }.items()
+    for name in names.split()
 )
 """Packages whose public classes are allowed: they predict in NumPy, or with trees that are checked.
 
@@ -26,66 +27,40 @@ Support vector machines and nearest neighbours are excluded: their compiled code
 """
 UNCHECKED = frozenset(("sklearn.ensemble._iforest.IsolationForest",))
 """Public classes of these packages that are excluded because their compiled code would trust a file."""
-SINGLE_CLASSES = (
-    *("sklearn.decomposition._pca.PCA", "sklearn.decomposition._truncated_svd.TruncatedSVD"),
-    *("sklearn.svm._classes.LinearSVC", "sklearn.calibration._CalibratedClassifier"),
-    *("sklearn.calibration._SigmoidCalibration", "sklearn.calibration._TemperatureScaling"),
-    *(
-        "sklearn.compose._column_transformer._RemainderColsList",
-        "sklearn.compose._column_transformer.make_column_selector",
-    ),
-    *("sklearn.ensemble._hist_gradient_boosting.binning._BinMapper", "sklearn.multiclass._ConstantPredictor"),
-    *("sklearn.neural_network._stochastic_optimizers.AdamOptimizer",),
-    *("sklearn.neural_network._stochastic_optimizers.SGDOptimizer", "sklearn.utils._bunch.Bunch"),
-    *(
-        "equipoise.estimators.packed_network.PackedNetwork",
-        "equipoise.estimators.given_probabilities.GivenProbabilities",
-    ),
-    *(f"sklearn._loss.link.{name}" for name in ("HalfLogitLink", "Interval", "LogitLink", "MultinomialLogit")),
-    *(f"sklearn._loss.loss.{name}" for name in ("ExponentialLoss", "HalfBinomialLoss", "HalfMultinomialLoss")),
-)
-COMPILED_LOSSES = (
-    *("CyExponentialLoss", "CyHalfBinomialLoss", "CyHalfMultinomialLoss"),
-    *("EpsilonInsensitive", "Hinge", "Huber", "Log", "ModifiedHuber", "SquaredEpsilonInsensitive", "SquaredHinge"),
-    "SquaredLoss",
-)
+SINGLE_CLASSES = _names("""
+    sklearn._loss.link.HalfLogitLink sklearn._loss.link.Interval sklearn._loss.link.LogitLink
+    sklearn._loss.link.MultinomialLogit sklearn._loss.loss.ExponentialLoss sklearn._loss.loss.HalfBinomialLoss
+    sklearn._loss.loss.HalfMultinomialLoss sklearn.calibration._CalibratedClassifier
+    sklearn.calibration._SigmoidCalibration sklearn.calibration._TemperatureScaling
+    sklearn.compose._column_transformer._RemainderColsList sklearn.compose._column_transformer.make_column_selector
+    sklearn.decomposition._pca.PCA sklearn.decomposition._truncated_svd.TruncatedSVD
+    sklearn.ensemble._hist_gradient_boosting.binning._BinMapper sklearn.multiclass._ConstantPredictor
+    sklearn.neural_network._stochastic_optimizers.AdamOptimizer sklearn.utils._bunch.Bunch
+    sklearn.neural_network._stochastic_optimizers.SGDOptimizer sklearn.svm._classes.LinearSVC
+    equipoise.estimators.given_probabilities.GivenProbabilities equipoise.estimators.packed_network.PackedNetwork
+""")
+COMPILED_LOSSES = _names("""
+    CyExponentialLoss CyHalfBinomialLoss CyHalfMultinomialLoss EpsilonInsensitive Hinge Huber Log ModifiedHuber
+    SquaredEpsilonInsensitive SquaredHinge SquaredLoss
+""")
 LOSS_MODULES = ("sklearn._loss._loss", "_loss", "sklearn.linear_model._sgd_fast")
 SCORE_FUNCTIONS = tuple(
-    f"sklearn.feature_selection.{module}.{name}"
-    for module, name in (
-        ("_univariate_selection", "f_classif"),
-        ("_univariate_selection", "chi2"),
-        ("_mutual_info", "mutual_info_classif"),
-    )
+    f"sklearn.feature_selection.{name}"
+    for name in ("_univariate_selection.f_classif", "_univariate_selection.chi2", "_mutual_info.mutual_info_classif")
 )
 """Functions that a column selector may name; they are called when it is fitted."""
-BUILTINS = ("bool", "dict", "float", "int", "list", "set", "slice", "str", "tuple")
-NUMBERS = (
-    *("bool", "bool_", "dtype", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "intc", "intp"),
-    *(
-        "floating",
-        "generic",
-        "integer",
-        "longlong",
-        "ndarray",
-        "number",
-        "object_",
-        "str_",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "uintc",
-        "ulonglong",
-    ),
-)
+BUILTINS = _names("bool dict float int list set slice str tuple")
+NUMBERS = _names("""
+    bool bool_ dtype float16 float32 float64 floating generic int16 int32 int64 int8 intc integer intp longlong ndarray
+    number object_ str_ uint16 uint32 uint64 uint8 uintc ulonglong
+""")
 PLAIN = frozenset(
     (*(f"builtins.{name}" for name in BUILTINS), *(f"numpy.{name}" for name in NUMBERS), "collections.OrderedDict")
 )
-LOADERS = (
-    *("DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode", "LossNode", "NdArrayNode"),
-    *("ObjectNode", "SetNode", "SliceNode", "TupleNode", "TypeNode"),
-)
+LOADERS = _names("""
+    DTypeNode DictNode FunctionNode JsonNode ListNode LossNode NdArrayNode ObjectNode SetNode SliceNode TupleNode
+    TypeNode
+""")
 """Node types that skops may build objects from; it has others that call methods or functions."""
 
 
