@@ -8,10 +8,9 @@ from typing import Any
 
 from training_length import DEFAULTS, EPOCHS, LARGE, OURS, RIVAL, SMALL, STAGES
 
-from equipoise.training.curriculum import CLASS_STEPS
 from equipoise.training.settings import EPOCHS as DIVIDED
 from equipoise.training.settings import FEWEST_EPOCHS, LEAST_STEPS, MOST_STEPS, VISITS
-from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX
+from equipoise.training.stages import CLASS_LEVEL, CLASS_STEPS, SAMPLE_LEVEL, SOFTMAX
 
 ROOT = Path(__file__).parent.parent
 RESULT, PAGE = ROOT / "benchmarks/results/training_length.json", ROOT / "docs/results/training-length.md"

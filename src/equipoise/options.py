@@ -86,10 +86,10 @@ class Option:
             if self.above is not None:
                 return f"be {kind} above {self.above}"
             return f"be {kind} that is not negative" if self.least == 0 else f"be {kind} of at least {self.least}"
-        if self.least is not None and self.below is not None:
-            return f"lie in [{self.least}, {self.below})"
-        low, high = (self.least, self.most) if self.above is None else (self.above, self.below)
-        return f"lie between {low} and {high}"
+        if (self.above is None) == (self.below is None):
+            low, high = (self.least, self.most) if self.above is None else (self.above, self.below)
+            return f"lie between {low} and {high}"
+        return f"lie in [{self.least}, {self.below})" if self.above is None else f"lie in ({self.above}, {self.most}]"
 
 
 def limits(help: str = "", **rules: Any) -> dict[str, Option]:

@@ -12,7 +12,7 @@ from equipoise.errors import ShortTrainingWarning
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, settings, train
-from equipoise.training.curriculum import CLASS_STEPS
+from equipoise.training.stages import CLASS_STEPS
 
 
 def blobs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def test_too_few_epochs_say_how_many_it_takes():
 
 
 def test_enough_steps_and_other_methods_warn_of_nothing(monkeypatch):
-    monkeypatch.setattr("equipoise.training.curriculum.CLASS_STEPS", 3)
+    monkeypatch.setattr("equipoise.training.stages.CLASS_STEPS", 3)
     assert warned(epochs=3, batch_size=32) == []
     monkeypatch.undo()
     assert warned(epochs=1, method="cross_entropy") == []

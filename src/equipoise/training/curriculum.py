@@ -1,8 +1,8 @@
 """The paper's progressive training: softmax, then the class level, then the sample level."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginRule, MarginSource
 from equipoise.losses import ClassVectorLoss
-from equipoise.options import is_number, whole_number
+from equipoise.options import Option, check_choice, is_number
 from equipoise.training.callbacks import Record
 from equipoise.training.loader_samples import LoaderSamples
 from equipoise.training.margin_strength import (
@@ -22,34 +22,18 @@ from equipoise.training.margin_strength import (
     lacking_shift,
     sure_shift,
 )
-from equipoise.training.measure import Labelled
+from equipoise.training.measure import Samples
 from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits
-from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, stage_boundaries
+from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, Stages
 from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.margins import margins_from_uncertainty
-
-CLASS_STEPS = 300
-"""Fewest optimiser steps of the class stage: below, methods with margins from the first step are ahead."""
 
 StrengthRule = Literal["uncertainty", "feedback", "head"]
 MixingStage = Literal["class", "sample"]
 
 
-class Samples(Protocol):
-    """Where a curriculum measures from: arrays in the library's own loop, loaders in yours."""
-
-    def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
-        """Return the class uncertainty over training samples, (classes,) or (attributes, 2)."""
-
-    def for_correction(self) -> Labelled | None:
-        """Return samples that were not trained on, None without any."""
-
-    def for_strength(self) -> Labelled:
-        """Return held-out samples, or training samples without any."""
-
-
-class Curriculum:
+class Curriculum(Stages):
     """Drives a head with margins through the three stages, in any training loop.
 
     A loop of your own needs two calls: :meth:`start` before it, and :meth:`end_epoch` after every epoch.
@@ -103,36 +87,26 @@ class Curriculum:
         mix_from: MixingStage = "class",
         partner_power: float = POWER,
     ) -> None:
-        epochs = whole_number("epochs", epochs, 1)
-        if kind not in get_args(UncertaintyKind) and not (kind is None and strength == "head"):
-            raise InvalidInputError(f"kind must be one of {', '.join(get_args(UncertaintyKind))}, got {kind!r}.")
+        super().__init__(epochs, softmax, class_level, sample_level)
+        if kind is not None or strength != "head":
+            check_choice("kind", kind, get_args(UncertaintyKind))
         if strength not in get_args(StrengthRule) and not (is_number(strength) and 0 < float(strength) < math.inf):
             raise InvalidInputError(
                 f"strength must be one of {', '.join(get_args(StrengthRule))}, or a number above 0, got {strength!r}."
             )
-        for name, value, choices in (("margins", margins, MarginSource), ("mix_from", mix_from, MixingStage)):
-            if value not in get_args(choices):
-                raise InvalidInputError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}.")
-        if not is_number(partner_power) or not 0 <= partner_power <= 1:
-            raise InvalidInputError(f"partner_power must lie between 0 and 1, got {partner_power!r}.")
-        if not 0 < feedback <= 1 or not m_max > 1:
-            raise InvalidInputError(f"feedback must lie in (0, 1] and m_max above 1, got {feedback} and {m_max}.")
-        self.epochs, self.kind, self.m_max, self.rule = epochs, kind, m_max, rule
-        if not is_number(held_back) or not 0 <= held_back < 1:
-            raise InvalidInputError(f"held_back must be a share of the samples in [0, 1), got {held_back!r}.")
+        check_choice("margins", margins, get_args(MarginSource))
+        check_choice("mix_from", mix_from, get_args(MixingStage))
+        Option(least=0, most=1).check("partner_power", partner_power)
+        Option(above=0, most=1).check("feedback", feedback)
+        Option(above=1).check("m_max", m_max)
+        Option(least=0, below=1).check("held_back", held_back)
+        self.kind, self.m_max, self.rule = kind, m_max, rule
         self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
         self.margins, self.mix_from, self.partner_power = margins, mix_from, float(partner_power)
-        self.class_start, self.sample_start = stage_boundaries(epochs, softmax, class_level, sample_level)
         self.uncertainty: Tensor | None = None
         self.scaling: Scaling | None = None
         self.epoch, self._started = 0, False  # the current one, and whether a loss was set for it
         self.angle = 1.0  # strength of the angular form that shifts logits as far as 1 of the additive form
-
-    def stage(self, epoch: int) -> Stage:
-        """Return the stage of an ``epoch``, counted from 0."""
-        if epoch < self.class_start:
-            return "softmax"
-        return "class" if epoch < self.sample_start else "sample"
 
     def start(self, loss: ClassVectorLoss) -> None:
         """Set ``loss`` for the first epoch, or after :meth:`load_state_dict` for the epoch where training stopped."""
@@ -277,28 +251,6 @@ class Curriculum:
         """
         sixth, stage = (self.epochs - self.class_start) // 6, self.sample_start - self.class_start
         return min(1.0, max(0, epoch - self.class_start + 1) / max(1, stage if self.strength == "head" else sixth))
-
-    def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
-        """Return a sentence if the class stage has too few optimiser steps for the margins to act.
-
-        Args:
-            steps: optimiser steps per epoch.
-            visit: optimiser steps per visit of all samples, which is an epoch unless epochs are parts of the samples.
-
-        >>> Curriculum(12).short_stage([10] * 12, visit=10).partition(";")[0]
-        'the class stage has 60 optimiser steps, and margins need about 300 to act'
-        >>> Curriculum(60).short_stage([10] * 60, visit=10) is None
-        True
-        """
-        taken, left_out = sum(steps[self.class_start : self.sample_start]), self.class_start == self.sample_start
-        if taken >= CLASS_STEPS or (left_out and self.class_start < self.epochs):
-            return None
-        share = (self.sample_start - self.class_start) / self.epochs or CLASS_LEVEL
-        enough = math.ceil(CLASS_STEPS / share / visit)
-        return (
-            f"the class stage has {taken} optimiser steps, and margins need about {CLASS_STEPS} to act; give "
-            f"epochs={enough} or more, or leave epochs out."
-        )
 
     def wants_uncertainty(self, epoch: int) -> bool:
         """Return whether the ``epoch`` that just ended is the last of the softmax stage."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from accelerate import Accelerator
@@ -20,6 +21,19 @@ from equipoise.uncertainty.dropout import Inputs
 
 Labelled = tuple[Tensor, Tensor, Tensor | None]
 """Features (samples, D), targets and weights."""
+
+
+class Samples(Protocol):
+    """Where a curriculum measures from: arrays in the library's own loop, loaders in yours."""
+
+    def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
+        """Return the class uncertainty over training samples, (classes,) or (attributes, 2)."""
+
+    def for_correction(self) -> Labelled | None:
+        """Return samples that were not trained on, None without any."""
+
+    def for_strength(self) -> Labelled:
+        """Return held-out samples, or training samples without any."""
 
 
 def estimate_class_uncertainty(

@@ -1,13 +1,58 @@
 """How the epochs of a training are divided among the three stages."""
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from equipoise.errors import InvalidInputError
-from equipoise.options import is_number, is_whole
+from equipoise.options import is_number, is_whole, whole_number
 
 Stage = Literal["softmax", "class", "sample"]
 SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
 """Shares of the epochs: class margins need more steps than the estimate that they come from."""
+CLASS_STEPS = 300
+"""Fewest optimiser steps of the class stage: below, methods with margins from the first step are ahead."""
+
+
+class Stages:
+    """The stages of so many epochs.
+
+    Args:
+        epochs: total number of epochs.
+        softmax, class_level, sample_level: shares of them, or whole numbers that count epochs.
+    """
+
+    def __init__(self, epochs: int, softmax: float, class_level: float, sample_level: float) -> None:
+        self.epochs = whole_number("epochs", epochs, 1)
+        self.class_start, self.sample_start = stage_boundaries(self.epochs, softmax, class_level, sample_level)
+
+    def stage(self, epoch: int) -> Stage:
+        """Return the stage of an ``epoch``, counted from 0."""
+        if epoch < self.class_start:
+            return "softmax"
+        return "class" if epoch < self.sample_start else "sample"
+
+    def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
+        """Return a sentence if the class stage has too few optimiser steps for the margins to act.
+
+        Args:
+            steps: optimiser steps per epoch.
+            visit: optimiser steps per visit of all samples, which is an epoch unless epochs are parts of the samples.
+
+        >>> Stages(12, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 12, visit=10).partition(";")[0]
+        'the class stage has 60 optimiser steps, and margins need about 300 to act'
+        >>> Stages(60, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 60, visit=10) is None
+        True
+        """
+        taken, left_out = sum(steps[self.class_start : self.sample_start]), self.class_start == self.sample_start
+        if taken >= CLASS_STEPS or (left_out and self.class_start < self.epochs):
+            return None
+        share = (self.sample_start - self.class_start) / self.epochs or CLASS_LEVEL
+        enough = math.ceil(CLASS_STEPS / share / visit)
+        return (
+            f"the class stage has {taken} optimiser steps, and margins need about {CLASS_STEPS} to act; give "
+            f"epochs={enough} or more, or leave epochs out."
+        )
 
 
 def stage_boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:
