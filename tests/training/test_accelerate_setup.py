@@ -11,7 +11,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
 from equipoise.models import MLP, Augment, ImageBackbone, ImageInput, LeNet, image_backbone
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
-from equipoise.training.accelerate_setup import make_accelerator, make_loader, make_optimizer
+from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_loader, make_optimizer
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.01, seed=3)
 
@@ -46,6 +46,37 @@ def test_what_was_trained_before_learns_more_slowly():
         scheduler.step()
     assert before["lr"] / after["lr"] == pytest.approx(0.1)  # the schedule moves both alike
     assert after["lr"] == pytest.approx(0.005)
+
+
+def test_steps_by_torch_alone_have_the_bits_of_those_by_accelerate():
+    accelerator, ends = make_accelerator(SETTINGS, None, None), []
+    for by_accelerate in (False, True):
+        torch.manual_seed(0)
+        network = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 2))
+        model, optimizer, scheduler = accelerator.prepare(network, *make_optimizer(network, SETTINGS, steps=10))
+        stepper = Stepper(accelerator, model, optimizer, scheduler)
+        assert stepper.every_batch
+        if by_accelerate:
+            stepper.every_batch, stepper.optimizer, stepper.scheduler = False, optimizer, scheduler
+        for _ in range(5):
+            with stepper.batch():
+                stepper.step(model(torch.randn(6, 4), torch.arange(6) % 2))
+            assert stepper.complete
+        ends.append((network.state_dict(), scheduler.get_last_lr()))
+    (one, rate), (other, other_rate) = ends
+    assert rate == other_rate == [pytest.approx(0.005)]
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_an_interrupted_accumulation_does_not_hold_up_the_next_training(accumulate):
+    accelerator = make_accelerator(SETTINGS, None, None)
+    accelerator.gradient_state._set_sync_gradients(False)  # as a training that ended between two batches leaves it
+    network = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 2))
+    before = network.head.weight.detach().clone()
+    settings = Settings(epochs=1, batch_size=8, accumulate=accumulate)
+    train(network, ArrayData(torch.randn(32, 4), torch.arange(32) % 2), settings)
+    assert not torch.equal(before, network.head.weight)
 
 
 @pytest.mark.parametrize("network", [grey_network(), Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 2))])

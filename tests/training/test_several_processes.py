@@ -85,14 +85,14 @@ def test_a_process_killed_three_times_is_restarted_by_torchrun_to_the_same_bits(
     launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     plan = json.dumps([[1, 0, 6], [0, 1, 9], [1, 2, 11]])
     done = subprocess.run(
-        [*launch, "--max-restarts", "6", "-m", "tests.training.interrupted", str(tmp_path), plan],
+        [*launch, "--max-restarts", "3", "-m", "tests.training.interrupted", str(tmp_path), plan],
         cwd=ROOT,
-        env={**ENVIRONMENT, "EQUIPOISE_PROCESS_TIMEOUT": "120"},  # processes that do not meet after a restart try again
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
-    assert found[0]["attempt"] == found[1]["attempt"] >= "3"
+    assert found[0]["attempt"] == found[1]["attempt"] == "3"
     assert same_end(found, undisturbed[2])

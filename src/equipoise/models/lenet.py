@@ -37,4 +37,6 @@ class LeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.max_pool2d(self.conv1(enlarged(x, SIDE)), 2)  # no rectifier between convolutions, as in Caffe's
         x = F.max_pool2d(self.conv2(x), 2)
-        return F.relu(self.fc1(F.adaptive_avg_pool2d(x, 4).flatten(1)))
+        if x.shape[-2:] != (4, 4):
+            x = F.adaptive_avg_pool2d(x, 4)
+        return F.relu(self.fc1(x.flatten(1)))

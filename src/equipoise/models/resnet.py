@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
@@ -87,6 +88,7 @@ class ResNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # trains faster on a CPU
 
     def forward(self, x: Tensor) -> Tensor:
         if self.bn1.training and len(x) == 1 and max(x.shape[-2:]) <= HALVED:
@@ -109,7 +111,6 @@ def _stage(
 def resnet18() -> ResNet:
     """Build ResNet-18: 512 features; 11,176,512 parameters, 11.69 M with the 1000-way classifier.
 
-    >>> import torch
     >>> network = resnet18().eval()
     >>> network(torch.zeros(2, 3, 32, 32)).shape, sum(p.numel() for p in network.parameters())
     (torch.Size([2, 512]), 11176512)

@@ -5,7 +5,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from equipoise.training.batches import ArrayData
 from equipoise.training.epoch_order import EpochBatches
 from equipoise.training.mixing import DrawnData
 from equipoise.training.network_recipe import Network
-from equipoise.training.processes import longest_wait
+from equipoise.training.processes import init_method, longest_wait
 from equipoise.training.settings import Settings
 
 MOST_WORKERS = 8
@@ -48,7 +48,7 @@ def make_accelerator(settings: Settings, folder: Path | None, tracker: str | Non
         mixed_precision=settings.precision,
         gradient_accumulation_steps=settings.accumulate,
         dataloader_config=DataLoaderConfiguration(split_batches=True),  # one step of the schedule for all processes
-        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=longest_wait()))],
+        kwargs_handlers=[InitProcessGroupKwargs(init_method=init_method(), timeout=timedelta(seconds=longest_wait()))],
         log_with=tracker,
         project_dir=folder,
     )
@@ -142,18 +142,43 @@ def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[to
     return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
 
 
-def take_step(accelerator: Accelerator, optimizer: Any) -> None:
-    """Step with a prepared optimiser, and clear the gradients, once those of all accumulated batches are there.
+class Stepper:
+    """The steps of an optimiser and its schedule, by Accelerate, or by torch alone where that does the same.
 
-    Accelerate's wrapper looks for packages on the disk at each step, which takes a small network nearly as long as the
-    step itself; it is passed by where it has nothing else to do.
+    Accelerate's wrappers look for packages on the disk, enter contexts and divide the loss by 1 at each step, which
+    takes a small network nearly as long as the step itself: one process without a loss scale passes them by.
+
+    Args:
+        accelerator: of the training.
+        model, optimizer, scheduler: as it prepared them.
     """
-    if not accelerator.sync_gradients:
-        return
-    alone = accelerator.distributed_type == DistributedType.NO and accelerator.scaler is None
-    bare = optimizer.optimizer if alone else optimizer
-    bare.step()
-    bare.zero_grad()
+
+    def __init__(self, accelerator: Accelerator, model: Any, optimizer: Any, scheduler: Any) -> None:
+        alone = accelerator.distributed_type == DistributedType.NO and accelerator.scaler is None
+        self.every_batch = alone and accelerator.gradient_accumulation_steps == 1
+        self.accelerator, self.model = accelerator, model
+        self.optimizer = optimizer.optimizer if alone else optimizer
+        self.scheduler = scheduler.scheduler if self.every_batch else scheduler
+
+    @property
+    def complete(self) -> bool:
+        """True once the gradients of all accumulated batches are there."""
+        return self.every_batch or bool(self.accelerator.sync_gradients)
+
+    def batch(self) -> AbstractContextManager[object]:
+        """Enter this around the forward pass and :meth:`step` of a batch."""
+        return nullcontext() if self.every_batch else self.accelerator.accumulate(self.model)
+
+    def step(self, loss: Tensor) -> None:
+        """Go back through the network, and step once the gradients are complete."""
+        if self.every_batch:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            self.accelerator.backward(loss)
+        if self.complete:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        self.scheduler.step()
 
 
 def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:

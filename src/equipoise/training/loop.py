@@ -14,10 +14,10 @@ from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWar
 from equipoise.losses import ClassVectorLoss
 from equipoise.storage.run_files import SOFTMAX
 from equipoise.training.accelerate_setup import (
+    Stepper,
     make_accelerator,
     make_loader,
     make_optimizer,
-    take_step,
     workers_watched,
 )
 from equipoise.training.batches import ArrayData
@@ -70,6 +70,7 @@ def train(
     optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
     model, optimizer, scheduler = accelerator.prepare(network, optimizer, scheduler)
     sum_alike_after_a_resume(accelerator, model)
+    stepper = Stepper(accelerator, model, optimizer, scheduler)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
     run = Run(folder, trainee)
     position = run.open(lambda: run_identity(network, data, settings, curriculum, validation))
@@ -83,16 +84,15 @@ def train(
             batches.start = position.step
             model.train()
             for batch in loader:
-                with accelerator.accumulate(model):
-                    loss = model(*batch) * batches.share(position.step)
+                with stepper.batch():
+                    loss = model(*batch) if batches.processes == 1 else model(*batch) * batches.share(position.step)
                     value = _finite(loss, position)
-                    accelerator.backward(loss)
-                    take_step(accelerator, optimizer)
-                    scheduler.step()
+                    stepper.step(loss)
                 position.advance(value)
                 for each in watchers:
                     each.step(epoch, stage, len(batches))
-                _save_if_due(run, position, settings, stop)
+                if stepper.complete:  # gradients still being accumulated are not part of a checkpoint
+                    _save_if_due(run, position, settings, stop)
             record: Record = {"epoch": epoch, "stage": stage}
             record |= _end_epoch(run, position, data, back, validation, settings)
             record["seconds"] = round(time.perf_counter() - started, 3)
@@ -181,8 +181,6 @@ def _finite(loss: Tensor, position: Position) -> float:
 
 
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:
-    if not run.trainee.accelerator.sync_gradients:
-        return  # gradients still being accumulated are not part of a checkpoint
     if stop.agreed(run.trainee.accelerator):
         run.save(position)
         raise Stopped(f"stopped in epoch {position.epoch + 1} as asked; {run.folder} resumes from there.")

@@ -1,15 +1,21 @@
 """Several processes that train together: the same bits after a resume, and one sentence if one of them is gone."""
 
+import hashlib
 import math
 import os
+import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 
@@ -17,6 +23,10 @@ TIMEOUT = "EQUIPOISE_PROCESS_TIMEOUT"
 """Environment variable: seconds that a process waits for another one, which may be cut off, before it gives up."""
 SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "timeout", "store", "socket")
 """Words of torch's messages when a process or its machine cannot be reached."""
+AMONG_THE_LIVING = "equipoise"
+"""Scheme of an ``init_method`` by which processes meet those of their own attempt, whatever earlier ones left."""
+BETWEEN_LOOKS = 0.02
+"""Seconds."""
 
 
 def longest_wait() -> float:
@@ -29,6 +39,50 @@ def longest_wait() -> float:
     if not 0 < seconds < math.inf:
         raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {said!r}.")
     return seconds
+
+
+def init_method() -> str | None:
+    """Return how processes find each other: as torch does by default, unless torchrun may have started others before.
+
+    torchrun keeps one store for all attempts, so a restarted process finds the addresses of those that were killed:
+    it connects to nobody, or waits for a process that waits for it.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    with suppress(RuntimeError):  # known since an earlier training of this process
+        register_rendezvous_handler(AMONG_THE_LIVING, _meet)
+    return f"{AMONG_THE_LIVING}://"
+
+
+def _meet(url: str, timeout: timedelta, **_: object) -> Iterator[tuple[Store, int, int]]:  # noqa: ARG001
+    store, rank, processes = next(rendezvous("env://", timeout=timeout))
+    yield store_of_this_attempt(store, rank, processes, timeout), rank, processes
+
+
+def store_of_this_attempt(store: Store, rank: int, processes: int, timeout: timedelta) -> Store:
+    """Return a part of the store that only the processes alive now know.
+
+    Each shows a random word; a part is named after the words of all, and used once all have asked for it. A word that
+    an earlier process left cannot do so again, because the words of the others have changed.
+
+    Args:
+        store: shared with earlier attempts.
+        rank, processes: this process and the number of all; each calls this once.
+        timeout: how long to wait for the others.
+    """
+    store.set(f"word/{rank}", secrets.token_hex(16))
+    end = time.monotonic() + timeout.total_seconds()
+    while time.monotonic() < end:
+        words = [store.get(f"word/{each}") for each in range(processes)]
+        part = hashlib.blake2b(b" ".join(words), digest_size=16).hexdigest()
+        store.set(f"{part}/{rank}", "")
+        if store.check([f"{part}/{each}" for each in range(processes)]):
+            return PrefixStore(part, store)
+        time.sleep(BETWEEN_LOOKS)
+    raise InvalidStateError(
+        f"process {rank} of {processes} waited {timeout.total_seconds():g} seconds for the others; start all of them "
+        f"again, or set {TIMEOUT} to more seconds."
+    )
 
 
 def mean_in_rank_order(
