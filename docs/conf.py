@@ -82,6 +82,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
     "min_reported_time": 10**6,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "equipoise_site.ExampleOrder",
+    "default_thumb_file": str(Path(__file__).parent / "results/illustration-boundaries.png"),
     "plot_gallery": "EQUIPOISE_SKIP_GALLERY" not in os.environ,  # the examples take minutes
 }

@@ -2,8 +2,8 @@
 Prediction sets that hold for the rare class
 ============================================
 
-A model that may answer "8 or not 8, I cannot tell" can guarantee that its answer contains the true label for 90 % of
-the samples. With one threshold for all classes the guarantee holds on average and fails for the rare class. With one
+If a model may answer "8 or not 8, I cannot tell", it can guarantee that its answer contains the true label for 90 % of
+the samples. With one threshold for all classes, the guarantee holds on average and fails for the rare class. With one
 threshold per class, fitted on held-out samples, it holds for both. The price is the share of rows left to a human.
 """
 

@@ -45,7 +45,7 @@ def train(x: Tensor, y: Tensor, after_epoch) -> None:
     loss = UncertaintyMarginLoss(in_features=256, classes=10, dropout=0.5, sample_level="expected")
     optimizer = torch.optim.AdamW([*model.parameters(), *loss.parameters()], lr=1e-3, weight_decay=0.5)
     everything = TensorDataset(x, y)
-    # every tenth sample of a class is held out; a class of fewer than ten gives none
+    # every tenth sample of a class is held out; classes with fewer than ten keep all
     held = torch.cat([(y == label).nonzero().flatten()[9::10] for label in range(10)])
     kept = [row for row in range(len(y)) if row not in set(held.tolist())]
     held_out = DataLoader(Subset(everything, held.tolist()), batch_size=256)

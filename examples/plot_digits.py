@@ -38,7 +38,7 @@ print("mean recall of the rare digits:", {name: f"{value:.0%}" for name, value i
 
 # %%
 # On the left, recall of each digit, most common first. On the right, the class uncertainty that dropout measured at the
-# end of the softmax stage. Nobody told the network how often each class occurs.
+# end of the softmax stage. Nobody told the network how common each class is.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), width_ratios=[3, 2], layout="constrained")
 order, place = np.argsort(-counts), np.arange(10)

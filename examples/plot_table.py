@@ -20,7 +20,7 @@ fast = (progress > progress.quantile(0.9)).to_numpy()
 labels = np.where(fast, "fast", "not fast")
 
 # %%
-# Three models, each judged on patients that it has not seen.
+# Three models, each scored on patients that it has not seen.
 
 models = {
     "softmax network": UncertaintyBalancedClassifier("cross_entropy", random_state=0),

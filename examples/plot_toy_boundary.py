@@ -2,10 +2,9 @@
 Where does the boundary go?
 ===========================
 
-Two Gaussian clouds of unit variance, one fifty times rarer than the other. We know the best boundary for a world in
-which both are equally common: half-way, the dashed line. A softmax network leaves the rare cloud less than its half.
-Equipoise with ``margins="uncertainty"`` gives it back without knowing
-how rare the class is.
+Two Gaussian clouds of unit variance, one fifty times rarer than the other. If both were equally common, the best
+boundary would be half-way between them: the dashed line. A softmax network cuts into the rare cloud. Equipoise with
+``margins="uncertainty"`` moves the boundary back without being told how rare the class is.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,7 @@
 """A Sphinx extension for what this site adds: offline formulae, links to examples, tables that fit a phone."""
 
 import re
+import textwrap
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,6 +16,27 @@ SPREAD = re.compile(r"(?<=\d) ± (?=\d)")
 """A figure and its deviation, which belong on one line."""
 SENTENCE = 60
 """Characters from which a table's cell holds text rather than a figure."""
+EXAMPLES = [
+    f"plot_{name}.py" for name in ("toy_boundary", "digits", "table", "comparison", "custom_loop", "abstention")
+]
+"""The gallery, in the order of its README."""
+COLUMNS = 100
+"""Longest line of what a command prints: longer sentences are wrapped."""
+
+
+class ExampleOrder:
+    """Sort the gallery from the simplest example to the most special; recipes follow by name.
+
+    Args:
+        folder: of the examples, which sphinx-gallery passes.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> tuple[int, str]:
+        """Return the place of an example."""
+        return (EXAMPLES.index(name) if name in EXAMPLES else len(EXAMPLES)), name
 
 
 def mathml(formula: str, *, display: bool) -> str:
@@ -47,8 +69,19 @@ def prepare_source(_: Sphinx, name: str, source: list[str]) -> None:
     source[0] = SPREAD.sub("\u00a0±\u00a0", BESIDE.sub(r"\1", text))
 
 
+def wrapped(line: str) -> str:
+    """Wrap a printed sentence below its own indentation; a line of a table stays whole."""
+    if len(line) <= COLUMNS or re.search("[\u2500-\u257f]", line):
+        return line
+    return textwrap.fill(line, COLUMNS, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 2))
+
+
 def mark_nodes(_: Sphinx, tree: nodes.document, __: str) -> None:
     """Mark tables of sentences, which stack on a phone, and options, which must not break at their hyphens."""
+    for block in tree.findall(nodes.literal_block):
+        if block.get("language") == "text":
+            block.rawsource = "\n".join(wrapped(line) for line in block.astext().split("\n"))
+            block.children = [nodes.Text(block.rawsource)]
     for table in tree.findall(nodes.table):
         cells = [len(entry.astext()) for entry in table.findall(nodes.entry)]
         if cells and max(cells) >= SENTENCE:

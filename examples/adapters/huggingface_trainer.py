@@ -4,10 +4,10 @@ Hugging Face Trainer
 
 Run it with ``pip install transformers && python examples/adapters/huggingface_trainer.py``.
 
-Any encoder that gives one vector a token will do. This one is a tiny BERT with random weights, so that nothing need be
-downloaded; ``AutoModel.from_pretrained(...)`` takes its place. The margins, their strength and the correction are
-buffers of the loss, which the Trainer's own checkpoints keep; the callback puts the curriculum's state beside them, so
-that a resumed run continues in its stage.
+Two parts: the loss in the model, and a callback that calls the curriculum after every epoch. Any encoder with one
+vector per token works; this one is a tiny BERT with random weights, so that nothing is downloaded. Replace it by
+``AutoModel.from_pretrained(...)``. Margins, strength and correction are buffers of the loss, so the Trainer's
+checkpoints include them. The callback saves the curriculum's state beside them, so a resumed run continues in its stage.
 """
 
 import tempfile
@@ -63,8 +63,7 @@ class CurriculumCallback(TrainerCallback):
 
     Args:
         curriculum: with as many epochs as the Trainer has.
-        held_out: batches that are never trained on, for the correction at the end of the class stage; None leaves it
-            out.
+        held_out: batches that are never trained on, for the correction at the end of the class stage; None skips it.
     """
 
     def __init__(self, curriculum: Curriculum, held_out: DataLoader | None = None) -> None:

@@ -4,8 +4,9 @@ Lightning
 
 Run it with ``pip install lightning && python examples/adapters/lightning_module.py``.
 
-The margins, their strength and the correction are buffers of the loss, and the callback's state goes into Lightning's
-checkpoints: a fit that is resumed goes on in its stage.
+Two parts: the loss in the module, and a callback that calls the curriculum after every epoch. Margins, strength and
+correction are buffers of the loss, and Lightning's checkpoints include the callback's state, so a resumed fit continues
+in its stage.
 """
 
 import lightning
@@ -46,8 +47,7 @@ class CurriculumCallback(lightning.Callback):
 
     Args:
         curriculum: with as many epochs as the trainer has.
-        held_out: batches that are never trained on, for the correction at the end of the class stage; None leaves it
-            out.
+        held_out: batches that are never trained on, for the correction at the end of the class stage; None skips it.
     """
 
     def __init__(self, curriculum: Curriculum, held_out: DataLoader | None = None) -> None:
@@ -87,7 +87,7 @@ def digits() -> list[tuple[Tensor, Tensor]]:
 
 
 def make_trainer(callback: CurriculumCallback, *, epochs: int) -> lightning.Trainer:
-    """On a CPU and silent, for this example; nothing here is the recipe's."""
+    """On a CPU and silent, for this example; not part of the recipe."""
     return lightning.Trainer(
         max_epochs=epochs,
         accelerator="cpu",

@@ -4,9 +4,9 @@ MLflow
 
 Run it with ``pip install mlflow && python examples/adapters/mlflow_model.py``.
 
-Log a fitted estimator to MLflow with its scores, and load it again for prediction. MLflow's own flavour for
-scikit-learn pickles the model. This one logs the folder that ``save`` writes, model card included, so that nothing in
-the artifact can run code; ``load_model`` gives back the estimator itself.
+Log a fitted estimator to MLflow with its scores, and load it again for prediction. MLflow's own scikit-learn flavour
+pickles the model. This recipe logs the folder that ``save`` writes, with the model card, so nothing in the artifact can
+run code. ``load_model`` returns the estimator itself.
 """
 
 import os

@@ -4,8 +4,8 @@ skorch
 
 Run it with ``pip install skorch && python examples/adapters/skorch_net.py``.
 
-skorch calls ``criterion_(module_(X), y)`` and gives the optimiser the parameters of both. So the module is the
-backbone, x -> features, and the criterion is the loss with its class vectors; a callback calls the curriculum.
+Two parts: the loss as criterion, and a callback that calls the curriculum after every epoch. skorch computes
+``criterion_(module_(X), y)`` and optimises the parameters of both, so the module is the backbone, x -> features.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ class CurriculumCallback(Callback):
 
     Args:
         held_out: samples and labels that are never trained on, for the correction at the end of the class stage; None
-            leaves it out.
+            skips it.
     """
 
     def __init__(self, held_out: tuple[np.ndarray, np.ndarray] | None = None) -> None:
