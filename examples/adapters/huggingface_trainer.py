@@ -7,7 +7,7 @@ Run it with ``pip install transformers && python examples/adapters/huggingface_t
 Two parts: the loss in the model, and a callback that calls the curriculum after every epoch. Any encoder with one
 vector per token works; this one is a tiny BERT with random weights, so that nothing is downloaded. Replace it by
 ``AutoModel.from_pretrained(...)``. Margins, strength and correction are buffers of the loss, so the Trainer's
-checkpoints include them. The callback saves the curriculum's state beside them, so a resumed run continues in its stage.
+checkpoints include them. The callback saves the curriculum's state, so a resumed run continues in its stage.
 """
 
 import tempfile
