@@ -33,17 +33,33 @@ from equipoise import BalancedClassifier
 from equipoise.decisions import Costs, RecallAtLeast
 from equipoise.decisions.promises import allowed_misses
 
-CASES = (
-    ("bank", "logistic"),
-    ("sms_spam", "logistic"),
-    ("page-blocks0", "logistic"),
-    ("phoneme", "logistic"),
-    ("abalone19", "logistic"),
-    ("page-blocks0", "boosting"),
-    ("phoneme", "boosting"),
+FIRST_TABLES = ("bank", "sms_spam", "page-blocks0", "phoneme", "abalone19")
+"""Those whose figures are shown one by one."""
+TABLES = (
+    *FIRST_TABLES,
+    *("contraceptive", "marketing", "satimage", "splice", "german", "tic-tac-toe", "titanic", "car-good", "flare-F"),
+    *("poker-8-9_vs_5", "segment0", "vowel0", "winequality-red-4"),
 )
-FIRST, SPLITS, TEST = 2000, 16, 0.25
-"""Splits from 0 to 139 and from 1000 to 1008 were looked at while decisions were designed."""
+"""Bank marketing, SMS spam and all tables of keel.py whose rarest class, which is to be found, has at least 20 rows."""
+CASES = tuple(
+    (name, model)
+    for name in TABLES
+    for model in ("logistic", "boosting")
+    if model == "logistic" or name not in ("bank", "sms_spam")
+)
+FIRST, SPLITS, TEST = 3000, 8, 0.25
+"""Splits 0 to 139, 1000 to 1008 and 2000 to 2015 were looked at while decisions were designed; these are new."""
+MARGIN = 0.02
+"""Share of the cost by which it may be higher and still count as no higher.
+
+Fixed before the first of the new splits: a table's costs are divided by the cost of its cheapest constant answer, so
+that tables count alike, and averaged over its splits and models. Our cost is called no higher than that of tuned
+thresholds if the 95 % interval of the mean difference ends below this share of their mean cost. The tables are the
+units: splits of one table share rows, tables share none.
+
+Fixed as well: the ranges reported for as many cases as are tested are called kept if they hold the test cost in at
+least 95 % of all splits, less two binomial standard errors.
+"""
 FLOORS = (0.8, 0.9)
 MISS = 20.0
 Row = dict[str, Any]
@@ -96,30 +112,19 @@ def split_result(name: str, model: str, x: pd.DataFrame, y: np.ndarray, seed: in
         tuned = TunedThresholdClassifierCV(base_model(name, model), scoring=scorer, cv=5, random_state=seed)
         tuned_cost = cost_of(y[test], tuned.fit(x.iloc[fit], y[fit]).predict(x.iloc[test]))
     found: Row = {"recalls": [], "positives": [int(y[fit].sum()), int(y[test].sum())]}
+    found["constant_cost"] = min(cost_of(y[test], np.full(len(test), answer)) for answer in (0, 1))
     for floor in FLOORS:
         found["recalls"].append(_recall(clf, x.iloc[test], y[test], floor, int(y[fit].sum())))
     costs = clf.choose(Costs(miss={1: MISS}))
     assert costs.expected is not None
     named = clf.predict(x.iloc[test], decision=costs.rule)
     expected, following = costs.expected.cost, costs.expected.cost_of_next(len(test))
-    lowest = clf.predict_proba(x.iloc[test])[:, 1] >= _lowest(clf)
     return found | {
         "cost": cost_of(y[test], named),
         "expected": [expected.value, expected.low, expected.high],
         "next": [following.low, following.high],
         "tuned_cost": tuned_cost,
-        "lowest_cost": cost_of(y[test], lowest.astype(int)),
     }
-
-
-def _lowest(clf: BalancedClassifier) -> float:
-    """Return the threshold with the lowest cost of the out-of-fold predictions, as scikit-learn would choose it."""
-    evidence = clf.evidence_
-    p = evidence.probabilities[:, 1].astype(np.float64)
-    order = np.argsort(-p, kind="stable")
-    cost = np.append(0.0, np.where(evidence.labels == 1, -MISS, 1.0)[order].cumsum())
-    cost[1:-1][p[order][1:] == p[order][:-1]] = np.inf  # rows of equal probability stay together
-    return float(np.append(np.inf, p[order])[cost.argmin()])
 
 
 def _recall(clf: BalancedClassifier, x: pd.DataFrame, y: np.ndarray, floor: float, samples: int) -> Row:

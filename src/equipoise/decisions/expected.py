@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from equipoise.decisions.promises import CONFIDENCE, least_share
@@ -31,6 +32,15 @@ class ClassExpectation(Struct, frozen=True):
     false_alarms: Estimate
     recall_holds: float | None
 
+    def spanning(self, other: "ClassExpectation") -> "ClassExpectation":
+        """Return the same values with intervals that contain those of both."""
+        return replace(
+            self,
+            recall=_spanning(self.recall, other.recall),
+            precision=_spanning(self.precision, other.precision),
+            false_alarms=self.false_alarms.spanning(other.false_alarms),
+        )
+
 
 class Expected(Struct, frozen=True):
     """Expected results of a rule in 1,000 cases at the class prior where it is used.
@@ -57,6 +67,23 @@ class Expected(Struct, frozen=True):
         if self.cost is None or self.cost_spread is None:
             return None
         return for_next(self.cost, self.cost_spread, cases)
+
+    def spanning(self, other: "Expected") -> "Expected":
+        """Return the same values with intervals that contain those of both, and the larger spread for its cost."""
+        spread = self.cost_spread
+        if spread is not None and self.cost is not None and other.cost is not None and other.cost.value > 0:
+            spread = max(spread, (other.cost_spread or 0.0) * float(np.sqrt(self.cost.value / other.cost.value)))
+        return replace(
+            self,
+            classes=[own.spanning(its) for own, its in zip(self.classes, other.classes, strict=True)],
+            reviews=_spanning(self.reviews, other.reviews),
+            cost=_spanning(self.cost, other.cost),
+            cost_spread=spread,
+        )
+
+
+def _spanning(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+    return one if one is None or other is None else one.spanning(other)
 
 
 def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None) -> Expected:

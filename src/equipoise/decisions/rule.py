@@ -117,23 +117,33 @@ class DecisionRule(ABC):
         return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
 
     def _expected(self, situation: Situation, policy: Policy) -> Expected:
-        """Measure what the answers to the evidence give, by all members of a model as new rows get them."""
-        q = situation.answered
-        named = self.crossed(situation, q) if self.searches else policy.places(q)
-        return expect(situation, named, self.cost_matrix(situation.classes, several=situation.several))
+        """Measure the answers to the evidence: values as all members of a model would answer new rows.
 
-    def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
+        That is an estimate where each row was held out from one member only, so the intervals span what single members
+        give as well, which was observed.
+        """
+        costs = self.cost_matrix(situation.classes, several=situation.several)
+        each = [situation.answered, *([] if situation.known().answered is None else [situation.probabilities])]
+        named = self.crossed(situation, *each) if self.searches else [policy.places(q) for q in each]
+        first, *others = (expect(situation, answers, costs) for answers in named)
+        return first.spanning(others[0]) if others else first
+
+    def crossed(self, situation: Situation, *probabilities: Floats) -> list[NDArray[np.int64]]:
         """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.
 
         Args:
             situation: with the evidence, at the class prior where the rule is used.
-            probabilities: of the evidence, (rows, classes), or of ones, (rows, attributes).
+            probabilities: of the evidence, each (rows, classes), or of ones, (rows, attributes).
+
+        Returns:
+            The answers to each of the ``probabilities``.
         """
         evidence = situation.known()
-        answers = np.zeros_like(evidence.labels)
+        answers = [np.zeros_like(evidence.labels) for _ in probabilities]
         for others, own in evidence.parts(PARTS):
             policy = self._policy(replace(situation, evidence=evidence.take(others)))
-            answers[own] = policy.places(probabilities[own])
+            for found, q in zip(answers, probabilities, strict=True):
+                found[own] = policy.places(q[own])
         return answers
 
     @abstractmethod

@@ -23,7 +23,7 @@ from equipoise.data.splits import stratified_folds
 from equipoise.errors import InvalidInputError, listed
 from equipoise.estimators.families import family_label
 from equipoise.estimators.member_outputs import Member, is_frozen, member_probabilities, take
-from equipoise.estimators.unseen_rows import as_if_unseen
+from equipoise.estimators.unseen_rows import mean_as_if_unseen
 from equipoise.tensor_checks import check_finite
 
 Array = NDArray[Any]
@@ -119,7 +119,7 @@ class CrossFittedMembers:
             by[predicted] = number
         part = take(x, rows)
         outputs = (self._of_model(*each, part) for each in zip(self.members, self.shares, strict=True))
-        return torch.stack([as_if_unseen(each, target[rows], by[rows]).mean(0) for each in outputs])
+        return torch.stack([mean_as_if_unseen(each, target[rows], by[rows]) for each in outputs])
 
     def _of_model(self, members: list[Member], shares: list[Array | None], x: Any) -> Tensor:
         return torch.stack([self._output(*each, x) for each in zip(members, shares, strict=True)])

@@ -30,6 +30,14 @@ class Estimate(Struct, frozen=True):
         """Return the estimate multiplied by a ``factor``."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
+    def spanning(self, other: "Estimate") -> "Estimate":
+        """Return the same value with an interval that contains both intervals.
+
+        >>> Estimate(0.5, 0.25, 0.75).spanning(Estimate(0.75, 0.5, 1.0))
+        Estimate(value=0.5, low=0.25, high=1.0)
+        """
+        return Estimate(self.value, min(self.low, other.low), max(self.high, other.high))
+
 
 def ratio(part: NDArray[Any], whole: NDArray[Any], *, empty: float = float("nan")) -> Floats:
     """Return part / whole, or ``empty`` if the whole is 0."""
@@ -77,8 +85,10 @@ def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, flo
 def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
     """Widen the interval of a long-run mean to that of the mean of so many new cases.
 
+    The variance of counts and costs grows with their mean, so each end has the luck of the mean there.
+
     Args:
-        estimate: the mean.
+        estimate: the mean, not negative.
         spread: standard deviation of a single case.
         cases: how many.
 
@@ -86,9 +96,10 @@ def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
     >>> round(new.low), round(new.high)
     (90, 110)
     """
-    luck = Z * spread / np.sqrt(cases)
-    down, up = np.hypot(estimate.value - estimate.low, luck), np.hypot(estimate.high - estimate.value, luck)
-    return Estimate(estimate.value, max(float(estimate.value - down), 0.0), float(estimate.value + up))
+    value, low, high = estimate.value, estimate.low, estimate.high
+    luck = Z * spread / np.sqrt(cases * value) if value > 0 else 0.0  # of the root of a mean
+    down, up = np.hypot(value - low, luck * np.sqrt(low)), np.hypot(high - value, luck * np.sqrt(high))
+    return Estimate(value, max(float(value - down), 0.0), float(value + up))
 
 
 def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:

@@ -32,9 +32,10 @@
   }
 
   function next(estimate, spread) { // as for_next in intervals.py
-    const luck = Z * spread / Math.sqrt(CASES);
-    const down = Math.hypot(estimate.value - estimate.low, luck), up = Math.hypot(estimate.high - estimate.value, luck);
-    return { low: Math.max(estimate.value - down, 0), high: estimate.value + up };
+    const { value, low, high } = estimate;
+    const luck = value > 0 ? Z * spread / Math.sqrt(CASES * value) : 0;
+    const down = Math.hypot(value - low, luck * Math.sqrt(low)), up = Math.hypot(high - value, luck * Math.sqrt(high));
+    return { low: Math.max(value - down, 0), high: value + up };
   }
 
   function spreadOf(name, now, miss) { // as case_spreads in threshold_choice.py
