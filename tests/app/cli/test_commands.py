@@ -70,7 +70,9 @@ def test_predict_names_broken_images_and_goes_on(equipoise, image_run, tmp_path)
     done = equipoise("predict", image_run, "inbox", "--out", "a.csv")
     assert done.code == 0
     assert done.err.splitlines()[0].startswith("no prediction for [bold].png: ")
-    assert done.err.splitlines()[1].startswith("2 predictions are in a.csv, and 1 without a class for what could not")
+    assert done.err.splitlines()[1].startswith(
+        "2 predictions are in a.csv, and 1 without a class because they could not"
+    )
     assert pd.read_csv(tmp_path / "a.csv")["human"].tolist()[0]
     for path in inbox.rglob("*.png"):
         path.write_bytes(b"")
@@ -251,7 +253,7 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
         "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",
         "x=my_trees:broken": "my_trees:broken gives no estimator (KeyError: 'no model here')",
         "cross_entropy,cross_entropy": "--methods names 'cross_entropy' twice; give each a name of its own",
-        "x=my_trees": "your own estimator is given as NAME=MODULE:OBJECT, got x=my_trees",
+        "x=my_trees": "your own estimator must be given as NAME=MODULE:OBJECT, got x=my_trees",
         "focal=my_trees:forest": "there is a method 'focal' already; call yours by another name",
         "magic,x=my_trees:forest": "methods must be some of",
     }.items():

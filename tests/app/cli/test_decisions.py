@@ -92,5 +92,5 @@ def test_a_rule_is_chosen_with_labels(equipoise, tmp_path):
     done = equipoise("rebalance", "--apply", "decision.json", "new.csv", "--recall", "ill=0.9")
     assert (done.code, done.err) == (
         1,
-        "error: the rule is chosen with labels; give its flags when the decision is fitted.\n",
+        "error: --apply uses the rule chosen on labelled rows; give a rule's flags when you fit the decision.\n",
     )

@@ -50,7 +50,7 @@ REFUSED = [
     ("evaluate run nothere.csv", "there is no file or folder 'nothere.csv'"),
     ("evaluate run t.csv --target diagnsis", "t.csv has no column 'diagnsis'"),
     ("evaluate run other.csv", "other.csv has no column 'diagnosis'"),
-    ("evaluate run t.csv --abstain 2", "--abstain is a share above 0 and below 1"),
+    ("evaluate run t.csv --abstain 2", "--abstain must be above 0 and below 1"),
     ("predict nothere t.csv", "nothere holds no run"),
     ("predict run nothere.csv", "there is no file or folder 'nothere.csv'"),
     ("predict run t.csv --out t.csv", "t.csv exists; pass --force"),

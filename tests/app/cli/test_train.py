@@ -223,7 +223,7 @@ def test_control_c_while_the_report_is_drawn_leaves_a_finished_run(equipoise, we
 
     monkeypatch.setattr("equipoise.app.report.write_report", interrupted)
     done = equipoise("train", weather, "--target", "summer", "--epochs", 1, "--out", "run", "--quiet")
-    sentence = "stopped; the run is finished. Write its report by: equipoise report run\n"
+    sentence = "stopped; the run is finished. Write its report with: equipoise report run\n"
     assert (done.code, done.out, done.err) == (130, "", sentence)
 
 

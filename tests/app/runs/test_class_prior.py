@@ -155,7 +155,7 @@ def test_sets_of_possible_classes_and_who_is_left_unanswered(model, new, tmp_pat
     assert any("too few" in line for line in predicted(model, new, tmp_path / "e.csv", abstain=share - 0.02)[2])
     assert predicted(model, new, tmp_path / "b.csv")[0].abstained is None
     for share in (0, 1, float("nan")):
-        with pytest.raises(InvalidInputError, match="--abstain is a share above 0 and below 1"):
+        with pytest.raises(InvalidInputError, match="--abstain must be above 0 and below 1"):
             predicted(model, new, tmp_path / "c.csv", abstain=share)
     assert not (tmp_path / "c.csv").exists()
 

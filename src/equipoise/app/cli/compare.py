@@ -34,7 +34,7 @@ Methods = Annotated[
 Seeds = Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")]
 Folds = Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")]
 Budget = Annotated[
-    float | None, typer.Option(min=0, help="Most minutes it may take, reading included; what did not fit is named.")
+    float | None, typer.Option(min=0, help="Time limit in minutes, reading included; names the methods left out.")
 ]
 Out = Annotated[Path | None, typer.Option(help="Store every fit in this .jsonl file; the same command continues.")]
 Page = Annotated[Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")]
@@ -61,9 +61,10 @@ def compare(
     Forests, boosting, losses and resamplers on the same folds. The first sentence says whether a remedy for imbalance
     is needed at all, the last what to use.
 
-    With --cost, --recall, --precision, --review or --f-score all methods decide so, by thresholds from other test rows
-    than those that are counted. The ranking is by the share of the costs saved that always giving the same answer would
-    run up; by the share of false alarms spared at the recall promised; or by the share of cases found.
+    With --cost, --recall, --precision, --review or --f-score every method answers by that rule; its thresholds are
+    chosen on other test rows than those it is scored on. Costs rank by the share saved against always giving the same
+    answer, recall by the share of false alarms avoided at the promised recall, the other rules by the share of cases
+    found.
 
     \b
     Examples:
@@ -106,7 +107,7 @@ def _check(options: TrainOptions, chosen: dict[str, Any] | None, page: Path | No
 
 
 def _samples(options: TrainOptions, watcher: ConsoleWatcher, started: float, budget: float | None) -> "Samples":
-    """Read the data, as long as the budget of minutes lasts."""
+    """Read the data within the time budget."""
     from equipoise.data.sources import open_data
 
     where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group", "size")}
@@ -135,7 +136,7 @@ def _compared(samples: "Samples", options: TrainOptions, watcher: ConsoleWatcher
 
 
 def _tell(found: "Comparison", watcher: ConsoleWatcher, page: Path | None, *, data: str, as_json: bool) -> None:
-    """Print what was found, and write its page."""
+    """Print the comparison, and write its page."""
     from equipoise.app.compare.comparison_page import write_methods_page
 
     for sentence in found.notes:
@@ -174,12 +175,12 @@ def _imported(name: str, place: str) -> Any:
 
     module, _, attribute = place.partition(":")
     if not (name and module and attribute):
-        raise InvalidInputError(f"your own estimator is given as NAME=MODULE:OBJECT, got {name}={place}.")
+        raise InvalidInputError(f"your own estimator must be given as NAME=MODULE:OBJECT, got {name}={place}.")
     return imported_estimator(place)
 
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
-    """Return what was read, as long as the budget lasts."""
+    """Return what was read; raise an error once the budget has run out."""
     from equipoise.app.compare.deadline import Deadline, OutOfTimeError
     from equipoise.errors import InvalidInputError
 
@@ -188,7 +189,7 @@ def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data
     try:
         return Deadline(started, 60 * minutes).call(read)
     except OutOfTimeError:
-        sentence = f"the budget of {minutes:g} min ended while {data} was being read; give more minutes."
+        sentence = f"the budget of {minutes:g} min ran out while reading {data}; give more minutes."
         raise OutOfTimeError(sentence) from None
 
 

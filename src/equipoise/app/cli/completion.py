@@ -56,7 +56,7 @@ def _typed(context: typer.Context) -> dict[str, Any]:
 
 
 def class_names(typed: dict[str, Any]) -> list[str]:
-    """Return the classes that the words typed so far know of: those of RUN, or of --target in the table."""
+    """Return the classes of RUN, or those of --target in the table, as far as they are typed."""
     with suppress(OSError, ValueError, TypeError):
         record = Path(str(typed.get("run")), MODEL_RECORD)
         if typed.get("run") and record.stat().st_size <= MOST_BYTES:
@@ -70,7 +70,7 @@ def class_names(typed: dict[str, Any]) -> list[str]:
 
 
 def _head_of_table(typed: dict[str, Any]) -> list[list[str]]:
-    """Return the first rows of a delimited table; none of what cannot be read."""
+    """Return the first rows of a delimited table; none if it cannot be read."""
     path = Path(str(typed.get("data") or ""))
     with suppress(OSError, UnicodeDecodeError, csv.Error):
         if path.suffix.lower() in {".csv", ".tsv"} and path.is_file():

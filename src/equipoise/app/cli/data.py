@@ -14,8 +14,8 @@ from equipoise.wording import counted
 def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> None:
     """Show classes, counts and imbalance, the columns of a table, and what is odd about the data.
 
-    Of each column: what it is taken for, what is missing, different values, their spread, and how well it alone ranks
-    the rarest class. Columns that give the target away, repeated rows and contradicting labels are named.
+    Lists for each column its kind, missing and distinct values, their spread, and how well it alone ranks the rarest
+    class. Warns of columns that give the target away, repeated rows and contradicting labels.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ def rule_of_flags(values: Mapping[str, Any], *, prior: str | None = None) -> "De
 
 
 def tell_expected(chosen: "Chosen", *, tell: Callable[[str], None] | None = None) -> None:
-    """Print what a rule is expected to give, a sentence a line: on standard output, with the scores.
+    """Print what a rule is expected to give, one sentence per line, on standard output, with the scores.
 
     Args:
         tell: prints a sentence elsewhere, where standard output holds something else.

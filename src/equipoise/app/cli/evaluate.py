@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @takes("target", "labels", *DECISION)
 def evaluate(
     run: RunFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data: as for training.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Labelled data, in the format of the training data.")],
     *,
     prior: Prior = None,
     abstain: Abstain = None,
@@ -38,10 +38,10 @@ def evaluate(
 ) -> None:
     """Score a finished run on other labelled data.
 
-    --recall, --precision, --cost, --review and --f-score score another decision than the run's own.
+    --recall, --precision, --cost, --review and --f-score score another decision rule than the run's own.
 
-    --abstain adds, class by class, how often the set of possible classes holds the true one, and how often it has
-    more than one class.
+    --abstain adds, for each class, how often the set of possible classes holds the true one, and how often it has more
+    than one class.
 
     \b
     Examples:

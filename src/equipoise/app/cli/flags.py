@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 def _check_abstain(share: float | None) -> float | None:
     if share is not None and not 0 < share < 1:
-        raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {share}.")
+        raise InvalidInputError(f"--abstain must be above 0 and below 1, such as 0.1, got {share}.")
     return share
 
 
@@ -52,7 +52,7 @@ def checked_output(
     file = None if out is None or str(out) == "-" else out
     if as_json and file is None:
         raise typer.BadParameter(
-            f"the {what} themselves go to standard output; name a file with --out, or say --format jsonl.",
+            f"the {what} already go to standard output; name a file with --out, or use --format jsonl.",
             param_hint="'--json'",
         )
     chosen = format_of(file, kind)
@@ -115,15 +115,16 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 Raw = Annotated[
-    bool, typer.Option("--raw", help="CSV with names as they are, also such as a spreadsheet takes for formulae.")
+    bool,
+    typer.Option("--raw", help="Write names to CSV unchanged, even those that a spreadsheet would run as formulae."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
 Prior = Annotated[
     str | None,
     typer.Option(
         help="The class prior where the model is used: natural (as in training), balanced, estimate (from these data), "
-        "'a=0.2,b=0.8' or a .json file. Probabilities and classes are then the most probable there; without it "
-        "probabilities are natural, and the class is decided as the method aims at, all equally common by default."
+        "'a=0.2,b=0.8' or a .json file. Probabilities and answers then hold for that prior. By default probabilities "
+        "are natural, and answers are for the prior that the method aims at, usually a balanced one."
     ),
 ]
 Abstain = Annotated[

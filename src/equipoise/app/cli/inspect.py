@@ -28,11 +28,11 @@ def inspect(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell which data to collect and which labels to look at again.
+    """Show which data to collect and which labels to check.
 
-    Classes first: those that are hard against those that are merely rare. Then the samples, of training and held out,
-    whose labels are most likely wrong: what the others say of each, without the sample itself. A score above 0.5 means
-    that another class fits better. It is a list for a human to look through: what is rare or odd is on it as well.
+    Lists classes first, and separates the hard from the merely rare. Then lists the training and held-out samples
+    whose labels are most likely wrong, each judged by the other samples. A score above 0.5 means that another class
+    fits better. Have a human check the list: rare or odd samples with correct labels are on it too.
 
     \b
     Examples:

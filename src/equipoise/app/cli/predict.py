@@ -55,15 +55,15 @@ def predict(
 ) -> None:
     """Predict for new data.
 
-    Gives the class, by which rule it was decided, the probability of each, the uncertainty of that decision, and
-    whether a human should look: at uncertain samples, and at all of which something could not be read. Such an image
-    has a row without a class; such a value of a table counts as missing. Tables are read in parts, so that their
-    length does not matter. --json sums up, and needs --out.
+    Writes for each sample the class, the rule that decided it, the probability of every class, the uncertainty of the
+    decision, and whether a human should look. Uncertain samples are flagged, and those that could not be read in full:
+    an unreadable image gets a row without a class, an unreadable value of a table counts as missing. Tables are read
+    in parts, so they may be of any length. --json prints a summary, and needs --out.
 
-    --recall, --precision, --cost, --review and --f-score decide by another rule than the run's own, chosen by
-    predictions for samples that the model has not been trained on; --prior says how common the classes are there.
+    --recall, --precision, --cost, --review and --f-score decide by another rule than the run's own. Its thresholds come
+    from samples that the model was not trained on; --prior says how common the classes are where the rule is used.
 
-    --abstain adds the set of classes that cannot be ruled out, and flags rows where more than one is left.
+    --abstain adds the set of classes that cannot be ruled out, and flags rows that have more than one.
 
     \b
     Examples:
@@ -125,5 +125,5 @@ def _tell(watcher: ConsoleWatcher, found: "PredictedCounts", file: Path | None) 
         watcher.note(f"{column}: {unread}; a human should look.")
     if file is not None:
         what = "prediction is" if found.samples - found.broken == 1 else "predictions are"
-        rest = f", and {found.broken:,} without a class for what could not be read" if found.broken else ""
+        rest = f", and {found.broken:,} without a class because they could not be read" if found.broken else ""
         watcher.note(f"{found.samples - found.broken:,} {what} in {file}{rest}.")

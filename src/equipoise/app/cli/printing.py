@@ -85,7 +85,7 @@ class ConsoleWatcher(RunWatcher):
             print_columns(self.console, profiles)
 
     def bytes_of(self, name: str, done: int, total: int) -> None:
-        """Show a bar while a file arrives."""
+        """Show a bar while a file downloads."""
         self.progress(done, total, name)
 
     def progress(self, done: int, total: int, name: str = "reading samples") -> None:

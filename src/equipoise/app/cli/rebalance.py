@@ -31,7 +31,7 @@ Columns = Annotated[
 ]
 Apply = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Answer new predictions, without labels, by an earlier decision.json."),
+    typer.Option(metavar="FILE", help="Answer new predictions, without labels, with an earlier decision.json."),
 ]
 Out = Annotated[
     Path | None,
@@ -62,12 +62,12 @@ def rebalance(
     quiet: Quiet = False,
     **values: Any,
 ) -> None:
-    """Make balanced decisions of any model's predictions.
+    """Turn any model's predictions into balanced decisions.
 
-    Takes the probabilities of a model that lives elsewhere and the true labels of rows that it has not been trained on.
-    Undoes what class weights or resampling did to them, calibrates them, and decides at a class prior close to a
-    balanced one. The folder gets decision.json, answers.csv with the corrected answers, and report.html. --apply then
-    answers new predictions, with the columns that `equipoise predict` writes.
+    Takes a table of probabilities from any model, with the true labels of rows that the model was not trained on.
+    Undoes the effect of class weights or resampling, calibrates, and decides at a class prior close to a balanced one.
+    Writes decision.json, the corrected answers in answers.csv, and report.html. Use --apply to answer new predictions;
+    it writes the columns of `equipoise predict`.
 
     \b
     Examples:
@@ -82,13 +82,15 @@ def rebalance(
     output = {"raw": raw, "as_json": as_json, "quiet": quiet}
     if apply is None:
         _refuse_options(
-            "it goes with --apply only",
+            "it requires --apply",
             {"--format": kind, "--abstain": abstain, "--force": force or None},
         )
         _fit(data, values["target"], columns, out, human=human, rule=rule, **output)
         return
     if rule is not None:
-        raise InvalidInputError("the rule is chosen with labels; give its flags when the decision is fitted.")
+        raise InvalidInputError(
+            "--apply uses the rule chosen on labelled rows; give a rule's flags when you fit the decision."
+        )
     _refuse_options("labels are not used with --apply", {"--target": values["target"]})
     file, kind = checked_output(out, kind, force=force, as_json=as_json, what="answers")
     given: dict[str, Any] = {"columns": columns, "human": human, "prior": prior, "abstain": abstain}

@@ -33,7 +33,7 @@ def train(
     context: typer.Context,
     *,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/NAME.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the unfinished run in --out.")] = False,
     config: Config = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -92,7 +92,7 @@ def _checked_folder(options: TrainOptions, folder: Path | None, *, resume: bool)
 
 
 def _tell(result: "RunResult", watcher: ConsoleWatcher, *, as_json: bool) -> None:
-    """Print what came out."""
+    """Print the scores and the paths of the run and its report."""
     if as_json:
         print_json(summary_of(result))
     else:
@@ -109,7 +109,7 @@ def _tell(result: "RunResult", watcher: ConsoleWatcher, *, as_json: bool) -> Non
 def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
 ) -> tuple[TrainOptions, str | None]:
-    """Return what was typed, otherwise what the file says, otherwise the defaults; and the folder named in the file."""
+    """Return the options typed, then those of the file, then the defaults; and the folder named in the file."""
     from equipoise.app.run_folder import read_run_record
     from equipoise.storage.run_files import RECORD
 
@@ -129,7 +129,7 @@ def _options(
         raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
     options, said = TrainOptions(**values), typed | set(told)
     if "model" not in said and not options.of_network and said & set(NETWORK_OPTIONS):
-        options = replace(options, model=NETWORK)  # an option of the network was given, though as it is anyway
+        options = replace(options, model=NETWORK)  # a network option was given, though at its default
     return options, folder
 
 
@@ -165,7 +165,9 @@ def _how_to_go_on(folder: Path) -> str:
     from equipoise.storage.run_files import FINISHED, RECORD
 
     if (folder / FINISHED).exists():
-        return f"stopped; the run is finished. Write its report by: {shlex.join(['equipoise', 'report', str(folder)])}"
+        return (
+            f"stopped; the run is finished. Write its report with: {shlex.join(['equipoise', 'report', str(folder)])}"
+        )
     if (folder / RECORD).exists():
         way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
         return f"stopped; what is done is kept. Resume with: {way}"
