@@ -1,4 +1,4 @@
-"""The library's exceptions: every message says what was expected, what came, and what to do."""
+"""The library's exceptions: every message says what was expected, what was given, and what to do."""
 
 import threading
 import warnings
@@ -15,7 +15,7 @@ class InvalidInputError(EquipoiseError, ValueError):
 
 
 class InvalidStateError(EquipoiseError, RuntimeError):
-    """The right call at the wrong time, or on an object that is not ready for it."""
+    """A valid call at the wrong time, such as on an object that is not fitted yet."""
 
 
 class ShortTrainingWarning(UserWarning):

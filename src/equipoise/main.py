@@ -58,7 +58,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="equipoise",
     cls=Commands,
-    help="Learning from imbalanced data: uncertainty decides how much room each class and sample gets.",
+    help="Learn from imbalanced data: train, compare, calibrate and decide, with uncertainty.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -75,10 +75,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[  # noqa: ARG001 - typer calls it back
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[  # noqa: ARG001 - main() takes it out of the arguments
-        bool, typer.Option("--debug", help="Show where in the program an error comes from; after any command.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; works after any command.")
     ] = False,
 ) -> None:
     """Define the options of every command."""
@@ -104,7 +104,7 @@ def _paper_set(name: str, **options: Any) -> "Samples":
 def main() -> None:
     """Run the command line; report a refused request as one sentence on standard error and exit with code 1."""
     if sys.stdout is None:
-        _end("standard output is closed; open it or send it to a file.")
+        _end("standard output is closed; open it or redirect it to a file.")
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
@@ -125,13 +125,13 @@ def _interrupted(error: BaseException | None) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what the user can do about an error; an unforeseen one is named."""
+    """Return a sentence on an error and its remedy; an unexpected one is named."""
     if isinstance(error, EquipoiseError):
         return str(error)
     if _memory_ran_out(error):
         return (
-            "memory ran out, and what was finished before is kept; close other programs, or take fewer --jobs, a "
-            "smaller --batch-size or --size, or less data."
+            "out of memory; what was finished before is kept: close other programs, or use fewer --jobs, a smaller "
+            "--batch-size or --size, or less data."
         )
     if isinstance(error, OSError) and error.filename is None:  # the output stream, not a file
         with suppress(OSError):  # discard what is left in the buffer, or Python fails again at exit
@@ -140,9 +140,9 @@ def _sentence(error: Exception) -> str:
             sys.exit(1)
         return f"the output could not be written: {error.strerror or error}; make room or send it elsewhere."
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror or error}; check the path and its rights."
+        return f"{error.filename}: {error.strerror or error}; check the path and its permissions."
     said = " ".join(str(error).split()) or "no reason was given"
-    return f"something went wrong that equipoise did not foresee ({type(error).__name__}: {said}); --debug shows where."
+    return f"unexpected error ({type(error).__name__}: {said}); add --debug to see where, and please report it."
 
 
 def _memory_ran_out(error: Exception) -> bool:

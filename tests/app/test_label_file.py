@@ -82,6 +82,6 @@ def test_a_spoilt_file_is_one_sentence(tmp_path, changes, said):
 
 def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path):
     with pytest.raises(
-        InvalidInputError, match=r"keeps no judged labels: .*; train again by `equipoise train --config"
+        InvalidInputError, match=r"has no judged labels: .*; train again with `equipoise train --config"
     ):
         read_labels(tmp_path, 3, multilabel=False)

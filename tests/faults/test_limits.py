@@ -97,7 +97,7 @@ FILES = {
     "options/dots.toml": (text("a." * 30_000 + "b=1"), "a line has more than 100 dots"),
     "options/table.toml": (text(f"[{'a.' * 30_000}b]\nx=1"), "a line has more than 100 dots"),
     "options/tables.toml": (text("\n".join(f"[{'a.' * 99}b{number}]" for number in range(300))), "unknown option 'a'"),
-    "options/large.toml": (text("# comment\n" * 10**6), r"it has 10,000,000 letters, more than the 65,536"),
+    "options/large.toml": (text("# comment\n" * 10**6), r"it has 10,000,000 characters, more than the limit of 65,536"),
     "options/lists.toml": (text("a=" + "[" * 60_000), "it is nested too deeply"),
     "options/inline.toml": (text("a=" + "{b=" * 20_000), "it is nested too deeply"),
     "options/lists.json": (text("[" + "[]," * 10**6 + "[]]"), "it has more than 1,000,000 lists and objects"),

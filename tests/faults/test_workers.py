@@ -47,7 +47,7 @@ def test_a_table_that_the_memory_does_not_hold_is_one_sentence(tmp_path):
     command = [sys.executable, "-c", HUNGRY, "train", "wide.npz", "--epochs", "1", "--quiet"]
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    sentences = ("error: memory ran out, and what was finished", "error: wide.npz asks for more memory than there is")
+    sentences = ("error: out of memory; what was finished", "error: wide.npz asks for more memory than there is")
     assert done.stderr.startswith(sentences)  # wherever it ran out first
     assert not (tmp_path / "runs").exists()
 

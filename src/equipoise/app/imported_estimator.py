@@ -1,4 +1,4 @@
-"""An estimator of the user's own, named ``MODULE:OBJECT`` on the command line."""
+"""The user's own estimator, named ``MODULE:OBJECT`` on the command line."""
 
 import importlib
 import os
@@ -11,14 +11,14 @@ from equipoise.errors import InvalidInputError
 def imported_estimator(place: str) -> Any:
     """Import an estimator, or call the class or function that makes one without arguments.
 
-    The module is looked for where Python looks, and last in the present folder; importing it runs its code.
+    The module is looked for on Python's path, then in the current folder; importing it runs its code.
 
     >>> imported_estimator("sklearn.naive_bayes:GaussianNB")
     GaussianNB()
     """
     module, _, attribute = place.partition(":")
     if not (module and attribute):
-        raise InvalidInputError(f"your own estimator is given as MODULE:OBJECT, got {place!r}.")
+        raise InvalidInputError(f"your own estimator must be given as MODULE:OBJECT, got {place!r}.")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
@@ -28,4 +28,6 @@ def imported_estimator(place: str) -> Any:
         return found if hasattr(found, "fit") and not isinstance(found, type) else found()
     except Exception as error:  # whatever the user's own code raises
         reason = (str(error).splitlines() or [""])[0].rstrip(".")
-        raise InvalidInputError(f"{place} gives no estimator ({type(error).__name__}: {reason}).") from error
+        raise InvalidInputError(
+            f"{place} cannot be used as an estimator ({type(error).__name__}: {reason})."
+        ) from error

@@ -98,7 +98,7 @@ def format_of(out: Path | None, asked: str | None) -> str:
         return asked or "csv"
     known = FORMATS.get(out.suffix.lower())
     if asked is None and known is None:
-        raise InvalidInputError(f"{out.name} must end in {', '.join(FORMATS)}, or say --format.")
+        raise InvalidInputError(f"{out.name} must end in {', '.join(FORMATS)}, or add --format.")
     return asked or str(known)
 
 
@@ -176,7 +176,7 @@ def _parquet(file: BinaryIO) -> Iterator[Write]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InvalidInputError("Parquet needs pyarrow; install it by `pip install 'equipoise[parquet]'`.") from None
+        raise InvalidInputError("Parquet needs pyarrow; install it with `pip install 'equipoise[parquet]'`.") from None
     writer: Any = None
 
     def write(frame: "pd.DataFrame") -> None:

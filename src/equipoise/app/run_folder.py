@@ -162,11 +162,11 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
     if not (folder / RECORD).is_file():
-        raise InvalidInputError(f"{folder} exists and holds no run; choose another folder with --out.")
+        raise InvalidInputError(f"{folder} exists and is not a run; choose another folder with --out.")
     if (folder / FINISHED).exists():
         rest = "choose another folder with --out"
         if not (folder / REPORT).exists():
-            rest = f"write its report by `equipoise report {folder}`"
+            rest = f"write its report with `equipoise report {folder}`"
         raise InvalidInputError(f"{folder} holds a finished run; {rest}.")
     if not resume:
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to continue, or another --out.")
@@ -175,8 +175,8 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
     for name, value in options.items():
         if before.get(name) != value:
             raise InvalidStateError(
-                f"{folder} was started with {name} = {before.get(name)!r}, and now it is {value!r}; give it as it was, "
-                "or choose another folder with --out."
+                f"{folder} was started with {name} = {before.get(name)!r}, and now it is {value!r}; use the same "
+                "value, or choose another folder with --out."
             )
     return known
 
@@ -190,7 +190,7 @@ def check_unused(folder: Path) -> None:
 def read_run_record(folder: Path) -> RunRecord:
     """Read ``run.json``."""
     if not (folder / RECORD).is_file():
-        raise InvalidInputError(f"{folder} holds no run; give a folder that `equipoise train` has written.")
+        raise InvalidInputError(f"{folder} is not a run; give a folder that `equipoise train` has written.")
     return read_json(folder / RECORD, RunRecord, remedy="train again into another folder", most_bytes=LARGEST_RECORD)
 
 

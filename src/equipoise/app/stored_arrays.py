@@ -149,7 +149,7 @@ def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels
     path = folder / LABELS
     if not path.exists():
         raise InvalidInputError(
-            f"{folder} keeps no judged labels: an earlier version wrote it, or its notes say why; train again by "
+            f"{folder} has no judged labels: an earlier version wrote it, or its notes say why; train again with "
             f"`equipoise train --config {folder / RECORD} --out NEW`."
         )
     stored = load_arrays(path, remedy=REMEDY)

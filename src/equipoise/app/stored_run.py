@@ -56,7 +56,7 @@ class _Epoch(Struct):
 class StoredRun:
     """A finished run, as read from its folder.
 
-    Every array a class is in the order of ``classes``, NaN where a value is not defined. ``predictions`` is the file
+    Arrays with one entry per class follow ``classes``, NaN for an undefined value. ``predictions`` is the file
     whose predictions were rebalanced, None where a model was trained.
     """
 
@@ -196,5 +196,7 @@ def _read_epochs(path: Path) -> list[dict[str, Any]]:
             continue
         found.append(record)
     if any(map(str.strip, lines)) and not found:
-        raise InvalidInputError(f"no line of {path} is of an epoch; delete it for a report without training curves.")
+        raise InvalidInputError(
+            f"{path} has no valid record of an epoch; delete it for a report without training curves."
+        )
     return found

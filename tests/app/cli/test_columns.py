@@ -142,7 +142,7 @@ def test_the_future_is_tested(equipoise, tmp_path):
     done = equipoise(*TRAIN[:-1], "other")
     assert "the rows are in the order of 'since'; --time since would test on the latest ones." in done.err
     done = equipoise(*TRAIN[:-1], "third", "--time", "since", "--group", "town")
-    assert "--time says which rows are held out, and --group too; leave one of them out" in done.err
+    assert "--time and --group both choose the rows to hold out; leave one of them out" in done.err
 
 
 @pytest.mark.usefixtures("table")

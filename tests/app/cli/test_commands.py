@@ -38,7 +38,7 @@ def test_evaluate_prints_a_table_or_json(equipoise, table_run, tmp_path):
 def test_a_folder_without_a_run_is_one_sentence(equipoise, tmp_path, command):
     (tmp_path / "empty").mkdir()
     done = equipoise(command, "empty", "x.csv")
-    sentence = "error: empty holds no run; give a folder that `equipoise train` has written.\n"
+    sentence = "error: empty is not a run; give a folder that `equipoise train` has written.\n"
     assert (done.code, done.out, done.err) == (1, "", sentence)
 
 
@@ -219,7 +219,7 @@ def test_compare_writes_a_page(equipoise, tmp_path):
     (tmp_path / "notes.md").write_text("my own")
     for page, sentence in {
         "notes.md": "notes.md exists and is not a page of equipoise; name another file",
-        "page.pdf": "a page is written to a file that ends in .html or .md, got page.pdf",
+        "page.pdf": "the page must end in .html or .md, got page.pdf",
         ".": "which is a folder; name a file in it",
     }.items():
         refused = equipoise(*some, "--page", page)
@@ -249,12 +249,12 @@ def test_compare_takes_estimators_of_ones_own(equipoise, tmp_path, monkeypatch):
     assert done.code == 0, done.err
     assert {place["method"] for place in json.loads(done.out)["places"]} == {"weighted", "trees", "line", "kind"}
     for own, sentence in {
-        "x=nowhere_at_all:forest": "nowhere_at_all:forest gives no estimator (ModuleNotFoundError: No module named",
-        "x=my_trees:bush": "my_trees:bush gives no estimator (AttributeError: module 'my_trees' has no attribute",
-        "x=my_trees:broken": "my_trees:broken gives no estimator (KeyError: 'no model here')",
+        "x=nowhere_at_all:forest": "nowhere_at_all:forest cannot be used as an estimator (ModuleNotFoundError: No",
+        "x=my_trees:bush": "my_trees:bush cannot be used as an estimator (AttributeError: module 'my_trees' has",
+        "x=my_trees:broken": "my_trees:broken cannot be used as an estimator (KeyError: 'no model here')",
         "cross_entropy,cross_entropy": "--methods names 'cross_entropy' twice; give each a name of its own",
         "x=my_trees": "your own estimator must be given as NAME=MODULE:OBJECT, got x=my_trees",
-        "focal=my_trees:forest": "there is a method 'focal' already; call yours by another name",
+        "focal=my_trees:forest": "a method 'focal' exists already; give yours another name",
         "magic,x=my_trees:forest": "methods must be some of",
     }.items():
         refused = equipoise(*some, own)
@@ -335,8 +335,8 @@ def test_an_error_that_nobody_foresaw_is_one_sentence(equipoise, table_run, monk
     done = equipoise("predict", table_run, table_run.parent / "digits.csv")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "error: something went wrong that equipoise did not foresee (RuntimeError: a tensor of the wrong size); "
-        "--debug shows where.\n"
+        "error: unexpected error (RuntimeError: a tensor of the wrong size); "
+        "add --debug to see where, and please report it.\n"
     )
 
 
@@ -351,7 +351,7 @@ def test_a_damaged_run_is_one_sentence(equipoise, table_run, tmp_path, command, 
     done = equipoise(command, "run", table_run.parent / "digits.csv" if command != "export" else "m.onnx")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert done.err.startswith("error: run")
-    assert "did not foresee" not in done.err
+    assert "unexpected error" not in done.err
 
 
 def test_control_c_is_one_sentence_and_a_code_of_its_own(equipoise, table_run, monkeypatch, tmp_path):
@@ -379,7 +379,7 @@ def test_a_file_that_may_not_be_read_is_one_sentence(equipoise, table_run, monke
 
     monkeypatch.setattr("equipoise.app.runs.trained_run.finished_record", refused)
     done = equipoise("predict", table_run, table_run.parent / "digits.csv")
-    assert (done.code, done.err) == (1, "error: /secret: Permission denied; check the path and its rights.\n")
+    assert (done.code, done.err) == (1, "error: /secret: Permission denied; check the path and its permissions.\n")
 
 
 def test_shell_completion_is_offered(tmp_path):

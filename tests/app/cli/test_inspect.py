@@ -150,9 +150,9 @@ def test_an_earlier_run_and_a_stranger_are_one_sentence(equipoise, table_run, tm
     assert f"old/{LABELS} cannot be read" in done.err
     (tmp_path / "old" / LABELS).unlink()
     done = equipoise("inspect", "old")
-    assert done.err.startswith("error: old keeps no judged labels: an earlier version wrote it, or its notes say why; ")
-    assert "; train again by `equipoise train" in done.err
+    assert done.err.startswith("error: old has no judged labels: an earlier version wrote it, or its notes say why; ")
+    assert "; train again with `equipoise train" in done.err
     (tmp_path / "empty").mkdir()
     done = equipoise("inspect", "empty")
-    assert done.err == "error: empty holds no run; give a folder that `equipoise train` has written.\n"
+    assert done.err == "error: empty is not a run; give a folder that `equipoise train` has written.\n"
     assert equipoise("inspect", table_run, "--out", "x.txt").err.startswith("error: x.txt must end in .csv")

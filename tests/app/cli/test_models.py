@@ -62,7 +62,7 @@ def test_a_wrong_model_is_one_sentence(equipoise, patients):
         "error: --model must be one of auto, network, forest, extra_trees, boosting or MODULE:OBJECT, got 'tree'.\n"
     )
     done = equipoise("train", patients, "--target", "state", "--model", "forest", "--epochs", "3")
-    assert done.err == ("error: --epochs concerns the network alone, and --model is forest; leave one of them out.\n")
+    assert done.err == ("error: --epochs is an option of the network, and --model is forest; leave one of them out.\n")
 
 
 def test_a_record_does_not_choose_what_is_imported(equipoise, patients):

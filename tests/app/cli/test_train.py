@@ -119,7 +119,7 @@ def test_errors_are_one_sentence_and_debug_shows_where(equipoise, tmp_path):
 
 
 def test_resuming_what_is_not_there(equipoise, tmp_path):
-    sentence = "error: gone holds no run; give a folder that `equipoise train` has written.\n"
+    sentence = "error: gone is not a run; give a folder that `equipoise train` has written.\n"
     assert equipoise("train", "--resume", "--out", "gone") == (1, "", sentence)
     done = equipoise("train", "--resume")
     assert done == (1, "", "error: --resume needs the folder of the unfinished run; add --out RUN.\n")

@@ -70,13 +70,13 @@ def advice(scores, **options):
         ),
         (
             {"smote": around(0.9), "vs": around(0.6, spread=0.002)},
-            "Whether a remedy is needed is not known, as no plain method was compared.",
+            "Whether a remedy is needed is unknown, because no plain method was compared.",
             "Use SMOTE: 90.0 % balanced accuracy.",
         ),
         (
             {"smote": [0.9, 0.8, 0.9], "vs": [0.8, 0.85, 0.9]},
-            "Whether a remedy is needed is not known",
-            "SMOTE came out first, and no other method is significantly worse: use what suits you best, or give more",
+            "Whether a remedy is needed is unknown",
+            "SMOTE came first, but no other method is significantly worse: use the one that suits you, or give more",
         ),
         ({"boosting": [0.5], "smote": [0.9]}, "1 fit of each method is too few to tell whether", "Give more seeds."),
         ({"boosting": [0.5, 0.6], "smote": [0.9, 0.9]}, "2 fits of each method are too few", "Give more seeds."),

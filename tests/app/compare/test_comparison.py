@@ -99,7 +99,7 @@ def test_a_rule_that_ranks_nothing_is_refused():
         run(decision=Natural())
     with pytest.raises(InvalidInputError, match="there is no class 'bad'"):
         run(decision=Costs(miss={"bad": 2}))
-    with pytest.raises(InvalidInputError, match="a cost for each row is of those rows only"):
+    with pytest.raises(InvalidInputError, match="a comparison needs one cost per class, got a cost for each row"):
         run(decision=Costs(miss={"0": np.ones(569)}))
     few = cancer()
     few = few.take(np.append(np.flatnonzero(few.y == 1), np.flatnonzero(few.y == 0)[:5]))
@@ -307,7 +307,7 @@ def test_a_budget_that_allows_no_network_compares_what_it_can():
 
 
 def test_a_budget_too_small_for_any_fit_is_an_error_that_says_what_is_short():
-    with pytest.raises(OutOfTimeError, match="ended before the first fit was finished; give more minutes"):
+    with pytest.raises(OutOfTimeError, match="ran out before the first fit had finished; give more minutes"):
         compare(wine(), seeds=2, folds=3, budget_seconds=1e-6, options=QUICK, clock=StepClock())
 
 
@@ -462,7 +462,7 @@ def test_a_file_of_results_knows_the_version_of_a_package(tmp_path, monkeypatch)
         ({"methods": ("magic",)}, "methods must be some of cross_entropy.*got 'magic'"),
         ({"methods": ("boostin",)}, r"got 'boostin'; did you mean 'boosting'\?"),
         ({"methods": ()}, "got none"),
-        ({"methods": {"focal": GaussianNB()}}, "there is a method 'focal' already"),
+        ({"methods": {"focal": GaussianNB()}}, "a method 'focal' exists already"),
         ({"methods": {"mine": 3}}, "'mine' must be a scikit-learn estimator, got int"),
         ({"methods": {"mine": GaussianNB(), "magic": None}}, "got 'magic'"),
         ({"methods": {"mine": FunctionTransformer(lambda x: x)}}, "'mine' must be a scikit-learn estimator"),

@@ -116,7 +116,7 @@ def test_other_versions_are_refused(tmp_path):
 def test_a_foreign_file_is_left_alone(tmp_path, content):
     path = tmp_path / "fits.jsonl"
     path.write_bytes(content)
-    with pytest.raises(InvalidInputError, match=r"holds no results of format 1|is damaged"), open_store(path):
+    with pytest.raises(InvalidInputError, match=r"is not a file of results of format 1|is damaged"), open_store(path):
         pass
     assert path.read_bytes() == content
 

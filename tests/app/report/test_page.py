@@ -196,7 +196,7 @@ def test_a_run_without_any_extra(tmp_path):
     page = parsed(write_report(folder))
     assert page.texts["h2"] == [title for title in SECTIONS if title != "Choose the threshold"]
     text = " ".join(page.texts["p"])
-    assert "There is no softmax stage's model to compare with." in text
+    assert "There is no model without rebalancing to compare with." in text
     assert text.count("The held-out answers were not kept with this run.") == 2
 
 
@@ -207,7 +207,7 @@ def test_a_training_that_went_wrong_and_a_record_without_what_is_not_needed(tmp_
         del about[name]
     dump(folder / "run.json", about | {"options": {}})
     page = parsed(write_report(folder))
-    assert any("the method has none, or there were too few epochs" in text for text in page.texts["p"])
+    assert any("the method has no softmax stage, or too few epochs" in text for text in page.texts["p"])
 
 
 def test_classes_never_tested_or_never_trained(tmp_path):

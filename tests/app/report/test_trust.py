@@ -172,7 +172,7 @@ def test_sentences_tell_of_classes_that_are_not_listed(tmp_path):
     assert len(re.findall(r'<th scope="row">', table)) == 100
     left = len(set_rows(record)) - 100
     assert f"The 100 classes left unanswered most; {left} more are not listed. Never ruled out: fewer than 4 " in page
-    assert "however rare, 80% or a little more" in page
+    assert "for at least 80% of its samples" in page
 
 
 def test_how_it_was_calibrated_is_said(seven_record, tmp_path):

@@ -280,7 +280,7 @@ def test_nothing_tested_cannot_be_judged(tmp_path):
     found = verdict(read_run(write_run(tmp_path, probabilities=one_hot(labels, 9), labels=labels, **options)))
     assert found.headline == "Cannot be judged: no class has held-out samples both of it and of others."
     assert found.change[0].startswith("No rare class could be tested; all classes together are found as often")
-    assert "Nothing can be said of b, c, d, e, f and 3 more: no held-out sample." in found.basis
+    assert "Cannot be judged for lack of held-out samples: b, c, d, e, f and 3 more." in found.basis
 
 
 # --- what changed, and what it cost ----------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_no_difference(told):
         "stays as it was."
     )
     assert found[1] == "False alarms, wrong answers that name it, stayed at 10."
-    assert "Not one held-out sample changed between found and missed." in found
+    assert "No held-out sample changed between found and missed." in found
     assert not any("false-alarm rate" in sentence or "longer training" in sentence for sentence in found)
 
 
@@ -368,7 +368,7 @@ def test_without_a_softmax_stage(told):
     found = told((90, 95), (60, 90), before=None, method="cross_entropy", epochs=[])
     assert found.headline.startswith("Good: the model separates the rare class rare well from the rest")
     assert found.change[0] == "Balanced accuracy, the mean over the classes, is 92.5% and accuracy 92.5%."
-    assert "cross_entropy has none, or there were too few epochs" in found.change[1]
+    assert "cross_entropy has no softmax stage, or too few epochs" in found.change[1]
 
 
 def test_without_the_answers_before_nothing_is_said_of_chance(tmp_path):

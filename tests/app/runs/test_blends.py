@@ -167,7 +167,7 @@ def test_the_default_for_a_table_is_the_blend_of_all_families(table, tmp_path):
 def test_an_option_of_the_network_without_a_model_trains_the_network(table, tmp_path):
     told = Notes()
     train_run(TrainOptions(table, target="state", epochs=1), tmp_path / "run", watcher=told)
-    assert "--epochs concerns the network, so that is trained instead of --model auto." in told.said
+    assert "--epochs is an option of the network, so the network is trained instead of --model auto." in told.said
     assert read_run_record(tmp_path / "run").blend is None
     assert RunModel.load(tmp_path / "run").network is not None
 
@@ -206,9 +206,9 @@ def test_huge_values_are_answered(blend_run, frame):
     ("options", "sentence"),
     [
         ({"model": "tree"}, "--model must be one of auto, network, forest, extra_trees, boosting or MODULE:OBJECT"),
-        ({"model": "forest", "epochs": 3}, "--epochs concerns the network alone, and --model is forest; leave one"),
-        ({"model": "auto", "method": "focal"}, "--method concerns the network alone, and --model is auto"),
-        ({"model": "a.b:C", "dropout": 0.1}, "--dropout concerns the network alone, and --model is a.b:C"),
+        ({"model": "forest", "epochs": 3}, "--epochs is an option of the network, and --model is forest; leave one"),
+        ({"model": "auto", "method": "focal"}, "--method is an option of the network, and --model is auto"),
+        ({"model": "a.b:C", "dropout": 0.1}, "--dropout is an option of the network, and --model is a.b:C"),
     ],
 )
 def test_a_model_that_cannot_be_is_one_sentence(options, sentence):
@@ -219,10 +219,10 @@ def test_a_model_that_cannot_be_is_one_sentence(options, sentence):
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        ("nowhere_at_all:Forest", "nowhere_at_all:Forest gives no estimator"),
+        ("nowhere_at_all:Forest", "nowhere_at_all:Forest cannot be used as an estimator"),
         ("sklearn.svm:LinearSVC", "estimator must be a classifier with predict_proba, got LinearSVC without"),
         ("tests.app.runs.test_blends:Mine", "a tests.app.runs.test_blends.Mine cannot be stored without pickle"),
-        ("sklearn.svm:", "your own estimator is given as MODULE:OBJECT, got 'sklearn.svm:'"),
+        ("sklearn.svm:", "your own estimator must be given as MODULE:OBJECT, got 'sklearn.svm:'"),
     ],
 )
 def test_a_classifier_that_cannot_be_used_is_refused_before_anything_is_read(tmp_path, model, sentence):
@@ -336,7 +336,7 @@ def test_a_record_of_another_input_is_refused(blend_run, tmp_path):
     record = json.loads((folder / "run.json").read_text())
     record["input"] = {"kind": "images", "backbone": {"name": "lenet", "channels": 1, "size": [28, 28]}}
     (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(InvalidInputError, match="is of images, and the model beside it is not; train again"):
+    with pytest.raises(InvalidInputError, match="describes images, but the model beside it takes none; train again"):
         RunModel.load(folder)
 
 

@@ -129,7 +129,7 @@ def test_a_mix_is_estimated_from_the_data_part_by_part(model, new, monkeypatch):
     )  # one of each is taken for granted
     with pytest.raises(InvalidInputError, match="reads the data twice, and standard input can be read only once"):
         estimated_prior(model, "-")
-    with pytest.raises(InvalidInputError, match="there is no sample to estimate the class prior from"):
+    with pytest.raises(InvalidInputError, match="--prior estimate needs at least one readable sample, got none"):
         model.estimate_prior(model.predict_proba(frame.iloc[:0]))
 
 
@@ -145,7 +145,7 @@ def test_sets_of_possible_classes_and_who_is_left_unanswered(model, new, tmp_pat
     assert told[0].startswith(f"{found.abstained} of {len(rows)} samples")
     few = [name for name, count in zip(names, model.calibrated.thresholds.counts, strict=True) if count < 9]
     assert few
-    assert told[-1].startswith("calibrated on too few samples to be ruled out at 0.9, and so possible everywhere: ")
+    assert told[-1].startswith("too few calibration samples to be ruled out at 0.9, so possible for every sample: ")
     assert all(name in told[-1] for name in few)
     fewest = int(model.calibrated.thresholds.counts.min())
     assert fewest

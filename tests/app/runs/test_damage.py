@@ -140,7 +140,9 @@ def test_answers_of_another_number_of_samples(spoilt):
 
 def test_nothing_of_an_epoch_in_the_metrics(spoilt):
     (spoilt / "metrics.jsonl").write_bytes(b"\xff\xfe rubbish\n[]\n" + DEEP.encode())
-    with pytest.raises(InvalidInputError, match=r"no line of .*metrics\.jsonl is of an epoch; delete it for a report"):
+    with pytest.raises(
+        InvalidInputError, match=r"metrics\.jsonl has no valid record of an epoch; delete it for a report"
+    ):
         read_run(spoilt)
     (spoilt / "metrics.jsonl").unlink()
     assert read_run(spoilt).epochs == []

@@ -210,7 +210,7 @@ def test_rebalance_answers_by_a_rule_and_keeps_it(tmp_path):
         ({"recall": "fraud=1.5"}, "the recall of 'fraud' must be above 0 and below 1, got 1.5"),
         ({"precision": "fraud=0"}, "the precision of 'fraud' must be above 0 and below 1, got 0"),
         ({"recall": "fraud=0.9", "review": "40/1000"}, "--recall and --review ask for different decisions"),
-        ({"review": "40"}, "--review is a number of cases out of others"),
+        ({"review": "40"}, "--review must be a number of cases out of a total"),
         ({"review": "1000/40"}, "above 0 and below those it is of"),
         ({"cost": "fraud=50"}, "--cost must be miss:CLASS=COST or alarm:CLASS=COST"),
         ({"cost": "miss:fraud=-50"}, "must be above 0 and below 1e"),

@@ -68,7 +68,7 @@ def test_data_of_another_kind(table_run, image_run, several_run, tmp_path):
     with pytest.raises(InvalidInputError, match=r"the run is of a table, and .*photos holds images; give a table"):
         evaluate_run(RunModel.load(table_run), str(photos))
     pd.DataFrame({"a": [1, 2], "y": ["day", "night"]}).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InvalidInputError, match=r"the run is of images, and .*t\.csv is a table; give images"):
+    with pytest.raises(InvalidInputError, match=r"the run was trained on images, and .*t\.csv is a table; give images"):
         evaluate_run(RunModel.load(image_run), str(tmp_path / "t.csv"))
     with pytest.raises(InvalidInputError, match=r"the run predicts up, right with 0/1 each; .* has other labels"):
         evaluate_run(RunModel.load(several_run), str(several_run.parent / "several.csv"), target="up")

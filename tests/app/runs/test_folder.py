@@ -190,7 +190,7 @@ def test_a_damaged_record_is_one_sentence(tmp_path, content):
 
 
 def test_an_unfinished_run_says_how_to_go_on(tmp_path):
-    with pytest.raises(InvalidInputError, match="holds no run; give a folder that `equipoise train` has written"):
+    with pytest.raises(InvalidInputError, match="is not a run; give a folder that `equipoise train` has written"):
         finished_record(tmp_path)
     (tmp_path / "run.json").write_text('{"options": {}}')
     (tmp_path / "model.safetensors").touch()  # of a run that was killed before its last file

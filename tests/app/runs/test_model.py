@@ -127,7 +127,7 @@ def put(place, value):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (["input"], None, r"run\.json describes no backbone and image size; train again"),
+        (["input"], None, r"run\.json lacks the backbone and image size; train again"),
         (
             ["input"],
             [],
@@ -144,7 +144,7 @@ def put(place, value):
             r"run\.json has no valid field 'input\.kind': it is none of the values known; train",
         ),
         (["input", "kind"], "features", r"extractor\.safetensors cannot be read"),
-        (["input", "backbone"], None, r"run\.json describes no backbone and image size; train again"),
+        (["input", "backbone"], None, r"run\.json lacks the backbone and image size; train again"),
         (
             ["input", "backbone", "size"],
             [10**9, 10**9],

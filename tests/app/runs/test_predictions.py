@@ -186,7 +186,7 @@ def test_nothing_on_standard_input_is_one_sentence(table_run, image_run, monkeyp
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InvalidInputError, match="standard input is empty; a table starts with a line of column names"):
         predict(table_run, "-", None)
-    with pytest.raises(InvalidInputError, match="standard input is read as a table, and this run is of images"):
+    with pytest.raises(InvalidInputError, match="standard input must be a table, and this run was trained on images"):
         predict(image_run, "-", None)
 
 
@@ -246,7 +246,9 @@ def test_a_source_of_the_wrong_kind(table_run, image_run, tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InvalidInputError, match=r"there is no image in '.*nothing'; give a folder that holds some"):
         predict(image_run, tmp_path / "nothing", tmp_path / "a.csv")
-    with pytest.raises(InvalidInputError, match=r"the run is of images, and .*csv is neither an image, a folder nor"):
+    with pytest.raises(
+        InvalidInputError, match=r"the run was trained on images, and .*csv is neither an image, a folder nor"
+    ):
         predict(image_run, table_run.parent / "digits.csv", tmp_path / "a.csv")
     with pytest.raises(InvalidInputError, match="nothing is a folder; give the file of the table"):
         predict(table_run, tmp_path / "nothing", tmp_path / "a.csv")
@@ -299,7 +301,7 @@ def test_the_threshold_needs_the_held_out_samples(tmp_path):
     np.savez(tmp_path / "held_out.npz", uncertainty=np.array([{}], dtype=object))
     with pytest.raises(InvalidInputError, match="cannot be read"):
         human_threshold(tmp_path, 0.1)
-    with pytest.raises(InvalidInputError, match=r"--human is a share of the samples from 0 to 1, got 1.5"):
+    with pytest.raises(InvalidInputError, match=r"--human must be a share from 0 to 1, got 1.5"):
         human_threshold(tmp_path, 1.5)
 
 
@@ -309,7 +311,7 @@ def test_the_format_follows_the_name(tmp_path):
     assert format_of(tmp_path / "a.ndjson", None) == "jsonl"
     assert format_of(tmp_path / "a.txt", "jsonl") == "jsonl"
     assert format_of(None, None) == "csv"
-    with pytest.raises(InvalidInputError, match=r"a\.txt must end in \.csv, \.parquet, \.pq, .* or say --format"):
+    with pytest.raises(InvalidInputError, match=r"a\.txt must end in \.csv, \.parquet, \.pq, .* or add --format"):
         format_of(tmp_path / "a.txt", None)
     with pytest.raises(InvalidInputError, match="--format must be one of csv, jsonl, parquet, got 'xml'"):
         format_of(None, "xml")

@@ -259,7 +259,7 @@ def two(rows=400):
         (lambda frame: frame.assign(p_1=frame["p_1"].where(frame.index != 7)), "row 7 of .* lacks a probability"),
         (lambda frame: frame.assign(y=np.arange(len(frame)) % 3), "rows with the label '2' and no column 'p_2'"),
         (lambda frame: frame.assign(p_2=0.0), "the column 'p_2' and no row with the label '2'"),
-        (lambda frame: frame.rename(columns={"p_0": "a", "p_1": "b"}), "no column of probabilities that is named p_0"),
+        (lambda frame: frame.rename(columns={"p_0": "a", "p_1": "b"}), "no column of probabilities named p_0"),
         (lambda frame: frame.assign(y=0), "every row of .* has the label 0; two classes at least"),
         (lambda frame: frame.assign(y=np.nan), "no value in the target column 'y'"),
         (lambda frame: frame.iloc[:20], "has 20 labelled rows, 50 at least are needed"),

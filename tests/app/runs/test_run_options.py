@@ -45,7 +45,7 @@ def test_a_runs_own_record_is_such_a_file(tmp_path):
             f"target{'.b' * 800} = 3",
             r"is not valid TOML or JSON \(a line has more than 100 dots\); correct",
         ),
-        (f"# {'a' * 2**16}", r"\(it has 65,538 letters, more than the 65,536 that are read\); correct it"),
+        (f"# {'a' * 2**16}", r"\(it has 65,538 characters, more than the limit of 65,536\); correct it"),
         (f"target = [0x{'1' * 5000}]", r"options\.toml: target must be text, got a list"),  # too long to print
         ("epochs = ", r"options\.toml is not valid TOML or JSON \(.*\); correct it"),
     ],
@@ -59,7 +59,7 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     with pytest.raises(InvalidInputError, match=r"cannot be read \(No such file or directory\); check the path"):
         read_config(tmp_path / "gone.toml")
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInputError, match=r"cannot be read \(it is no UTF-8 text\); check the path"):
+    with pytest.raises(InvalidInputError, match=r"cannot be read \(not UTF-8 text\); check the path"):
         read_config(tmp_path / "b.toml")
     with pytest.raises(InvalidInputError, match="must hold options by name; write an object"):
         read_config(written(tmp_path, "[1]", "list.json"))

@@ -131,7 +131,7 @@ def watched(place):
                 told = next((line for line in process.stdout if line.startswith("{")), None)
                 assert told is not None, said.read_text()[-2000:]
                 found.append(json.loads(told))
-            assert "did not foresee" not in said.read_text(), said.read_text()[-2000:]
+            assert "unexpected error" not in said.read_text(), said.read_text()[-2000:]
             return found
 
         yield run

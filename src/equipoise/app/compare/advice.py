@@ -9,7 +9,7 @@ from equipoise.wording import counted
 MOST_NAMES = 4
 """Most methods tied for first that a recommendation names."""
 RULED_OUT = 0.05
-"""Lead of the best method that must be ruled out before "no remedy is needed" is said without reservation."""
+"""Lead of the best method that the runs must rule out before the advice says "no remedy is needed" outright."""
 NO_WORSE = "no worse as far as these runs show"
 
 
@@ -38,16 +38,16 @@ def recommend(
 ) -> Advice:
     """Return advice on whether a remedy is needed and what to use, never claiming more than the runs support.
 
-    Doing nothing wins where the best plain method is not significantly worse than the best of all; after it a plain
-    method of which only the threshold is moved. Where neither is close enough to be sure, the better of both is named
-    with a reservation. The intervals allow for having picked the best of so many.
+    A plain method is recommended if it is not significantly worse than the best; otherwise a plain method with a moved
+    threshold, under the same condition. If neither is close enough to be sure, the better one is named with a
+    reservation. The intervals allow for having picked the best of many.
 
     Args:
         ranking: of :func:`~equipoise.app.compare.leaderboard.rank`.
-        labels: names of the methods for people; a method without one goes by its own.
+        labels: display names of the methods; default: the method's own name.
         plain: methods that do nothing about imbalance.
         moved: plain methods whose decision alone is moved.
-        more: what to do where the runs are too few.
+        more: advice for when there are too few runs.
 
     >>> from equipoise.app.compare import Interval, Ranking
     >>> lead = Interval(0.04, 0.03, 0.05, 10)
@@ -66,7 +66,7 @@ def recommend(
     first, best = places[0], names[places[0].method]
     if first.runs < FEWEST_PAIRS:
         fits = f"{counted(first.runs, 'fit')} of each method {'is' if first.runs == 1 else 'are'}"
-        came = f"{best} came out first this time, with {_score(ranking, first)}"
+        came = f"{best} came first this time, with {_score(ranking, first)}"
         return Advice(f"{fits} too few to tell whether a remedy is needed: {came}.", _sentence(more))
     return _verdict(ranking, names, plain, moved, more)
 
@@ -115,7 +115,7 @@ def _nothing_wins(ranking: Ranking, nearest: Place, names: Mapping[str, str]) ->
 def _nothing_suffices(
     ranking: Ranking, nearest: Place, best_plain: Place | None, names: Mapping[str, str], more: str
 ) -> Advice:
-    """Return that a plain method is not significantly worse than the best, and what the runs leave open."""
+    """Return advice for a plain method that is not significantly worse than the best."""
     wide, lead = _wide(ranking, nearest), ranking.claims.get(nearest.method)
     name, best = names[nearest.method], names[ranking.places[0].method]
     needed = "shown to be needed" if wide else "needed"
@@ -135,10 +135,10 @@ def _nothing_suffices(
 
 def _without_reference(ranking: Ranking, names: Mapping[str, str], use: str, more: str) -> Advice:
     """Return what to use if every method did something about imbalance."""
-    unknown = "Whether a remedy is needed is not known, as no plain method was compared."
+    unknown = "Whether a remedy is needed is unknown, because no plain method was compared."
     if all(place.tied for place in ranking.places):
         best = names[ranking.places[0].method]
-        use = f"{best} came out first, and no other method is significantly worse: use what suits you best, or {more}."
+        use = f"{best} came first, but no other method is significantly worse: use the one that suits you, or {more}."
     return Advice(unknown, use)
 
 

@@ -100,7 +100,7 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return probabilities, (samples, classes)."""
         check_is_fitted(self)
         found = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
-        shares: NDArray[np.float64] = found / found.sum(1, keepdims=True)  # of 32 bits they add up to nearly 1
+        shares: NDArray[np.float64] = found / found.sum(1, keepdims=True)  # in float32 they add up to 1 only roughly
         return shares
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -113,10 +113,10 @@ class TableModel:
     """A classifier for tables.
 
     Args:
-        label: its name in a table, to which the form is added.
+        label: display name, to which the form is added.
         make: makes the estimator.
         grid: hyperparameters for tuning, after the defaults.
-        package: what must be installed beside equipoise; None where nothing must.
+        package: the package it needs beside equipoise, if any.
         several_labels: whether it takes 0/1 of shape (samples, attributes).
         remedy: whether the model itself treats imbalance.
         growth: exponent with which the time of a fit grows with the rows. From 4,000 rows to 32,000, with 30 columns,

@@ -34,7 +34,7 @@ from equipoise.wording import counted, plural
 
 MOST_FOLDS = 5
 FIRST = ("boosting", "boosting_prior_shift", "cross_entropy", "blend", "uncertainty_margin")
-"""Plain methods, boosting with a moved threshold, our blend and the paper's method, wherever the budget allows."""
+"""Run first if the budget allows: plain methods, boosting with a moved threshold, our blend, the paper's method."""
 SHOWN = {
     "balanced_accuracy": "balanced accuracy",
     "macro_average_precision": "average precision",
@@ -66,7 +66,7 @@ class Comparison:
         recommendation: the verdict and what to use, in a few sentences.
         left_out: methods that were not compared, and why.
         notes: what was chosen or had to be changed, a sentence each.
-        records: one a fit, as in the file.
+        records: one per fit, as in the file.
         methods: those that were to be compared, by name.
         seeds: how many were asked for.
         folds: None for the official test part.
@@ -134,10 +134,10 @@ def compare(
             measured first; none is started that does not fit. As many methods as possible, the cheapest first beside
             plain boosting, boosting with a moved threshold, cross-entropy and Equipoise, get the three fits that an
             interval needs, then more.
-        out: a file that keeps every fit; the same call goes on where a killed one stopped.
+        out: a file that stores every fit; the same call resumes an interrupted comparison.
         progress: called with each finished fit.
-        reading: told how many images of how many have been through a frozen backbone.
-        note: told in a sentence, before the first fit, what fits into the budget.
+        reading: called with the number of images embedded so far, and their total.
+        note: called with sentences on what fits into the budget, before the first fit.
         jobs: processes.
         tune: choose each method's hyperparameters on a fifth of the training rows, 4 settings at the most for each.
         metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`; None is balanced
@@ -186,7 +186,7 @@ def compare(
 
 
 def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> ResultStore:
-    """Return the file of results, which tells these data, options and methods from others."""
+    """Return the store of results, bound to these data, options and methods."""
     settings = run.options.recorded() | {"folds": run.folds, "tune": run.tune, "backbone": backbone}
     settings |= {} if run.decision is None else {"decision": run.decision.to_json()}
     own = {f"method {name}": method.identity for name, method in run.methods.items() if method.identity}
@@ -194,7 +194,7 @@ def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> Result
 
 
 def _ranked(run: FoldRun, reached: Reached, metric: str | None) -> tuple[Ranking, Advice]:
-    """Rank the methods, and say in words what to use."""
+    """Rank the methods, and recommend one in words."""
     names = {
         what: [name for name, each in run.methods.items() if each.remedy == what] for what in ("none", "threshold")
     }
@@ -221,7 +221,7 @@ def _chosen_methods(methods: Sequence[str] | Mapping[str, Any] | None, jobs: int
     check_installed(name for name in given if name not in own)
     for name in own:
         if name in METHODS:
-            raise InvalidInputError(f"there is a method {name!r} already; call yours by another name.")
+            raise InvalidInputError(f"a method {name!r} exists already; give yours another name.")
     order = sorted(given, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     chosen = {name: own_method(name, own[name]) if name in own else METHODS[name] for name in order}
     for name, method in chosen.items() if jobs > 1 else ():

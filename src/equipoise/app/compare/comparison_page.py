@@ -20,7 +20,7 @@ from equipoise.wording import counted
 FORMATS = {".html": 'content="equipoise"', ".htm": 'content="equipoise"', ".md": "<!-- equipoise compare -->"}
 """Suffix of a page -> text that every page written here contains near its beginning."""
 MARKED = 2000
-"""Characters of a page among which its mark stands."""
+"""Characters at the start of a page in which its mark is looked for."""
 LONGEST_LABEL, COLUMN = 30, 48
 """Letters of a method's name, and points of a column of figures, in the picture."""
 MANY = 100
@@ -37,7 +37,7 @@ def check_page(page: str | Path) -> Path:
     """Return where to write a page; refuse a folder, another format, and a file that is not one of our pages."""
     path = page_path(page)
     if path.suffix.lower() not in FORMATS:
-        raise InvalidInputError(f"a page is written to a file that ends in .html or .md, got {path.name}.")
+        raise InvalidInputError(f"the page must end in .html or .md, got {path.name}.")
     if path.exists():
         with path.open(encoding="utf-8", errors="replace") as file:
             if FORMATS[path.suffix.lower()] not in file.read(MARKED):
@@ -46,7 +46,7 @@ def check_page(page: str | Path) -> Path:
 
 
 def write_methods_page(found: Comparison, page: str | Path, *, data: str) -> Path:
-    """Write what was found as HTML that needs no other file and no network, or as Markdown.
+    """Write a comparison as self-contained HTML, or as Markdown.
 
     Args:
         found: by :func:`~equipoise.app.compare.compare`.

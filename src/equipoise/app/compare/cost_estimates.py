@@ -16,7 +16,7 @@ from equipoise.training.callbacks import Silence, watched_by
 STEPS, FEWEST_STEPS = 10, 3
 """Training steps that are timed, and how many suffice if each takes long."""
 SHARE = 0.01
-"""Share of the time left that a measurement may take before it is accepted as it is."""
+"""Share of the remaining time that a measurement may take; a longer one is cut short."""
 SMALL, ENOUGH = 500, 1 / 8
 """Rows of the first sample, and share of all rows beyond which no larger one is tried."""
 
@@ -29,7 +29,7 @@ class FirstSteps(Silence):
     """A watcher that times the first steps of a training and then ends it.
 
     Args:
-        deadline: whose clock is read, and of whose time not too much is taken.
+        deadline: its clock is used, and a measurement takes little of its time.
         steps: how many intervals between steps; 0 ends at the first step.
     """
 
@@ -56,7 +56,7 @@ class FirstSteps(Silence):
 def estimate_costs(names: Iterable[str], run: FoldRun, deadline: Deadline, found: dict[str, float]) -> None:
     """Store the estimated seconds of one fit of each method in ``found``, one by one.
 
-    All networks have the same size, rows and steps, so the first steps of one tell of all; a resampler changes the
+    All networks have the same size, rows and steps, so timing one is enough; a resampler changes the
     number of steps where epochs are asked for, and takes time itself, as a method without a network does. That time is
     measured on samples of the rows, once for all methods of a model, and taken to grow as the method declares.
     """

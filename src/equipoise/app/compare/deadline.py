@@ -23,7 +23,7 @@ class OutOfTimeError(EquipoiseError):
 
 @dataclass
 class Deadline(Silence):
-    """A moment on the clock by which all must be over.
+    """A time limit on a clock.
 
     Args:
         started: when the time began to run, by the clock.

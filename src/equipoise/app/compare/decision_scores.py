@@ -12,7 +12,7 @@ from equipoise.errors import InvalidInputError
 
 Array = NDArray[Any]
 FEWEST = 2
-"""Samples of a class that a rule names in each test part: some choose its threshold, and another judges it."""
+"""Fewest test samples of a class in a rule: some to choose its threshold, others to score it."""
 
 
 def decision_scores(
@@ -21,7 +21,7 @@ def decision_scores(
     """Return what the rule's answers to the test rows are worth, by the names of its yardstick.
 
     The test rows are divided into parts. Each is answered by thresholds chosen by the others, which the method has not
-    been trained on either: as honest as out-of-fold predictions, and alike for all methods.
+    been trained on either: as honest as out-of-fold predictions, and the same for all methods.
 
     Args:
         rule: judges the answers.
@@ -63,9 +63,7 @@ def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> Jud
         )
     costs = rule.cost_matrix(names, several=several)
     if costs is not None and costs.ndim != (3 if several else 2):
-        raise InvalidInputError(
-            "a cost for each row is of those rows only; compare methods by one cost for each class."
-        )
+        raise InvalidInputError("a comparison needs one cost per class, got a cost for each row; pass costs by class.")
     counts = samples.y.sum(0) if several else np.unique(samples.y, return_counts=True)[1]
     for name in rule.speaks_of(names, counts.tolist(), several=several) if rule.needs_evidence else ():
         rows = int(counts[names.index(name)])

@@ -25,7 +25,7 @@ def with_features(
 
     Args:
         limit: of the extraction, which ends as soon as it is clear that the limit will not be kept.
-        reading: told how many images of how many are done.
+        reading: called with the number of images done, and their total.
     """
     if samples.x.ndim == 2:
         return samples, None
@@ -65,9 +65,9 @@ class Pace:
             raise OutOfTimeError(self.sentence())
 
     def sentence(self) -> str:
-        """Return what there is too little of, and what to do."""
+        """Return a sentence on the missing time, and what to do."""
         missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
         return (
-            f"the features of the images take {missing}, which the budget does not leave; give more minutes: features "
-            "that are done are kept, and the same command continues from there."
+            f"extracting the image features takes {missing}, and the budget leaves less; give more minutes: finished "
+            "features are kept, and the same command continues from there."
         )

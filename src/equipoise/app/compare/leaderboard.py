@@ -75,7 +75,7 @@ class Ranking:
         places: one per method.
         cannot_run: why a method has no place, by its name.
         claims: the best method's lead over each other one at a confidence that allows for having picked the best of so
-            many; what is said of a lead rests on these.
+            many; recommendations use these.
     """
 
     metric: str
@@ -140,11 +140,11 @@ def rank(
 ) -> Ranking:
     """Rank methods by their mean score over the seeds and folds of one case, higher first.
 
-    A method is tied for first when the interval of its paired difference to the best contains 0. The best of many has
-    luck on its side, so ``claims``, on which a recommendation rests, divide 1 − confidence among all comparisons.
+    A method is tied for first when the interval of its paired difference to the best contains 0. The best of many is
+    partly lucky, so ``claims``, on which recommendations rest, divide 1 − confidence among all comparisons.
 
     Args:
-        records: one a fit: ``case``, ``method``, ``seed``, ``fold``, and ``scores`` or ``cannot_run``.
+        records: one per fit: ``case``, ``method``, ``seed``, ``fold``, and ``scores`` or ``cannot_run``.
         metric: a name of the scores, see :func:`score_of`.
         baseline: what the others are measured against; of several the one with the highest mean.
         test_to_train, confidence: as in :func:`paired_interval`.
@@ -161,7 +161,7 @@ def rank(
     False
     """
     if metric.rpartition(".")[2] in SMALLER_IS_BETTER:
-        raise InvalidInputError(f"methods are ranked by a score of which more is better, got {metric!r}.")
+        raise InvalidInputError(f"metric must be a score of which more is better, got {metric!r}; choose another.")
     scores, cannot_run = _by_method(records, metric)
     baselines = (baseline,) if isinstance(baseline, str) else baseline or ()
     order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name not in baselines, name))

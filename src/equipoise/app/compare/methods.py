@@ -60,7 +60,7 @@ class Method:
         build: makes the estimator for a seed, a setting of the grid and the options that all methods share.
         grid: hyperparameters for tuning, the published ones, ``{}``, first; only that where there are none.
         variant: of the paper's method or of a margin head, for research; ``compare`` leaves these out unless asked.
-        description: what a file of results tells it by from another method of the same name.
+        description: distinguishes it, in a file of results, from another method of the same name.
         remedy: ``"none"`` for a model that is trained and used as if classes were balanced, ``"threshold"`` for the
             same with only its decision moved to balanced classes, ``"training"`` for every other.
         model: what is trained, without the remedy; methods of the same model take the same time.

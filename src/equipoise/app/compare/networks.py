@@ -32,7 +32,7 @@ class FitOptions:
     Args:
         epochs, batch_size, width: None is chosen from the number of training samples.
         learning_rate, weight_decay, dropout, passes, kind, m_max: as in the estimator.
-        backbone: makes a network x -> features; called once a fit, so that each seed starts from other weights.
+        backbone: makes a network x -> features; called once per fit, so that each seed starts from other weights.
             None takes the estimator's: standardised columns, two hidden layers.
         samples: how many the sizes are chosen from; None is those of the fit. A resampler's network gets that of the
             rows before resampling, so that every method has the same epochs, batches and width.
@@ -151,7 +151,7 @@ def _effective(in_features: int, classes: int, *, beta: float, class_counts: Ten
 
 
 def post_hoc_network(seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> ComparedNetwork:
-    """Build the network with cross-entropy, decided at other class priors; τ = 1 is ``probabilities="balanced"``."""
+    """Build the network with cross-entropy and answers at another class prior; τ = 1 is a balanced one."""
     model = options.network("cross_entropy", seed, probabilities="balanced")
     model.tau = hyperparameters.get("tau")
     return model

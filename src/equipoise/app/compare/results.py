@@ -151,7 +151,7 @@ class ResultStore:
             raise
 
     def _read(self, file: IO[bytes], path: Path) -> bool:
-        """Read all records; return whether there are data that the file does not know yet."""
+        """Read all records; return whether some of the data are new to the file."""
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         lines = whole.splitlines()
@@ -172,7 +172,7 @@ class ResultStore:
 
     def _check_header(self, found: Any, path: Path) -> bool:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise InvalidInputError(f"{path} holds no results of format {FORMAT}; choose another file.")
+            raise InvalidInputError(f"{path} is not a file of results of format {FORMAT}; choose another file.")
         for part, wanted in self.header.items():
             before = found.get(part)
             before = before if isinstance(before, dict) else {}

@@ -38,11 +38,11 @@ def run_fits(
     Args:
         fits: in the order in which they are run; the next is asked for when there is a process for it.
         store: open.
-        run: with several jobs it is pickled once a process, so it may hold the data.
+        run: with several jobs it is pickled once per process, so it may hold the data.
         progress: called with each finished fit, the number finished, and the number in all.
         jobs: processes, each with one thread for torch.
         clock: seconds, of fits in this process.
-        counts: how many fits are finished and how many there will be, where ``fits`` are made up on the way.
+        counts: returns the numbers of finished and expected fits, where ``fits`` are generated on the way.
 
     >>> fits = [Fit("iris", "focal", seed) for seed in range(3)]
     >>> with ResultStore(None, data={}, settings={}) as store:

@@ -180,7 +180,7 @@ def fit_method(
     classes = np.unique(y_train) if y_train.ndim == 1 else np.arange(y_train.shape[1])
     if y_train.ndim == 1 and not np.isin(labels, classes).all():
         unknown = labels[~np.isin(labels, classes)].tolist()[0]
-        raise CannotRunError(f"{method.label} failed (it predicts {unknown!r}, which is none of the training labels).")
+        raise CannotRunError(f"{method.label} failed (it predicts {unknown!r}, which is not a training label).")
     return FitOutcome(labels, probabilities, classes, notes, hyperparameters)
 
 
@@ -190,7 +190,7 @@ def unsuited(method: Method, shape: Sequence[int], *, several_labels: bool) -> s
         return "it takes one label per sample, not several"
     values = math.prod(shape[1:])
     if len(shape) > 2 and method.family == "table" and values > MOST_PIXELS:
-        return f"images of {values:,} values are too large to be columns ({MOST_PIXELS:,} at the most)"
+        return f"images of {values:,} values are too large to be columns (at most {MOST_PIXELS:,})"
     return None
 
 

@@ -55,7 +55,7 @@ def choose(
     Args:
         order: all methods, those that are to be included first at the beginning.
         cost: seconds of one fit of each method.
-        finished: numbers of the rounds that each method has behind it.
+        finished: the rounds that each method has finished.
         rounds: how many are wanted.
         left: seconds; 0 chooses what is finished.
 
@@ -87,7 +87,7 @@ def choose(
 
 
 class Schedule:
-    """The next fit, as long as one fits into the time left.
+    """Source of the next fit, as long as one fits into the time left.
 
     Estimates are replaced by measurements as fits are finished, and the plan is made again before each fit.
 
@@ -96,7 +96,7 @@ class Schedule:
         store: of finished fits.
         deadline: of all fits.
         first: methods that are to be included before any other.
-        alone: methods without a network, whose times say nothing of the others'.
+        alone: methods without a network, whose times say nothing about those of others.
         fit: makes the fit of a method in a round.
         rounds: how many are wanted.
         jobs: processes.
@@ -178,7 +178,7 @@ class Schedule:
         return any("cannot_run" in record for record in self._records(name).values())
 
     def left_out(self) -> dict[str, str]:
-        """Return why methods are missing from what was reached."""
+        """Return why methods have not run, by name."""
         cost, reached = self.costs(), self.reached()
         return {
             name: f"a fit takes about {duration(cost[name])}" if name in cost else "no time was left to measure a fit"
@@ -262,7 +262,7 @@ def run_rounds(
             more = f"give more minutes: {schedule.needed()}"
     records = [store[one] for one in _fits(plan, fit) if one in store]
     if not records:
-        raise OutOfTimeError(f"the budget ended before the first fit was finished; {more}.")
+        raise OutOfTimeError(f"the budget ran out before the first fit had finished; {more}.")
     few = [f"{plan.rounds} of {counted(rounds, 'fit')} of each method fitted into the budget."]
     said = dict.fromkeys(note for record in records for note in record.get("notes", ()))
     return Reached(records, plan.rounds, left_out, more, (*few[: plan.rounds < rounds], *said))

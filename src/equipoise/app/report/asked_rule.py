@@ -25,12 +25,12 @@ def asked_rule(run: StoredRun) -> Chosen | None:
 
 
 def is_asked(run: StoredRun) -> bool:
-    """Tell whether the run answers by another rule than the default."""
+    """Return whether the run answers by another rule than the default."""
     return differs(asked_rule(run))
 
 
 def differs(chosen: Chosen | None) -> bool:
-    """Tell whether a rule is another than the default, so that its answers are what the user asked for."""
+    """Return whether the user chose the rule, rather than leaving the default."""
     return chosen is not None and not isinstance(chosen.rule, Balanced)
 
 

@@ -14,9 +14,9 @@ MOST_CLASSES = 100
 """Most classes that a table lists."""
 TEMPLATE = """\
 <h3>Which {{ run.nouns }} remain possible?</h3>
-<p>Instead of one answer, all that cannot be ruled out: of the samples of each {{ run.noun }}, however rare, \
-{{ "{:.0%}".format(level) }} or a little more shall have it among them. \
-{% if not run.is_blend %}Here, too, each sample was judged by others. {% endif %}\
+<p>Instead of one answer, list all {{ run.nouns }} that cannot be ruled out. The list should contain the true \
+{{ run.noun }} for at least {{ "{:.0%}".format(level) }} of its samples, however rare it is. \
+{% if not run.is_blend %}Here, too, each sample was judged by a calibration on others. {% endif %}\
 {{ sets_sentence }}</p>
 {% call table("Sets of possible " ~ run.nouns, "sets") %}
 <thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\

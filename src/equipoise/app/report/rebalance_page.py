@@ -28,8 +28,8 @@ SHOWN = {
 FIGURES = """\
 <p>{{ run.support.sum()|whole }} labelled rows. Before: the predictions as given, where the most probable class is the \
 answer. After: corrected, and decided {{ "by the rule you asked for" if run.record.decision else \
-"at a class prior close to a balanced one" }}. The rows were cut into {{ folds }} \
-parts, and each was answered by a correction fitted to the others: no row flatters itself.</p>
+"at a class prior close to a balanced one" }}. The scores are cross-validated: each of {{ folds }} \
+parts was answered by a correction fitted to the others.</p>
 <div class="scroll" tabindex="0" role="region" aria-label="Figures before and after"><table id="figures">
 <thead><tr><th scope="col"></th>{{ heads("before", "after") }}</tr></thead>
 <tbody>
@@ -39,7 +39,7 @@ parts, and each was answered by a correction fitted to the others: no row flatte
 </tbody></table></div>
 """
 CLASSES = """\
-<p>The margin is what the logit of a class is moved by, from its count and its uncertainty.\
+<p>The margin is how far the logit of a class is moved, given its count and its uncertainty.\
 {% if rows|length < run.classes|length %} Of {{ run.classes|length|whole }} classes the {{ (rows|length // 2)|whole }} \
 largest and as many of the smallest are listed.{% endif %} <span class="screen">Choose a heading to sort.</span></p>
 {% if rows|length > 15 %}{{ finder("class") }}{% endif %}

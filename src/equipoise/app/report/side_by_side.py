@@ -152,8 +152,8 @@ def _headline(names: list[str], best: int, rows: list[dict[str, Any]]) -> str:
 def _basis(runs: list[StoredRun]) -> str:
     if all(_same_samples(runs[0], run) for run in runs[1:]):
         return (
-            f"All runs were scored on the same {int(runs[0].scores['samples']):,} held-out samples. Intervals are "
-            "from drawing these anew; they do not cover what another seed of training would give."
+            f"All runs were scored on the same {int(runs[0].scores['samples']):,} held-out samples. Intervals come "
+            "from resampling these; they do not cover the variation between training seeds."
         )
     return (
         "The runs were not all scored on the same samples, so a difference may come from the samples as well as from "

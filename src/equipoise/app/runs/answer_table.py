@@ -52,9 +52,11 @@ class Abstained:
     def __post_init__(self) -> None:
         """Raise an error for an invalid share, and for a run without calibrated sets."""
         if not 0 < self.abstain < 1:
-            raise InvalidInputError(f"--abstain is a share above 0 and below 1, such as 0.1, got {self.abstain}.")
+            raise InvalidInputError(f"--abstain must be above 0 and below 1, such as 0.1, got {self.abstain}.")
         if self.model.calibrated.thresholds is None:
-            raise InvalidInputError("this run keeps no sets of classes, which --abstain needs; train it again.")
+            raise InvalidInputError(
+                "this run was stored without calibrated sets, which --abstain needs; train it again."
+            )
         self.samples, self.sent = np.zeros((2, len(self.model.classes)), dtype=np.int64)
 
     @property
@@ -93,11 +95,11 @@ class Abstained:
         away = [f"{classes[place]} ({shares.each[place]:.0%})" for place in shares.abstained_away]
         if away:
             names = listed(away, most=8, quoted=False)
-            yield f"left unanswered far more often than the rest, of what would be called so: {names}."
+            yield f"predicted classes left unanswered far more often than the rest: {names}."
         always = self.never_ruled_out()
         if always:
             yield (
-                f"calibrated on too few samples to be ruled out at {self.level:.4g}, and so possible everywhere: "
+                f"too few calibration samples to be ruled out at {self.level:.4g}, so possible for every sample: "
                 f"{listed(always, most=8, quoted=False)}{self._remedy()}."
             )
 

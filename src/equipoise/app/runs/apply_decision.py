@@ -52,7 +52,7 @@ def apply_decision(
         abstain: the allowed error rate of each class; adds sets of classes.
     """
     if decision.chosen is not None and prior is not None:
-        raise InvalidInputError("the decision has a rule for the class prior it was chosen at; leave --prior out.")
+        raise InvalidInputError("the decision's rule was chosen for a class prior of its own; leave --prior out.")
     shares = _shares(decision, source, columns, prior)
     threshold = decision.human_threshold(human)
     unanswered = None if abstain is None else Abstained(decision, abstain)
@@ -97,7 +97,7 @@ def _probabilities(decision: Decision, frame: pd.DataFrame, where: str, columns:
         if name is not None and name not in header:
             raise InvalidInputError(
                 f"{where} has no column {name!r}, in which the decision finds the probability of "
-                f"{decision.classes[wanted.index(name)]!r}; rename the column, or name it by --columns."
+                f"{decision.classes[wanted.index(name)]!r}; rename the column, or name it with --columns."
             )
     return read_probabilities(frame, wanted, where)
 

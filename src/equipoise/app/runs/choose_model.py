@@ -20,7 +20,7 @@ from equipoise.estimators.training_options import training_values
 
 
 def own_estimator(options: TrainOptions) -> Any:
-    """Return what ``--model`` stands for, importing the user's own estimator; None for a network and the default.
+    """Return the estimators of ``--model``, importing the user's own; None for a network and the default.
 
     An unusable one is found before any data are read.
     """
@@ -33,7 +33,7 @@ def own_estimator(options: TrainOptions) -> Any:
 
 
 def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> tuple[str, str | None]:
-    """Return the name of the model to train for labels ``y``, and a sentence about it where the user may wonder."""
+    """Return the name of the model to train for labels ``y``, and a note if the choice may surprise the user."""
     if prepared.streamed:
         if options.model not in (None, NETWORK):
             raise InvalidInputError(
@@ -51,9 +51,12 @@ def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> 
     if prepared.encoder is None:
         return NETWORK, None
     if options.of_network:
-        return NETWORK, f"{options.of_network[0]} concerns the network, so that is trained instead of --model auto."
+        return (
+            NETWORK,
+            f"{options.of_network[0]} is an option of the network, so the network is trained instead of --model auto.",
+        )
     if are_several():
-        return NETWORK, "several processes train a network together; --model auto is the default of a single one."
+        return NETWORK, "several processes train a network; --model auto needs a single process."
     return AUTO, _left_out(y)
 
 

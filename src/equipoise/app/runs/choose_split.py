@@ -125,7 +125,7 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
     rows = np.arange(len(samples))
     if samples.partition is not None:
         rows = np.flatnonzero(samples.partition == "train")
-        told.note(f"of {options.data} the official training part is used, {len(rows)} samples.")
+        told.note(f"training on the official training part of {options.data}, {len(rows):,} samples.")
     train = samples.take(rows)
     asked = replace(options, labels=options.test_labels or options.labels, group=None)  # it may lack that column
     test = _read(str(options.test), asked, told, **rows_of(train.x).read_as)

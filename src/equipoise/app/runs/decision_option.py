@@ -114,7 +114,7 @@ def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
     try:
         text = read_plain(path, most_bytes=LARGEST_MATRIX).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise InvalidInputError(f"the costs in {path} cannot be read ({reason}); check the path.") from error
     lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(line)]
     names = lines[0][1:] if lines else []
@@ -122,8 +122,8 @@ def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
     square = len(rows) == len(lines) - 1 and sorted(rows) == sorted(set(names)) and len(names) == len(rows) > 0
     if not square or any(len(row) != len(names) or None in row for row in rows.values()):
         raise InvalidInputError(
-            f"{path} must be a square table of numbers: the first line names the classes, the first column names them "
-            "again, a line for each true class, a column for each class named."
+            f"{path} must be a square table of numbers, with the true classes in the first column and the predicted "
+            "ones in the first line."
         )
     return tuple(names), [[float(cost or 0) for cost in rows[name]] for name in names]
 
@@ -132,7 +132,7 @@ def _budget(text: str) -> tuple[float, float]:
     cases, _, per = text.partition("/")
     numbers = _number(cases), _number(per)
     if numbers[0] is None or numbers[1] is None:
-        raise InvalidInputError(f"--review is a number of cases out of others, such as 40/1000, got {text!r}.")
+        raise InvalidInputError(f"--review must be a number of cases out of a total, such as 40/1000, got {text!r}.")
     return numbers[0], numbers[1]
 
 

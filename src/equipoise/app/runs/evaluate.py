@@ -153,7 +153,7 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
 
 
 def _check_kind(path: Path, table: bool) -> None:
-    """Raise an error for data of another kind, before a reader complains about options."""
+    """Raise an error for data of another kind before a reader rejects options."""
     images = path.is_dir() or (path.is_file() and is_archive(path))
     if path.exists() and path.suffix.lower() != ".npz" and images == table:
         raise InvalidInputError(_other_kind(str(path), table))
@@ -161,5 +161,5 @@ def _check_kind(path: Path, table: bool) -> None:
 
 def _other_kind(source: str, table: bool) -> str:
     if table:
-        return f"the run is of a table, and {source} holds images; give a table."
-    return f"the run is of images, and {source} is a table; give images."
+        return f"the run was trained on a table, and {source} holds images; give a table."
+    return f"the run was trained on images, and {source} is a table; give images."

@@ -25,18 +25,18 @@ from equipoise.tensor_checks import not_finite
 
 TOLERANCE = 1e-4
 CHECKED_BATCHES = (1, 2, 7)
-"""Batch sizes that are tried: the graph must not depend on the one it was traced with."""
+"""Batch sizes that are tested: the graph must not depend on the one it was traced with."""
 MEANING = {
-    "probabilities": "of the classes in their order, calibrated, if they are as common as prior says; of a 1 where a "
+    "probabilities": "of the classes in order, calibrated for the class prior in prior; of a 1 where a "
     "sample has several labels",
     "uncertainty": "variance of the predicted label in closed form, for dropout on the last features",
-    "predicted": "place of the class that is most probable if they are as common as decided_at says; 0 and 1 where a "
+    "predicted": "index of the class that is most probable if they are as common as decided_at says; 0 and 1 where a "
     "sample has several labels",
 }
 
 OF_BLEND = "variance of the predicted label"
 OF_RULE = (
-    "place of the class that the rule in decision names, by its thresholds; 0 and 1 where a sample has several labels"
+    "index of the class that the rule in decision names, by its thresholds; 0 and 1 where a sample has several labels"
 )
 
 
@@ -202,5 +202,5 @@ def _need_packages() -> None:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise InvalidInputError(
-            f"exporting needs {error.name or 'onnx'}; install it by `pip install 'equipoise[export]'`."
+            f"exporting needs {error.name or 'onnx'}; install it with `pip install 'equipoise[export]'`."
         ) from error

@@ -198,7 +198,7 @@ def _image_input(options: TrainOptions, images: Any, progress: Progress | None) 
     pretrained = options.weights is not None or has_weights(name)
     freeze = pretrained if options.freeze is None else options.freeze
     if freeze and not pretrained:
-        raise InvalidInputError("--freeze uses a backbone as it was trained before; pass its --weights.")
+        raise InvalidInputError("--freeze needs a pretrained backbone; pass its --weights.")
     network = image_backbone(
         name,
         weights=options.weights,
@@ -209,7 +209,7 @@ def _image_input(options: TrainOptions, images: Any, progress: Progress | None) 
         frozen=freeze,
     )
     if freeze:
-        notes.append(f"the pictures become {network.out_features:,} features of {name}, which stays as it is.")
+        notes.append(f"the pictures become {network.out_features:,} features of {name}, which stays frozen.")
     described = BackboneRecord(name, channels, (height, width), freeze, getattr(network.body, "config", None))
     found = (FeaturesInput if freeze else ImagesInput)(network, described, progress)
     found.notes = notes
@@ -243,11 +243,13 @@ def load_input(known: InputRecord | None, folder: Path, columns: int, network: S
             encoder.pictures = PictureFeatures(name, extractor=extractor, cache=False)
         return TableInput(encoder)
     if known is None or known.backbone is None:
-        raise InvalidInputError(f"{folder / RECORD} describes no backbone and image size; train again.")
+        raise InvalidInputError(f"{folder / RECORD} lacks the backbone and image size; train again.")
     name, config = known.backbone.name, known.backbone.config or {}
     if known.kind == "images":
         if network is None:
-            raise InvalidInputError(f"{folder / RECORD} is of images, and the model beside it is not; train again.")
+            raise InvalidInputError(
+                f"{folder / RECORD} describes images, but the model beside it takes none; train again."
+            )
         shapes = {key: tuple(own.shape) for key, own in network.network.items()}
         _check_shapes(folder / MODEL, name, config, shapes, "backbone.")
         backbone = image_backbone(name, config=config, dropout=network.recipe.dropout)  # its weights are the model's

@@ -124,7 +124,7 @@ def predictions(
 def human_threshold(folder: Path, share: float) -> float:
     """Return the uncertainty exceeded by this share of the held-out samples, which represent future ones."""
     if not 0 <= share <= 1:
-        raise InvalidInputError(f"--human is a share of the samples from 0 to 1, got {share}.")
+        raise InvalidInputError(f"--human must be a share from 0 to 1, got {share}.")
     if share in (0, 1):
         return np.inf if share == 0 else -np.inf
     known = held_out_uncertainty(folder, remedy="pass --human 0, or train again")

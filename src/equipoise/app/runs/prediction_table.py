@@ -130,7 +130,7 @@ def read_probabilities(frame: Any, columns: Sequence[str | None], where: str) ->
         value = given[row][(given[row] < 0) | (given[row] > 1 + TOLERANCE)][0]
         raise InvalidInputError(
             f"row {frame.index[row]} of {where} holds {value:g} in a column of probabilities, which lie between 0 and "
-            "1; apply softmax to logits, or name other columns by --columns."
+            "1; apply softmax to logits, or name other columns with --columns."
         )
     wrong = whole & ((total > 1 + TOLERANCE) | ((total < 1 - TOLERANCE) & (len(named) == len(columns))))
     if wrong.any():

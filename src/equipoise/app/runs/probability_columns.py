@@ -43,7 +43,7 @@ def _named(header: list[str], labels: NDArray[Any], where: str) -> list[str | No
         if more:
             raise InvalidInputError(
                 f"{where} has the column {more[0]!r} and no row with the label {more[0].removeprefix(prefix)!r}; give "
-                "labelled rows of every class, or say by --columns which columns to take."
+                "labelled rows of every class, or choose columns with --columns."
             )
         return several[prefix]
     if len(labels) == 2:
@@ -58,11 +58,11 @@ def _named(header: list[str], labels: NDArray[Any], where: str) -> list[str | No
     if not any(best):
         ways = f"p_{lacks}, prob_{lacks}, probability_{lacks} or {lacks}"
         raise InvalidInputError(
-            f"{where} has no column of probabilities that is named {ways}; rename them, or name them by --columns."
+            f"{where} has no column of probabilities named {ways}; rename them, or name them with --columns."
         )
     raise InvalidInputError(
         f"{where} has rows with the label {lacks!r} and no column {prefix + lacks!r}; give the probability of every "
-        "class, or name the columns by --columns."
+        "class, or name the columns with --columns."
     )
 
 

@@ -49,11 +49,11 @@ class TrainOptions(TrainingOptions):
         detail="A file or a folder of files. The default reads in parts what would fill a quarter of the free memory.",
         flags=("--stream/--in-memory",),
     )
-    target: str | None = option(None, "The table's column with the label; several, with commas, are 0/1 labels.")
+    target: str | None = option(None, "The label column; several, separated by commas, are 0/1 labels.")
     labels: str | None = option(None, "A table of file,label for images not sorted into folders.", metavar="<path>")
-    group: str | None = option(None, "Column whose equal values stay on one side of the split: a patient, a person.")
-    drop: str | None = option(None, "Columns of the table to leave out, with commas between.", metavar="<columns>")
-    keep: str | None = option(None, "The only columns to learn from, with commas between.", metavar="<columns>")
+    group: str | None = option(None, "Column of groups, such as patients, that stay on one side of the split.")
+    drop: str | None = option(None, "Columns to leave out, separated by commas.", metavar="<columns>")
+    keep: str | None = option(None, "The only columns to learn from, separated by commas.", metavar="<columns>")
     kind: str | None = option(
         None,
         "Set the kind of columns: notes=text,zip=category.",
@@ -61,7 +61,7 @@ class TrainOptions(TrainingOptions):
         metavar="<column=kind>",
     )
     id: str | None = option(
-        None, "The column that names the rows: not learnt from, carried into predictions.", metavar="<column>"
+        None, "Column that identifies the rows: not learnt from, copied to predictions.", metavar="<column>"
     )
     time: str | None = option(
         None,
@@ -71,12 +71,12 @@ class TrainOptions(TrainingOptions):
     )
     text_encoder: str | None = option(
         None,
-        "Sentence encoder for free text, by name or folder, beside n-grams; none for these alone.",
+        "Sentence encoder for free text, a name or folder, used beside n-grams; none: n-grams only.",
         detail="By ``sentence-transformers``. The default is all-MiniLM-L6-v2 where the extra ``text`` is installed "
         "and there are up to 20,000 rows.",
         metavar="<name>",
     )
-    test: str | None = option(None, "Data to score on; else a part is held out.")
+    test: str | None = option(None, "Data to score on; default: hold out a part.")
     test_labels: str | None = option(
         None, "A table of file,label for the images of --test; default --labels.", metavar="<path>"
     )
@@ -98,42 +98,42 @@ class TrainOptions(TrainingOptions):
     weights: str | None = option(None, "Pretrained weights for the backbone (.pth, .safetensors).", metavar="<path>")
     freeze: bool | None = option(
         None,
-        "Use the backbone as it is, or train it too.",
-        detail="As it is, two layers are trained on its features, which are kept; None does so for pretrained weights. "
-        "Trained too, its layers learn at a tenth of the rate of those behind them.",
+        "Freeze the backbone, or fine-tune it.",
+        detail="Frozen, two layers are trained on its features, which are cached; the default for pretrained weights. "
+        "Fine-tuned, it learns at a tenth of the learning rate of the layers behind it.",
         flags=("--freeze/--fine-tune",),
     )
-    size: int | None = option(None, "Side of the square that images are brought to.", least=8, whole=True)
+    size: int | None = option(None, "Resize images to a square of this side.", least=8, whole=True)
     augment: bool = option(
         True, "Vary images at random while training.", detail="Crop and colour, and a flip of colour images."
     )
     cost: str | None = option(
         None,
         "Decide by what mistakes cost: miss:CLASS=50, alarm:CLASS=1, or a .csv matrix.",
-        detail="Several with commas between. The matrix has true classes down and named classes across.",
+        detail="Separate several by commas. The matrix has true classes in rows and predicted ones in columns.",
         metavar="<costs>",
     )
     recall: str | None = option(
         None,
-        "Find at least such a share of a class: CLASS=0.95.",
-        detail="With 95 % confidence. Several with commas between; the first takes precedence.",
+        "Find at least this share of a class: CLASS=0.95.",
+        detail="With 95 % confidence. Separate several by commas; the first takes precedence.",
         metavar="<class=share>",
     )
     precision_floor: str | None = option(
         None,
-        "Be right in at least such a share of what is named as a class: CLASS=0.5.",
+        "Be right in at least this share of the predictions of a class: CLASS=0.5.",
         flags=("--precision",),
         metavar="<class=share>",
     )
-    review: str | None = option(None, "Name as many cases as can be looked at: 40/1000.", metavar="<cases/of>")
+    review: str | None = option(None, "Flag as many cases as you can review: 40/1000.", metavar="<cases/of>")
     f_score: float | None = option(
-        None, "Decide by the best F score; 2 counts recall twice as much as precision.", above=0, metavar="<beta>"
+        None, "Maximise this F score; 2 weighs recall twice as much as precision.", above=0, metavar="<beta>"
     )
     prior: str | None = option(
         None,
         "Class prior where the model will be used, for the decision: CLASS=0.001.",
-        detail="Classes that are not named share the rest as in training. Without another rule the most probable "
-        "class there is named.",
+        detail="Classes that are not named share the rest as in training. Without another rule, the answer is the most "
+        "probable class at that prior.",
         metavar="<class=share>",
     )
     seed: int = option(0, "The split and every other random choice.", least=0, most=2**32 - 1, whole=True)
@@ -151,9 +151,7 @@ class TrainOptions(TrainingOptions):
         self.decision()
         for name in ("test", "group"):
             if self.time is not None and getattr(self, name) is not None:
-                raise InvalidInputError(
-                    f"--time says which rows are held out, and --{name} too; leave one of them out."
-                )
+                raise InvalidInputError(f"--time and --{name} both choose the rows to hold out; leave one of them out.")
         if self.test_labels is not None and self.test is None:
             raise InvalidInputError("--test-labels requires --test; give both, or leave it out.")
 
@@ -190,7 +188,7 @@ class TrainOptions(TrainingOptions):
             raise InvalidInputError(f"--model must be one of {names} or MODULE:OBJECT, got {self.model!r}.")
         if self.of_network:
             raise InvalidInputError(
-                f"{self.of_network[0]} concerns the network alone, and --model is {self.model}; leave one of them out."
+                f"{self.of_network[0]} is an option of the network, and --model is {self.model}; leave one of them out."
             )
 
     @property
@@ -246,12 +244,12 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
     try:
         content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason}); correct it.") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
@@ -264,7 +262,7 @@ def _toml(text: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     if len(text) > LONGEST_TOML:
-        raise ValueError(f"it has {len(text):,} letters, more than the {LONGEST_TOML:,} that are read")
+        raise ValueError(f"it has {len(text):,} characters, more than the limit of {LONGEST_TOML:,}")
     if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
         raise ValueError(f"a line has more than {MOST_DOTS} dots")
     return tomllib.loads(text)

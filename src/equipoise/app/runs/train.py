@@ -145,7 +145,7 @@ def train_run(
 
 
 def _prepare(options: TrainOptions, division: Division, told: RunWatcher) -> tuple[RunInput, str]:
-    """Choose preprocessing and model, and tell of the data and of the choice."""
+    """Choose preprocessing and model, and report the data and the choice."""
     train = division.train
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(division.test))
     prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
@@ -157,7 +157,7 @@ def _prepare(options: TrainOptions, division: Division, told: RunWatcher) -> tup
 
 
 def _decided(model: RunModel, found: HeldOutResult, rule: DecisionRule | None) -> CalibratedClassifier:
-    """Return the estimator, which from now on answers by what the held-out samples gave."""
+    """Return the estimator with the calibration and rule from the held-out samples."""
     estimator = model.predictor.estimator
     estimator.calibrated_ = found.calibration.model
     estimator._decide_as(rule and rule.by_place(model.classes) if model.multilabel else rule, estimator.evidence_)
@@ -167,7 +167,7 @@ def _decided(model: RunModel, found: HeldOutResult, rule: DecisionRule | None) -
 def _learnt(
     model: RunModel, targets: Targets, found: HeldOutResult, attributes: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """Return what ``run.json`` says of the trained model."""
+    """Return the fields of ``run.json`` that describe the trained model."""
     estimator = model.predictor.estimator
     uncertainty = estimator.class_uncertainty_
     return {
@@ -191,7 +191,7 @@ def _write_run(
     samples: Any,
     estimator: CalibratedClassifier,
 ) -> None:
-    """Write everything learnt, the model last: a folder with a model is a finished run. Then write the report."""
+    """Write all results, the model last: a folder with a model is a finished run. Then write the report."""
     known = read_run_record(folder)  # including what the training has written
     write_json(folder / RECORD, structs.replace(known, **learnt))
     write_json(folder / SCORES, found.scores.as_dict())
@@ -224,7 +224,7 @@ def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division
 
 
 def wait_for_all() -> None:
-    """Wait until every process has come this far; a single one does not wait."""
+    """Wait until every process is here; a single process does not wait."""
     if not are_several():
         return
     from equipoise.training import Settings
@@ -272,9 +272,7 @@ def _judged(
     try:
         return judge_labels(model, division, targets, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
-        reason = (
-            "the memory is too small" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
-        )
+        reason = "out of memory" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
         told.note(f"the labels could not be judged ({reason}); `equipoise inspect` has nothing to show of this run.")
         return None
 

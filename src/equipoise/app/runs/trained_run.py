@@ -182,7 +182,7 @@ class RunModel:
         return found
 
     def predict_rows(self, rows: Any, prior: ArrayLike | None = None) -> Predictions:
-        """Return the same for rows as the model takes them."""
+        """Return all predictions for preprocessed rows."""
         logits, uncertainty = self.predictor.logits_and_uncertainty(rows, self.calibrated, prior)
         return Predictions(*self.decided(logits, prior), uncertainty.float().numpy(), logits)
 
@@ -229,7 +229,7 @@ class RunModel:
     def estimate_prior(self, probabilities: NDArray[np.float32]) -> Prior:
         """Estimate the class prior of samples from their probabilities, as :meth:`predict_proba` gives them, by EM."""
         if len(probabilities) == 0:
-            raise InvalidInputError("there is no sample to estimate the class prior from; give data with some.")
+            raise InvalidInputError("--prior estimate needs at least one readable sample, got none; give other data.")
         given = probabilities.astype(np.float64)
         if self.multilabel:
             given = np.stack((1 - given, given), axis=-1)

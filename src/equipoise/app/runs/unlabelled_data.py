@@ -83,7 +83,7 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
 @contextmanager
 def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
     if model.input.encoder is None:
-        raise InvalidInputError("standard input is read as a table, and this run is of images; give their folder.")
+        raise InvalidInputError("standard input must be a table, and this run was trained on images; give a folder.")
     with held_standard_input() as held:
         yield _table(model, held)
 
@@ -123,7 +123,9 @@ def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
     except (OSError, *DAMAGE) as error:
         if isinstance(error, InvalidInputError):
             raise
-        raise InvalidInputError(f"{path} is no .npz file of numbers, or damaged; write it by numpy.savez.") from error
+        raise InvalidInputError(
+            f"{path} is not a .npz file of numbers, or is damaged; write it with numpy.savez."
+        ) from error
     table = model.input.encoder is not None
     if table and values.ndim != 2:
         raise InvalidInputError(f"{path} must hold rows and columns, got an array of shape {values.shape}.")
@@ -179,7 +181,9 @@ def _files(path: Path) -> tuple[Path, list[str]]:
         return path.parent, [path.name]
     root = unpack(path) if path.is_file() and is_archive(path) else path
     if not root.is_dir():
-        raise InvalidInputError(f"the run is of images, and {path} is neither an image, a folder nor an archive.")
+        raise InvalidInputError(
+            f"the run was trained on images, and {path} is neither an image, a folder nor an archive."
+        )
     names = scan(root).images
     if not names:
         raise InvalidInputError(f"there is no image in {str(path)!r}; give a folder that holds some.")

@@ -25,7 +25,7 @@ TEMPLATE = """\
 {% call beside(figure) %}Recall of each {{ run.noun }} with {{ earlier }} and with the final \
 one{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
 above the dashed line it is found more often than before{% endif %}.{% endcall %}
-{% else %}<p class="none">There is no softmax stage's model to compare with.</p>{% endif %}
+{% else %}<p class="none">There is no model without rebalancing to compare with.</p>{% endif %}
 """
 
 
@@ -65,7 +65,7 @@ class Change:
 
     @property
     def chance(self) -> float | None:
-        """How often chance alone would split gained and lost as unevenly; None if unknown.
+        """P-value of the sign test on gained and lost samples; None if unknown.
 
         It says whether recall has changed, not whether the model is better: always answering with the class would
         change it too.

@@ -5,7 +5,7 @@ from equipoise.app.report.markup import Section, fill
 from equipoise.app.stored_run import StoredRun
 
 TEMPLATE = """\
-<p>{{ "Each classifier" if parts|length > 1 else "The classifier" }} was fitted {{ parts[0].members }} times, every \
+<p>{{ "Each classifier" if parts|length > 1 else "The classifier" }} was fitted {{ parts[0].members }} times, each \
 time without another part of the training samples, and a new sample gets the mean of these members. Every training \
 sample was predicted by members that were not fitted to it: {% if parts|length > 1 %}the weights of the blend, \
 {% endif %}the uncertainty of each {{ run.noun }}, its margin and the calibration of the probabilities come from these \

@@ -36,7 +36,7 @@ from equipoise.evaluation.intervals import Estimate
 from equipoise.evaluation.operating_points import against_strongest, operating_points
 
 MOST_CLASSES, LISTED_SHARES = 30, 20
-"""Classes that are offered, and up to how many of which the command line lists a class prior."""
+"""Most classes offered, and most classes whose prior the command line lists."""
 LEAST = 1e-6
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 330, 56, 400, 12, 280
 """Size of a plot, and the ends of its axes; the script has the same."""
@@ -166,7 +166,7 @@ def _data(run: StoredRun, found: list[Candidate]) -> dict[str, Any]:
 def begun(run: StoredRun, *, own: bool) -> str:
     """Return how the command line begins that answers new rows by another rule, or by the ``own`` rule of the run.
 
-    Predictions of a model that lives elsewhere are rebalanced again to choose another rule.
+    Predictions of an external model are rebalanced again to choose another rule.
     """
     folder = run.folder.as_posix()
     if run.predictions is None:
@@ -186,16 +186,17 @@ def notes(run: StoredRun, found: list[Candidate]) -> str:
         score += ", divided by the sum of it and the largest of the others’"
     rows = "held-out samples" if run.predictions is None else "labelled rows"
     said = [
-        f"All of this is counted on the {rows}, whose probabilities were calibrated on others.",
-        f"The score is the {run.noun}’s {score}, where it is as common as in training; a cost’s threshold is the one "
-        "that calibrated probabilities give. The command takes another one where the rows that it is chosen by show "
+        f"All counts are on the {rows}, whose probabilities were calibrated on other rows.",
+        f"The score is the {run.noun}’s {score}, where it is as common as in training. A cost leads to the threshold "
+        "that is best if probabilities are calibrated; the command takes another one if the rows it is chosen on show "
         "that to be clearly cheaper.",
         f"The point moves in at most {max(len(each.points.thresholds) for each in found) - 1} steps.",
-        "Bars are 95% intervals: Wilson’s for recall and false-alarm rate, from which the others follow. They are "
-        f"about the long run; {CASES:,} cases have luck of their own, and lie within the last column 19 times of 20.",
+        "Bars are 95% intervals: Wilson’s for recall and false-alarm rate, from which the others follow. They hold for "
+        f"the long run; counts among the next {CASES:,} cases vary more, and lie in the last column’s range 19 times "
+        "out of 20.",
     ]
     if many:
-        said.append("Each class stands against all others; mistakes among the others are not counted.")
+        said.append("Each class is judged against all others; confusions among the others are not counted.")
     if len(found) < len(run.classes):
         said.append(f"{len(run.classes) - len(found):,} more {run.nouns} are not offered.")
     return " ".join(said)

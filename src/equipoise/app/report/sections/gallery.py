@@ -14,7 +14,7 @@ LONGEST_TEXT = 300
 KINDS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 """First bytes of the two formats that a thumbnail may have."""
 TITLES = {
-    "uncertain": ("Most uncertain", "Where the model itself does not know: a human should look at these first."),
+    "uncertain": ("Most uncertain", "The model is least sure of these: a human should look at them first."),
     "wrong": (
         "Confidently wrong",
         "Wrong answers that the model was surest of: look for mistaken labels and look-alikes.",

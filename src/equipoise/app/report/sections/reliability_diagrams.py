@@ -29,7 +29,7 @@ TEMPLATE = """\
 {% if diagrams %}
 <p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
 too sure of itself. The larger a dot, the more answers; bars are 95% intervals. Answers are sorted by the \
-{{ run.noun }} they {{ "are about" if run.multilabel else "name" }}, which is what one knows when using them.</p>
+{{ run.noun }} they {{ "are about" if run.multilabel else "name" }}, because that is all you know when you use them.</p>
 <div class="three">
 {% for part, picture in diagrams %}<figure><figcaption><strong>{{ part.title }}</strong><br>ECE \
 {{ part.diagram.ece|percent }} · {{ part.diagram.count.sum()|whole }} answers</figcaption>{{ picture }}</figure>
@@ -73,7 +73,7 @@ def section(run: StoredRun) -> Section:
 def reliability(run: StoredRun) -> list[Reliability]:
     """Group answers: all, and separately those that name a rare or a common class.
 
-    The *named* class decides, not the true one: only the former is known when an answer is used. Among the samples of a
+    They are grouped by the *named* class, not the true one, which is unknown when an answer is used. Among samples of a
     rare class, even a perfectly calibrated model would look overconfident. With attributes, every yes-or-no is an
     answer, and the attribute decides.
     """
@@ -154,21 +154,20 @@ def calibrated_how(run: StoredRun) -> str:
     told = run.record.calibration
     if told is not None and told.source == "held_out":
         return (
-            f"The model's probabilities are calibrated on the held-out samples. For the figures here these were cut "
-            f"into {told.folds} parts, and each was answered with a calibration on the others: no sample flatters "
-            "itself."
+            "The model's probabilities are calibrated on the held-out samples. The figures here are cross-validated: "
+            f"each of {told.folds} parts of these samples was answered with a calibration on the others."
         )
     if told is not None and told.source == "out_of_fold":
         return (
             f"The model's probabilities are calibrated on {told.samples:,} training samples, each predicted by members "
-            "that were not fitted to it. The held-out samples, which the figures here come from, had no part in it."
+            "that were not fitted to it. The figures here come from the held-out samples, which were not used for that."
         )
     if told is not None and told.source == "held_back":
         return (
             "There are too few held-out samples to calibrate on; the model's probabilities are calibrated on training "
-            "samples which the first two stages have left out."
+            "samples that the first two stages left out."
         )
-    return "There are too few held-out samples to calibrate on, and the model's probabilities are as they are."
+    return "There are too few held-out samples to calibrate on, so the model's probabilities are not calibrated."
 
 
 def few_sentence(run: StoredRun) -> str:

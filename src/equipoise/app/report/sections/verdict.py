@@ -155,7 +155,7 @@ def _alone(run: StoredRun) -> list[str]:
     method = origin(run)["method"] or "the method"
     return [
         f"Balanced accuracy, the mean over the {run.nouns}, is {balanced} and accuracy {plain}.",
-        f"There is no model of a softmax stage to compare with: {method} has none, or there were too few epochs.",
+        f"There is no model without rebalancing to compare with: {method} has no softmax stage, or too few epochs.",
     ]
 
 
@@ -212,7 +212,7 @@ def _behind(run: StoredRun, total: Change) -> list[str]:
         f"Balanced accuracy, the mean over the {run.nouns}, {balanced}; accuracy, the share of right answers, {plain}."
     ]
     if total.gained == total.lost == 0:
-        sentences.append("Not one held-out sample changed between found and missed.")
+        sentences.append("No held-out sample changed between found and missed.")
     return sentences
 
 
@@ -263,7 +263,7 @@ def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
     untested = [name for name, held in zip(run.classes, run.support.tolist(), strict=True) if not held]
     if untested:
         named = listed(untested, most=NAMED, quoted=False)
-        sentences.append(f"Nothing can be said of {named}: no held-out sample.")
+        sentences.append(f"Cannot be judged for lack of held-out samples: {named}.")
     return sentences
 
 
