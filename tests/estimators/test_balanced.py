@@ -125,7 +125,7 @@ def test_options_and_attributes_are_checked_where_they_are_given():
     with pytest.raises(InvalidInputError, match="finite numbers, got others in row 1"):
         BalancedClassifier.from_predictions([0.5, np.nan, 0.5, 0.5], [0, 1, 0, 1])
     fitted = BalancedClassifier(GaussianNB(), members=2, random_state=0).fit(x, y)
-    with pytest.warns(UserWarning, match="lack the class 0, which no set will rule out"):
+    with pytest.warns(UserWarning, match="lack the class 0, so every set will contain it"):
         fitted.calibrate(x[y == 1], y[y == 1])
 
 
@@ -304,7 +304,7 @@ def test_columns_of_several_labels_are_found_by_their_names():
 def test_a_model_of_several_labels_is_refused_for_one():
     x, y = two_labels(300)
     tree = FrozenEstimator(clone(TRAINED["a list of probabilities"]).fit(x, y))
-    with pytest.raises(InvalidInputError, match="gives several labels a row, and y has one"):
+    with pytest.raises(InvalidInputError, match="gives several labels per row, and y has one"):
         BalancedClassifier(tree).fit(x, y[:, 0])
     rest = FrozenEstimator(OneVsRestClassifier(LogisticRegression()).fit(x, y))
     with pytest.raises(InvalidInputError, match="add up to 1 in each row, and some do not"):
@@ -406,7 +406,9 @@ def test_trained_models_are_never_thinned(monkeypatch):
 def test_a_trained_model_must_know_the_labels():
     x, y = clouds(300, rare=0.3)
     model = FrozenEstimator(LogisticRegression().fit(x, y))
-    with pytest.raises(InvalidInputError, match="does not know: 'no', 'yes'; it knows 0, 1"):
+    with pytest.raises(
+        InvalidInputError, match="y must hold labels that the model was trained on, 0, 1; got 'no', 'yes'"
+    ):
         BalancedClassifier(model).fit(x, np.array(["no", "yes"])[y])
     with pytest.raises(InvalidInputError, match="must differ"):
         BalancedClassifier.from_predictions(model.predict_proba(x), y, classes=[1, 1])

@@ -143,7 +143,7 @@ def test_damaged_files_are_refused(folder, name, content):
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
 def test_missing_files_are_named(folder, name):
     (folder / name).unlink()
-    with pytest.raises(InvalidInputError, match="holds no saved model"):
+    with pytest.raises(InvalidInputError, match="is not a saved model"):
         UncertaintyBalancedClassifier.load(folder)
 
 
@@ -198,7 +198,7 @@ def test_a_prior_is_not_sought_for_every_pair_of_very_many_classes(folder):
     features = tensors["network/head.weight"].shape[1]
     old |= {"prior": torch.full((classes,), 1 / classes), "network/head.weight": torch.zeros(classes, features)}
     safetensors.torch.save_file(old, folder / "model.safetensors")
-    with pytest.raises(InvalidInputError, match="does not say what prior its loss aims at for 100,000 classes"):
+    with pytest.raises(InvalidInputError, match="the prior that its loss aims at is missing, for 100,000 classes"):
         UncertaintyBalancedClassifier.load(folder)
 
 
@@ -218,12 +218,12 @@ def test_weights_of_another_network_are_refused(folder):
         (["classes"], {"a": 1}, "has no valid field 'classes'"),
         (["classes"], ["a", "b"], "its labels are not those of its recipe"),
         (["classes"], [["a"], ["b"], ["c"]], "its labels are not those of its recipe"),
-        (["class_type"], "S1", "names labels of a type that is not read"),
-        (["class_type"], "a", "names labels of a type that is not read"),
-        (["class_type"], "<a4", "names labels of a type that is not read"),
-        (["class_type"], "V8", "names labels of a type that is not read"),
-        (["class_type"], "no type", "names labels of a type that is not read"),
-        (["class_type"], "i8", "names labels of a type that is not read"),
+        (["class_type"], "S1", "names labels of an unsupported type"),
+        (["class_type"], "a", "names labels of an unsupported type"),
+        (["class_type"], "<a4", "names labels of an unsupported type"),
+        (["class_type"], "V8", "names labels of an unsupported type"),
+        (["class_type"], "no type", "names labels of an unsupported type"),
+        (["class_type"], "i8", "names labels of an unsupported type"),
         (["recipe"], {}, "has no valid recipe"),
         (["recipe", "method"], "os.system", "has no valid recipe .*method must be one of"),
         (["recipe", "width"], "8", "has no valid recipe .*width must be a whole number of at least 1, got '8'"),
@@ -246,8 +246,8 @@ def test_weights_of_another_network_are_refused(folder):
             r"the history in .*model\.json has no valid field 'chosen': expected an object in braces",
         ),
         (["history", "chosen", "seed"], "7", r"the history in .*model\.json has no valid field 'chosen\.seed'"),
-        (["parameters", "run_dir"], "/tmp/elsewhere", "names a run_dir among its parameters; it was not written so"),
-        (["parameters", "unheard_of"], 1, r"names parameters that this version does not know: \['unheard_of'\]"),
+        (["parameters", "run_dir"], "/tmp/elsewhere", "names a run_dir among its parameters; save the model again"),
+        (["parameters", "unheard_of"], 1, r"has parameters that this version lacks: \['unheard_of'\]"),
     ],
 )
 def test_a_record_that_was_not_written_by_save_is_refused(folder, names, value, message):

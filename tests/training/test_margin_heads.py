@@ -77,7 +77,7 @@ def test_the_paper_as_printed_has_whole_margins_at_full_strength_and_the_sample_
 def test_a_strength_that_does_not_fit_the_head_is_refused():
     settings, data = Settings(epochs=EPOCHS, batch_size=16), rare_data()
     for method, strength, message in (
-        ("focal", "head", "a curriculum drives a head with margins, got LogitLoss"),
+        ("focal", "head", "a curriculum needs a head with margins, got LogitLoss"),
         ("arcface", "uncertainty", "built with one of its own; leave out either"),
         ("uncertainty_margin", "head", "needs a head that was built with a margin"),
     ):

@@ -114,10 +114,10 @@ def test_numbers_of_numpy_become_pythons():
 def test_what_does_not_fit_together_is_said_before_the_first_step(options, message):
     with pytest.raises(ValueError, match=message):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), **options)
-    with pytest.raises(ValueError, match="patience watches held-out samples"):
+    with pytest.raises(ValueError, match="patience needs held-out samples"):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3, patience=2))
     plain = Network(MLP(4, (8,)), LOSSES["cross_entropy"](8, 3))
-    with pytest.raises(ValueError, match="a curriculum drives a head with margins, got LogitLoss"):
+    with pytest.raises(ValueError, match="a curriculum needs a head with margins, got LogitLoss"):
         train(plain, ArrayData(X, Y), Settings(epochs=1, batch_size=3), curriculum=Curriculum(1))
     fixed = Network(MLP(4, (8,)), LOSSES["sphereface"](8, 3))
     with pytest.raises(ValueError, match="a curriculum sets the strength of margins, but the head was built with one"):
@@ -135,7 +135,7 @@ def test_float64_samples_go_through_a_float32_network():
 
 
 def test_a_tracker_without_a_folder_is_refused():
-    with pytest.raises(ValueError, match="tracker='tensorboard' writes into the run's folder; pass folder as well"):
+    with pytest.raises(ValueError, match="tracker='tensorboard' needs a folder to write to; pass folder as well"):
         train(network(), ArrayData(X, Y), Settings(epochs=1, batch_size=3), tracker="tensorboard")
 
 

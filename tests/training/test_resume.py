@@ -166,7 +166,9 @@ def test_asked_to_stop_it_saves_that_very_step_and_resumes_to_the_same_bits(tmp_
 )
 def test_a_signal_stops_after_the_step_it_came_in(tmp_path, undisturbed, number, steps):
     handler = signal.getsignal(number)
-    with pytest.raises(Stopped, match=rf"stopped in epoch {(steps - 1) // STEPS + 1} as asked; .*resumes from there"):
+    with pytest.raises(
+        Stopped, match=rf"stopped in epoch {(steps - 1) // STEPS + 1} as asked; train into .* again to resume"
+    ):
         run(tmp_path, watcher=Deadline(steps, lambda: os.kill(os.getpid(), number)))
     assert position(tmp_path)["total"] == steps
     assert signal.getsignal(number) is handler
@@ -299,7 +301,7 @@ def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
         ("{", "cannot be read"),
         ("[" * 10**5, "cannot be read"),
         ("[]", "is not as it should be: expected an object in braces, got a list"),
-        (json.dumps({IDENTITY: 3}), "does not say which run it is of"),
+        (json.dumps({IDENTITY: 3}), "does not identify its run"),
     ],
 )
 def test_a_damaged_run_json_is_named(tmp_path, content, reason):

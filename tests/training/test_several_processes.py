@@ -48,7 +48,7 @@ def test_asked_to_stop_all_save_the_same_step_and_resume_to_the_same_bits(
     options = {"folder": str(tmp_path), "batch_size": SIZE}
     stopped = groups.answers(processes, DIGITS, ends=asked, number=signal.SIGTERM, **options)
     assert {each["total"] for each in stopped} == {asked["1"]}
-    assert all("resumes from there" in each["stopped"] for each in stopped)
+    assert all("again to resume" in each["stopped"] for each in stopped)
     assert same_end(groups.answers(processes, DIGITS, **options), undisturbed[processes])
 
 
@@ -71,7 +71,7 @@ def test_another_number_of_processes_goes_on_from_the_same_place_and_says_so(gro
         shutil.copytree(first, folder)
         found = groups.answers(processes, DIGITS, folder=str(folder), batch_size=SIZE)
         assert any(
-            f"began with 2 processes and continues with {processes}" in each and "bits differ" in each
+            f"began with 2 processes and resumes with {processes}" in each and "bits differ" in each
             for each in found[0]["warnings"]
         )
         history, expected = found[0]["history"], undisturbed[2][0]["history"]

@@ -31,7 +31,7 @@ def test_processes_share_a_network_and_train_it_as_one(groups, tmp_path, process
 
 def test_one_process_is_not_enough_and_a_folder_must_hold_a_checkpoint(tmp_path):
     network = new_network()
-    with pytest.raises(InvalidStateError, match="needs several processes; start them by torchrun"):
+    with pytest.raises(InvalidStateError, match="needs several processes; start them with torchrun"):
         shard_network(network)
-    with pytest.raises(InvalidInputError, match="holds no finished checkpoint of a sharded network"):
+    with pytest.raises(InvalidInputError, match="is not a finished checkpoint of a sharded network"):
         load_sharded(tmp_path, network, optimizer_of(network))

@@ -33,9 +33,9 @@ Array = NDArray[Any]
 class BalancedClassifier(CalibratedClassifier):
     """Classifier for imbalanced data over any other classifiers: cross-fitted, blended, calibrated and balanced.
 
-    Each classifier is fitted ``members`` times, every time without another fold, and a new row gets the mean of its
-    members. The out-of-fold predictions are honest: from them come what undoes the distortions of class weights or
-    resampling, the weights of the blend, class uncertainty and its margins, calibrated probabilities and label sets.
+    Each classifier is fitted ``members`` times, each time without another fold, and a new row gets the mean of its
+    members. Everything else is fitted on out-of-fold predictions: the correction for class weights or resampling, the
+    weights of the blend, class uncertainty and its margins, the calibration and the label sets.
 
     Args:
         estimator: ``"auto"`` blends a network, a random forest, extra trees and, up to 50 classes, gradient boosting.

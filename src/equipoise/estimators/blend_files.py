@@ -97,7 +97,7 @@ def save_blend(folder: Path, fitted: Any) -> None:
 
 
 def _named(estimator: Any) -> Any:
-    """Return an estimator given by names, or None for one that is not."""
+    """Return the names that an estimator was given by, or None for an object."""
     given = estimator if isinstance(estimator, list) else [estimator]
     return estimator if all(isinstance(each, str) for each in given) else None
 

@@ -7,8 +7,7 @@ All of it is fitted on out-of-fold predictions, so nothing is learnt from a row 
    :math:`\tilde p_c \propto \exp(s_c \ln p_c + b_c)`.
 2. The blend is :math:`\bar p = \sum_f w_f \tilde p^{(f)}`. Its weights minimise the log loss, shrunk towards equality.
 3. The margins start from the class counts of the training set: :math:`\ln(\max n / n_c)`. Class uncertainty
-   adds what it knows beyond them: :math:`\ln(u_c / \min u)` minus the counts' margin, as far as that exceeds its
-   standard error.
+   corrects them by :math:`\ln(u_c / \min u)` minus the counts' margin, as far as that exceeds its standard error.
 4. If out-of-fold rows still lack a shift k along the margins, beyond one standard error, k strengthens them. The logits
    :math:`\ln \bar p_c + m_c` aim at the class prior :math:`a_c \propto \pi_c e^{m_c}`, which is nearly balanced.
 """

@@ -60,11 +60,9 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> Array:
         """Return the label of each row; for several labels, a 0/1 matrix.
 
-        Without a rule it is the most probable label, by the calibrated probabilities, at the class prior that the
-        method
-        aims at: by default a balanced one, which is the purpose of margins. A rare class is named if the evidence
-        favours it, even if a common one is more probable. A network trained with plain cross-entropy aims at the
-        training samples' prior.
+        Without a rule it is the most probable label at the class prior that the method aims at: by default a balanced
+        one, which is the purpose of margins. A rare class is then predicted if the evidence favours it, even if a
+        common one is more probable. A network trained with plain cross-entropy aims at the training samples' prior.
 
         Args:
             decision: a rule of :mod:`equipoise.decisions` to use instead of the estimator's own.
@@ -87,7 +85,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return labels
         if not 0 < abstain < 1:
             raise InvalidInputError(
-                f"abstain is the share of each class that may be missed, above 0 and below 1, got {abstain}."
+                f"abstain must be the share of each class that may be missed, above 0 and below 1, got {abstain}."
             )
         possible = self.calibrated_.sets(logits, 1 - abstain, named=places)
         self._warn_of_never_ruled_out(abstain)
@@ -128,7 +126,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
         """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
 
-        Of the samples of each class, however rare, at least a share of ``level`` has it in its set. A set always
+        For each class, however rare, at least a share ``level`` of its samples have it in their set. A set always
         contains the class that :meth:`predict` names, so it is never empty. A class calibrated on fewer than level / (1
         - level) samples is never ruled out.
         """
@@ -153,7 +151,9 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         weight = relative_weights_of(sample_weight, x)
         if not self._multilabel and len(absent := np.setdiff1d(np.arange(len(self.classes_)), target.numpy())):
             named = listed([str(self.classes_[place]) for place in absent], most=5, quoted=False)
-            warnings.warn(f"the rows to calibrate on lack the class {named}, which no set will rule out.", stacklevel=2)
+            warnings.warn(
+                f"the rows to calibrate on lack the class {named}, so every set will contain it.", stacklevel=2
+            )
         logits = self._logits(x)
         self.calibrated_ = self.calibrated_.fit_on(logits, target, sample_weight=weight)
         self._decide_by(logits, target, weight)
@@ -169,13 +169,13 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Read a model written by :meth:`save` from its ``folder``."""
 
     def push_to_hub(self, repo_id: str, *, private: bool = True, revision: str | None = None) -> str:
-        """Save the fitted model and its card in a repository of the Hugging Face Hub; returns the commit's address.
+        """Push the fitted model and its card to the Hugging Face Hub; return the commit's URL.
 
         Needs ``pip install "equipoise[hub]"``, and ``hf auth login`` once.
 
         Args:
-            repo_id: ``"name/model"``; the repository is made if it is missing.
-            private: whether a new repository is.
+            repo_id: ``"name/model"``; the repository is created if missing.
+            private: whether to create it as private.
             revision: a branch; None is the main one.
         """
         check_is_fitted(self)
@@ -183,7 +183,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def from_hub(cls: type[Self], repo_id: str, *, revision: str | None = None) -> Self:
-        """Read a model that :meth:`push_to_hub` saved; nothing in its files can run code.
+        """Load a model that :meth:`push_to_hub` saved; its files cannot run code.
 
         Args:
             repo_id: ``"name/model"``.

@@ -88,7 +88,7 @@ class CrossFittedMembers:
     ) -> tuple[Array, Tensor, Tensor | None]:
         """Return rows, their out-of-fold probabilities by each classifier, (models, rows, ...), and their weights.
 
-        In very large tables some rows stand for the others of their class: a class weighs as much as all of its rows.
+        In very large tables a sample of each class is weighted to stand for all of its rows.
         """
         predicted = self._predicted_rows(target, folds)
         rows, share = thinned(predicted, target.numpy(), seed, MOST_OUT_OF_FOLD)
@@ -128,7 +128,7 @@ class CrossFittedMembers:
         """Return a member's probabilities at the class prior of all rows, though it was fitted on some."""
         known = self.classes if is_frozen(member) else None
         p = torch.from_numpy(member_probabilities(member, x, len(self.classes), known=known, several=self.several))
-        if known is not None:  # it may know further classes
+        if known is not None:  # it may have further classes
             p = p / p.sum(-1, keepdim=True).clamp_min(SMALLEST_SHARE)
         if share is not None:
             p = p / torch.from_numpy(share)
@@ -137,9 +137,9 @@ class CrossFittedMembers:
         return p
 
     def _predicted_rows(self, target: Tensor, folds: Folds) -> Array:
-        """Return the rows predicted by some member that has seen their class; others would teach that it never occurs.
+        """Return the rows predicted by a member that has seen their class; others would suggest that it never occurs.
 
-        Several labels have both values in nearly every fold and are taken as they are.
+        Several labels have both values in nearly every fold and are not checked.
         """
         if self.several:
             return np.unique(np.concatenate([own for _, own in folds]))
@@ -233,7 +233,7 @@ def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weig
         return model.fit(rows, target[part])
     step = model.steps[-1] if isinstance(model, Pipeline) else None
     if not has_fit_parameter(model if step is None else step[1], "sample_weight"):
-        raise InvalidInputError(f"{type(model).__name__} takes no sample_weight; leave the weights out.")
+        raise InvalidInputError(f"{type(model).__name__} does not support sample_weight; leave the weights out.")
     return model.fit(rows, target[part], **{f"{step[0] + '__' if step else ''}sample_weight": sample_weight[part]})
 
 

@@ -19,7 +19,7 @@ MANY, VERY_MANY = 10_000, 50_000
 MOST_OF_A_FOREST = 10_000
 """Most rows that a member of a forest is fitted on; more rows cost time without a gain."""
 MOST_OF_A_MEMBER = 100_000
-"""Rows that any other member is fitted to at most; every member draws others, and rare classes stay whole."""
+"""Most rows that any other member is fitted on; each member draws its own, and rare classes stay whole."""
 MOST_BOOSTED = 50
 """Classes up to which the default has boosting, which fits a tree for each class in every round."""
 
@@ -46,9 +46,9 @@ class MemberFamily(NamedTuple):
 
     Args:
         label: its name in a report.
-        make: from the number of rows to an estimator that has not been fitted.
-        most_rows: rows that a member is fitted to at most.
-        most_classes: classes up to which the default blend has it.
+        make: from the number of rows to an unfitted estimator.
+        most_rows: most rows that a member is fitted on.
+        most_classes: most classes for which the default blend includes it.
     """
 
     label: str
@@ -63,7 +63,7 @@ FAMILIES: dict[str, MemberFamily] = {
     "extra_trees": MemberFamily("extra trees", partial(_forest, ExtraTreesClassifier), MOST_OF_A_FOREST),
     "boosting": MemberFamily("gradient boosting", _boosting, most_classes=MOST_BOOSTED),
 }
-"""The default blends all of them that take so many classes. A new one is one line here."""
+"""The default blends all that allow the number of classes. A new one is one line here."""
 
 
 def default_families(classes: int) -> dict[str, MemberFamily]:
@@ -83,7 +83,7 @@ def family_label(classifier: Any) -> str:
 
 
 def as_estimators(given: Any, rows: int, classes: int = 2) -> list[tuple[Any, int]]:
-    """Return what a user calls the estimator, ``"auto"``, a name, a classifier or a list of these, as classifiers.
+    """Resolve ``"auto"``, a name, a classifier or a list of these into classifiers.
 
     Args:
         rows, classes: of the training data; 2 classes where a row has several labels.

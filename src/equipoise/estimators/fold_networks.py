@@ -43,7 +43,7 @@ def out_of_fold_logits(data: ArrayData, fit: Fit, *, seed: int, folder: Path | N
         data: the training rows.
         fit: trains a network on some of them.
         seed: of the folds.
-        folder: gets a folder for each fold, so that an interrupted fit goes on there; None stores nothing.
+        folder: gets a folder per fold, from which an interrupted fit resumes; None stores nothing.
     """
     folds = stratified_folds(data.y.numpy(), min(FOLDS, len(data)), seed=seed, allow_missing=True)
     rows, logits = [], []

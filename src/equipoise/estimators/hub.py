@@ -15,7 +15,7 @@ FILES = (MODEL_RECORD, MODEL, MODEL_CARD, f"{MEMBERS}/*")
 
 
 def push_model(model: "CalibratedClassifier", repo_id: str, *, private: bool, revision: str | None) -> str:
-    """Save a model into a repository of the Hub, made if missing, and return the address of the commit."""
+    """Upload a model to a repository of the Hub, created if missing, and return the commit's URL."""
     api = _hub().HfApi()
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder)
@@ -30,7 +30,7 @@ def push_model(model: "CalibratedClassifier", repo_id: str, *, private: bool, re
             )
         except _failures() as error:
             raise InvalidStateError(
-                f"{repo_id} was not written ({reason(error)}); check its name, or log in with `hf auth login`."
+                f"{repo_id} cannot be written ({reason(error)}); check its name, or log in with `hf auth login`."
             ) from error
     return str(commit.commit_url)
 

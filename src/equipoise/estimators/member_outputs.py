@@ -17,7 +17,7 @@ Member = Any
 """A fitted classifier; for several labels a list of them, one for each attribute, or one trained model of all."""
 ROWS_AT_ONCE = 50_000
 LOOKED_AT = 1000
-"""Rows by which a trained model's kind of probabilities is seen."""
+"""Rows used to recognise what kind of probabilities a trained model gives."""
 
 
 def is_frozen(estimator: Any) -> bool:
@@ -57,7 +57,7 @@ def member_probabilities(
         given = np.asarray(member.predict_proba(part), dtype=np.float64)
         if given.shape != (len(part), len(places)):
             raise InvalidInputError(
-                f"{type(member).__name__}.predict_proba must give {len(places)} probabilities a row, got {given.shape}."
+                f"{type(member).__name__}.predict_proba must give (rows, {len(places)}), got {given.shape}."
             )
         found[at : at + len(part), places[places >= 0]] = given[:, places >= 0]
         at += len(part)
@@ -96,7 +96,7 @@ def _of_one(p: NDArray[np.float64], classes: Array) -> NDArray[np.float64]:
 
 
 def check_frozen(estimators: Sequence[Any], x: Any, classes: Array, target: Tensor) -> bool:
-    """Return whether the models are already trained; then they must know the labels."""
+    """Return whether the models are already trained; if so, check that they cover the labels."""
     trained = [each for each in estimators if is_frozen(each)]
     if 0 < len(trained) < len(estimators):
         raise InvalidInputError("a FrozenEstimator cannot be blended with models yet to be fitted; freeze all or none.")
@@ -110,10 +110,10 @@ def check_frozen(estimators: Sequence[Any], x: Any, classes: Array, target: Tens
 
 
 def _check_labels(estimator: Any, x: Any, classes: Array) -> None:
-    """Refuse a trained model that does not know the labels it is to be balanced for, or gives a row several of them."""
+    """Raise an error for a trained model that lacks some of the labels, or predicts several per row."""
     if isinstance(estimator.classes_, list):
         raise InvalidInputError(
-            "the trained model gives several labels a row, and y has one; pass y as a 0/1 matrix with its columns."
+            "the trained model gives several labels per row, and y has one; pass y as a 0/1 matrix with its columns."
         )
     known = np.asarray(estimator.classes_)
     if len(set(known.tolist())) < len(known):
@@ -121,14 +121,14 @@ def _check_labels(estimator: Any, x: Any, classes: Array) -> None:
     unknown = classes[label_places(classes, known) < 0]
     if len(unknown):
         raise InvalidInputError(
-            f"y has labels that the trained model does not know: {', '.join(map(repr, unknown.tolist()[:5]))}; it "
-            f"knows {', '.join(map(repr, known.tolist()[:5]))}."
+            f"y must hold labels that the model was trained on, {', '.join(map(repr, known.tolist()[:5]))}; got "
+            f"{', '.join(map(repr, unknown.tolist()[:5]))}."
         )
     p = member_probabilities(estimator, take(x, slice(0, LOOKED_AT)), len(known), known=known)
     if not np.allclose(p.sum(1), 1, atol=0.01):
         raise InvalidInputError(
             "the trained model's probabilities must add up to 1 in each row, and some do not; if it gives several "
-            "labels a row, pass y as a 0/1 matrix with its columns."
+            "labels per row, pass y as a 0/1 matrix with its columns."
         )
 
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 LIBRARY = "library_name: equipoise"
 """The line of the header by which a card of ours is recognised."""
 FEW = 30
-"""Below so many samples of a class, its scores are called uncertain."""
+"""Classes with fewer held-out samples than this have uncertain scores."""
 MOST_NAMES, MOST_CLASSES = 40, 200
 """Most columns and classes that a card lists."""
 MOST_BYTES = 2**20
 
 
 def write_model_card(folder: Path, model: "CalibratedClassifier") -> None:
-    """Write the card of a fitted model into a ``folder``; a README of somebody else's is left alone."""
+    """Write the card of a fitted model into a ``folder``, unless that has another README."""
     path = folder / MODEL_CARD
     if path.exists() and LIBRARY.encode() not in read_plain(path, most_bytes=MOST_BYTES):
         return
@@ -124,8 +124,8 @@ def _limits(model: "CalibratedClassifier") -> Iterator[str]:
         named = ", ".join(f"{_text(each.name)} ({each.samples})" for each in few[:10])
         more = "" if len(few) <= 10 else f" and {len(few) - 10:,} more"
         yield f"Scores of classes with fewer than {FEW} held-out samples are uncertain: {named}{more}."
-    yield "It was scored on rows like its training rows. Other places, times and groups of people were not measured."
-    yield "It answers every row, even one unlike all it was trained on; see `uncertainty` and `predict(X, abstain=…)`."
+    yield "It was scored on rows like its training rows. Other places, times and populations are untested."
+    yield "It labels every row, even one unlike its training rows; see `uncertainty` and `predict(X, abstain=…)`."
 
 
 def _share(estimate: Estimate | None) -> str:

@@ -70,14 +70,13 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         weight_decay: of AdamW.
         kind: how class uncertainty is measured, see ``class_uncertainty``.
         strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
-            ``"feedback"`` measures it on them; a number is that strength. ``"head"`` brings in the margins of a method
-            such as ``"arcface"`` by stages, spread over the classes as ``margins`` says, or with ``kind=None`` as they
-            are.
+            ``"feedback"`` measures it on them; a number is that strength. ``"head"`` phases in the margins of a method
+            such as ``"arcface"``, spread over the classes as ``margins`` says, or with ``kind=None`` unchanged.
         held_back: share of the training samples which the first two stages leave out, to calibrate probabilities and,
             unless margins are by counts, to measure what predictions still lack; the last stage trains on all. None is
             a tenth, and 0 where samples are mixed: that leaves no overconfidence to correct.
         calibration: which samples the probabilities are calibrated on. ``"held_back"``: those which the first two
-            stages leave out, at no cost (methods without stages stay as they are); ``"validation"``: a share of
+            stages leave out, at no cost (methods without stages are not calibrated); ``"validation"``: a share of
             ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together
             with ``early_stopping`` or ``strength="feedback"``); ``"none"``.
         probabilities: the class prior at which ``predict_proba`` holds. ``"natural"``: that of the training samples;
@@ -292,7 +291,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         network, record = restored_network(model, folder, backbone), model.record
         unknown = set(record.parameters) - set(cls().get_params())
         if unknown:
-            raise InvalidInputError(f"{folder} names parameters that this version does not know: {sorted(unknown)}.")
+            raise InvalidInputError(
+                f"{folder} has parameters that this version lacks: {sorted(unknown)}; update equipoise."
+            )
         found = cls(backbone=backbone, **record.parameters)
         restore_common(found, record, model.classes)
         if found.encoder_ is not None and len(found.encoder_.column_names_) != model.recipe.columns:
@@ -320,9 +321,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         before = dict(self.network_.named_parameters())
         now = dict(network.named_parameters())
         if not same or {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in now.items()}:
-            raise InvalidInputError(
-                "warm_start needs the last fit's classes, columns and width; turn it off for others."
-            )
+            raise InvalidInputError("warm_start needs the last fit's classes, columns and width; set warm_start=False.")
         network.load_state_dict(before, strict=False)
 
     def _keep(self, network: Network, uncertainty: Tensor | None) -> None:

@@ -37,7 +37,7 @@ from equipoise.training.checkpoints import of_prefix, with_prefix
 from equipoise.training.network_recipe import Network, Recipe
 
 UNSAVED = ("backbone", "run_dir", "decision", "encoder")
-"""Parameters that a saved model does not name: one could be anything, one any folder, two have places of their own."""
+"""Parameters left out of a saved model: any object, any folder, or stored elsewhere."""
 OWN = ("prior", "uncertainty")
 MOST_UNAIMED_CLASSES = 2_000
 """Most classes of a model saved without its loss's prior, which takes memory for each pair of classes to find."""
@@ -160,7 +160,7 @@ def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor
     if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
         if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
             raise InvalidInputError(
-                f"it does not say what prior its loss aims at for {recipe.classes:,} classes; train it again."
+                f"the prior that its loss aims at is missing, for {recipe.classes:,} classes; train it again."
             )
         found["aimed"] = Calibrated.of_loss(_saved_head(recipe, tensors), found["prior"]).aimed
     return found
@@ -191,5 +191,5 @@ def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dic
     for name in ("backbone", "run_dir", "decision"):  # a backbone could be anything, run_dir any folder to write to
         if name in record.parameters:
             raise InvalidInputError(
-                f"{folder / MODEL_RECORD} names a {name} among its parameters; it was not written so."
+                f"{folder / MODEL_RECORD} names a {name} among its parameters; save the model again."
             )

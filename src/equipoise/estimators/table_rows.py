@@ -134,7 +134,7 @@ def _numbers(estimator: Any, table: Any, *, first: bool = False) -> Array:
     own = estimator._as_they_are
     if not first and not own and needs_encoding(table):
         raise InvalidInputError(
-            "X has text or missing values, and the training rows had none; fill them in, or fit to such rows."
+            "X must hold numbers, as in training, got text or missing values; fill them in, or fit to such rows."
         )
     checks: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan" if own else True}
     found: Array = check_array(table, ensure_min_samples=2 if first else 1, estimator=estimator, **checks)
@@ -142,7 +142,7 @@ def _numbers(estimator: Any, table: Any, *, first: bool = False) -> Array:
 
 
 def _prepares_rows(estimator: Any, *, all_of_them: bool = True) -> bool:
-    """Return whether the user's estimator takes rows as they are: a pipeline, or an already trained model."""
+    """Return whether the user's estimator takes unencoded rows: a pipeline, or an already trained model."""
     given = estimator if isinstance(estimator, list | tuple) else [estimator]
     own = [isinstance(each, Pipeline) or is_frozen(each) for each in given]
     return all(own) if all_of_them else any(own)

@@ -68,7 +68,7 @@ class TrainingOptions:
     )
     epochs: int | None = option(
         None,
-        "Visits of all samples; default: by their number.",
+        "Passes over the training samples; default: by their number.",
         detail="None takes enough optimiser steps for small data and not too many for large data, in 30 epochs, of "
         "which each is several visits or a part of the samples; a few visits of large data are divided into epochs as "
         "well. A warning says where the class stage gets too few steps.",
@@ -82,25 +82,27 @@ class TrainingOptions:
         least=1,
         whole=True,
     )
-    learning_rate: float = option(1e-3, "At the start; it decays to 0.", detail="Along a cosine, by AdamW.", least=0)
+    learning_rate: float = option(
+        1e-3, "Initial learning rate; it decays to 0.", detail="Along a cosine, by AdamW.", least=0
+    )
     dropout: float = option(
         0.5,
-        "Share dropped; the uncertainty comes from it.",
+        "Dropout rate; the uncertainty comes from dropout.",
         detail="Between the hidden layers and before the class vectors.",
         least=0,
         below=1,
     )
     margins: MarginSource = option(
         "counts",
-        "What margins start from: counts, uncertainty, corrected (by uncertainty) or out_of_fold.",
-        detail="``'corrected'`` adds to the counts what uncertainty knows beyond its standard error. "
+        "Source of the margins: counts, uncertainty, corrected (counts by uncertainty) or out_of_fold.",
+        detail="``'corrected'`` corrects the counts by uncertainty, beyond its standard error. "
         "``'out_of_fold'`` trains as counts do, and shifts predictions by what each class lacks on rows that three "
         "further networks were not trained on, which takes four times as long.",
         choices=_one_of(MarginSource),
     )
     sample_level: SampleLevel | None = option(
         None,
-        "What uncertain samples meet: none, expected, complement, printed or mixing; default: by their size.",
+        "Sample-level uncertainty: none, expected, complement, printed or mixing; default: by their size.",
         detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
         "are those of ``UncertaintyMarginLoss``. None mixes samples of at least 64 numbers (images, features, "
         "embeddings) with one label each, and takes ``'none'`` for smaller ones, where a row between two classes may "
@@ -109,7 +111,7 @@ class TrainingOptions:
     )
     form: MarginForm = option(
         "additive",
-        "Margins lower logits (additive) or bend angles as the paper's (angular).",
+        "Margins lower logits (additive) or, as in the paper, widen angles (angular).",
         choices=_one_of(MarginForm),
     )
     placement: Placement = option(
@@ -117,15 +119,15 @@ class TrainingOptions:
         "Margins of all classes, as in the paper's constraint, or of the target alone, as in its loss.",
         choices=_one_of(Placement),
     )
-    normalize: bool = option(True, "Class vectors of unit length; the paper's are free.")
+    normalize: bool = option(True, "Normalise class vectors; the paper does not.")
     m_max: float = option(3.0, "The largest margin.", above=1)
     rule: MarginRule = option(
         "log",
-        "From uncertainty to margins: log, or the paper's whole numbers.",
+        "Rule from uncertainty to margins: log, or the paper's whole numbers.",
         detail="See ``margins_from_uncertainty``.",
         choices=_one_of(MarginRule),
     )
-    passes: int = option(10, "Stochastic passes for the uncertainty.", least=2, whole=True)
+    passes: int = option(10, "Stochastic forward passes for the uncertainty.", least=2, whole=True)
     softmax_epochs: int | None = option(
         None, "Epochs of the softmax stage; default: a sixth of them.", least=1, whole=True
     )

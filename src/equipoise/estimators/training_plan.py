@@ -27,7 +27,7 @@ HELD_BACK = 0.1
 
 
 def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
-    """Return an option as the method sets it, or as it is."""
+    """Return an option as the method sets it, or as the user did."""
     preset = PRESETS.get(options.method, {}) if isinstance(options.method, str) else {}
     return preset.get(name, getattr(options, name))
 
@@ -42,7 +42,7 @@ def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
         check_rule(options.decision)
     if options.decision is not None and options.decision.needs_evidence and not has_unseen(options):
         raise InvalidInputError(
-            f"decision={options.decision!r} is chosen by samples that no epoch sees; set calibration='validation', "
+            f"decision={options.decision!r} needs samples that no epoch sees; set calibration='validation', "
             "without early_stopping or strength='feedback'."
         )
     asked = {

@@ -38,7 +38,7 @@ TRACKERS = {"tensorboard": "'equipoise[tracking]'", "wandb": "wandb"}
 def make_accelerator(settings: Settings, folder: Path | None, tracker: str | None) -> Accelerator:
     """Set up Accelerate for these settings, on the CPU unless there is an accelerator that supports float64."""
     if tracker is not None and folder is None:
-        raise InvalidInputError(f"tracker={tracker!r} writes into the run's folder; pass folder as well.")
+        raise InvalidInputError(f"tracker={tracker!r} needs a folder to write to; pass folder as well.")
     if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) != settings.precision:
         AcceleratorState._reset_state()  # otherwise Accelerate keeps the first precision of the process
     if tracker is not None:
@@ -129,7 +129,7 @@ def workers_watched() -> Iterator[None]:
         with suppress(RuntimeError):  # the signal of the same death may still arrive
             time.sleep(0.05)
         raise InvalidStateError(
-            "a process that decoded images has died, perhaps for lack of memory; the last checkpoint is kept: continue "
+            "a worker that decodes images died, perhaps for lack of memory; the last checkpoint is kept: continue "
             "with less running beside it."
         ) from error
 

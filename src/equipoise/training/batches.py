@@ -42,7 +42,7 @@ class ArrayData(Dataset[tuple[Tensor, ...]]):
         self.weight = None if weight is None else numeric_tensor(weight, "weight").detach()
         if len(x) != len(self.y) or len(x) == 0:
             raise InvalidInputError(
-                f"x and y must have as many rows as each other, and one at least: {len(x)} and {len(y)}."
+                f"x and y must have the same number of rows, at least one, got {len(x)} and {len(y)}."
             )
         if self.weight is not None and self.weight.shape != (len(x),):
             raise InvalidInputError(f"weight must have the shape ({len(x)},), got {tuple(self.weight.shape)}.")

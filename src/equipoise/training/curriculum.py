@@ -53,10 +53,10 @@ class Curriculum(Stages):
             whole number (``sample_level=10``) counts epochs. The softmax stage takes what rounding leaves, and at least
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
-            ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins as they are.
+            ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins unchanged.
         margins: what they start from: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); counts
-            ``"corrected"`` by what uncertainty knows beyond its standard error; ``"out_of_fold"`` trains as counts do,
-            and whoever trains adds :func:`equipoise.training.margin_strength.class_shift` to the predictions. Counts
+            ``"corrected"`` by uncertainty, beyond its standard error; ``"out_of_fold"`` trains as counts do,
+            and you add :func:`equipoise.training.margin_strength.class_shift` to the predictions. Counts
             are those of the loss.
         strength: ``"uncertainty"``, the rule above: as strong as ``margins`` say. ``"feedback"``: after every epoch
             from the end of the softmax stage on, ``feedback`` times the shift that held-out samples lack is added.
@@ -150,7 +150,7 @@ class Curriculum(Stages):
             model: inputs -> features (batch, D): the loop trains ``loss(model(x), y)``. Its mode is left alone.
             loss: the head with margins.
             loader: batches of training samples, (x, y), (x, y, weight) or a dict with ``"labels"``, each sample as
-                often as it occurs: one that draws rare classes more often hides what is to be measured.
+                often as it occurs: oversampling rare classes would hide what is measured.
             held_out: likewise, samples that are not trained on before the sample stage, for the correction and for
                 ``strength="feedback"``; None corrects nothing.
             passes: stochastic passes for the class uncertainty.
@@ -173,7 +173,7 @@ class Curriculum(Stages):
         """
         epoch = self.epoch
         if not self._started:
-            raise InvalidStateError("the loss was trained without its stage; call start(loss) before the first step.")
+            raise InvalidStateError("the curriculum has not started; call start(loss) before the first step.")
         if epoch >= self.epochs:
             raise InvalidStateError(f"all {epoch} epochs of the curriculum have ended; build it with more epochs.")
         if self.strength == "feedback" and held_out is None:
@@ -186,7 +186,7 @@ class Curriculum(Stages):
         return record
 
     def measure(self, epoch: int, loss: ClassVectorLoss, samples: Samples) -> dict[str, float]:
-        """Measure what is due after an ``epoch`` and give it to ``loss``; returns what the epoch's record says of it.
+        """Measure what is due after an ``epoch`` and set ``loss``; return fields for the epoch's record.
 
         Args:
             epoch: the one that ended, counted from 0.
@@ -222,7 +222,7 @@ class Curriculum(Stages):
         return partner_prior(self._steps(loss).neg().softmax(-1), self.partner_power)
 
     def _steps(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
-        """By how much the logit of each class is held back; with ``mixing`` by the prior that is left over."""
+        """Return how far the logit of each class is held back; with ``mixing`` by the prior that is left over."""
         found = class_steps(self.margins, self.uncertainty, loss.class_counts)
         # several labels have no class to draw a partner by: it comes as samples do
         return mixed_steps(found, 1.0 if loss.multilabel else self.partner_power) if mixing else found
@@ -315,7 +315,9 @@ class Curriculum(Stages):
         angular form, any samples show how far a unit of strength shifts the logits.
         """
         if loss.margins is None:
-            raise InvalidInputError(f"{type(loss).__name__} has no margins; take a head that has.")
+            raise InvalidInputError(
+                f"the curriculum needs a loss with margins, got {type(loss).__name__}; use UncertaintyMarginLoss."
+            )
         with torch.no_grad():
             logits = head_logits(loss, features)
             if loss.angular:

@@ -21,8 +21,8 @@ class EpochBatches(BatchSampler):
 
     ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
     its share of each batch, so that the balance survives distribution, and the batches are the same for any number of
-    processes. While ``partners``, (classes,), says how often
-    a partner is of each class, a batch holds pairs to mix instead of rows.
+    processes. While ``partners``, (classes,), says how often a partner is of each class, a batch holds pairs to mix
+    instead of rows.
 
     Args:
         y: labels, (samples,), or (samples, attributes) for ``"shuffled"``.
@@ -35,7 +35,7 @@ class EpochBatches(BatchSampler):
         blocks, blocks_at_once: the block of each row, (samples,), such as a row group of a file. Blocks are then
             visited in a drawn order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the
             blocks of its own share.
-        batches: of an epoch; the next one goes on where it stopped, so that an epoch may be a part of large data, or
+        batches: of an epoch; the next one continues where it stopped, so that an epoch may be a part of large data, or
             several visits of small data. None visits all rows once.
 
     >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
@@ -67,9 +67,9 @@ class EpochBatches(BatchSampler):
         if order not in ("shuffled", "balanced"):
             raise InvalidInputError(f"order must be 'shuffled' or 'balanced', got {order!r}.")
         if order == "balanced" and y.ndim != 1:
-            raise InvalidInputError("a balanced order needs one label per sample; several labels have no balance.")
+            raise InvalidInputError("a balanced order needs one label per sample, got several; use order='shuffled'.")
         if order == "balanced" and blocks is not None:
-            raise InvalidInputError("a balanced order draws from all rows at once; read the table into memory for it.")
+            raise InvalidInputError("a balanced order draws from all rows at once; read the table into memory.")
         super().__init__(SequentialSampler(range(len(y))), batch_size, drop_last=False)
         self.y, self.seed, self.order, self.batches = y, seed, order, batches
         self.epoch, self.start = 0, 0

@@ -23,7 +23,7 @@ LABELS = ("labels", "label")
 
 @dataclass(frozen=True)
 class LoaderSamples:
-    """What a curriculum measures at the end of an epoch, from the loaders of a training loop.
+    """Measure what a curriculum needs at the end of an epoch, from the loaders of a training loop.
 
     In a distributed run each process passes its own part of the samples; sums and features are gathered from all.
 

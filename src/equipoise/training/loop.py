@@ -113,15 +113,17 @@ def _check_together(
 ) -> None:
     """Raise an error for options that do not fit together before the first step, not after a third of the epochs."""
     if validation is None and settings.patience is not None:
-        raise InvalidInputError("patience watches held-out samples; pass validation samples, or no patience.")
+        raise InvalidInputError("patience needs held-out samples; pass validation samples, or leave patience out.")
     if curriculum is None:
         return
     if head.mixes_samples and streamed:
-        raise InvalidInputError("mixing draws partners from all rows at once; read the table into memory for it.")
+        raise InvalidInputError("mixing draws partners from all rows at once; read the table into memory.")
     if head.mixes_samples and settings.order == "balanced":
-        raise InvalidInputError("mixing draws partners more evenly itself; set order='shuffled', or no mixing.")
+        raise InvalidInputError("mixing already draws partners more evenly; set order='shuffled', or do not mix.")
     if head.margins is None:
-        raise InvalidInputError(f"a curriculum drives a head with margins, got {type(head).__name__}; leave it out.")
+        raise InvalidInputError(
+            f"a curriculum needs a head with margins, got {type(head).__name__}; leave the curriculum out."
+        )
     if curriculum.strength == "head" and head.driven_by_curriculum:
         raise InvalidInputError("strength='head' needs a head that was built with a margin and a strength of its own.")
     if curriculum.strength != "head" and not head.driven_by_curriculum:
@@ -142,7 +144,7 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
     order = random_order(len(data), settings.seed)
     share = min(curriculum.held_back, MOST_HELD_BACK / len(data))  # features of all of them are in memory at once
     held = torch.from_numpy(hold_out(data.y.numpy(), share, order=order)[1])
-    if data.y.ndim == 1:  # a class gives at most its share: of three samples it can spare none
+    if data.y.ndim == 1:  # at most its share of each class: none of a class with three samples
         held = held[torch.bincount(data.y)[data.y[held]] * share >= 1]
     return held if len(held) else None
 
@@ -159,7 +161,7 @@ def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curricul
 def _start_epoch(
     epoch: int, head: ClassVectorLoss, settings: Settings, curriculum: Curriculum | None, batches: EpochBatches
 ) -> str:
-    """Tell head and batches what the curriculum wants of an epoch, and return its stage."""
+    """Set the head and the batches for an epoch of the curriculum, and return its stage."""
     batches.epoch = epoch
     if curriculum is None:
         head.set_progress(epoch / settings.epochs)
@@ -183,7 +185,7 @@ def _finite(loss: Tensor, position: Position) -> float:
 def _save_if_due(run: Run, position: Position, settings: Settings, stop: StopRequest) -> None:
     if stop.agreed(run.trainee.accelerator):
         run.save(position)
-        raise Stopped(f"stopped in epoch {position.epoch + 1} as asked; {run.folder} resumes from there.")
+        raise Stopped(f"stopped in epoch {position.epoch + 1} as asked; train into {run.folder} again to resume.")
     if settings.checkpoint_steps and position.total % settings.checkpoint_steps == 0:
         run.save(position)
 

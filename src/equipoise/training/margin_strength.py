@@ -34,7 +34,7 @@ WIDEST = 20.0
 """Shifts are searched in [−20, 20] for the largest margin: odds of e^20 exceed any imbalance."""
 HALVINGS = 60
 WARMEST = 5.0
-"""Temperatures are searched from e^−5 to e^5: perfectly separated samples would want 0."""
+"""Temperatures are searched from e^−5 to e^5: for perfectly separated samples the best one is 0."""
 SPREAD = 0.25
 """Standard deviation of the prior of a class's shift: without much evidence it stays near 0."""
 SMALLEST_SHIFT = 1e-3
@@ -42,25 +42,25 @@ SMALLEST_SHIFT = 1e-3
 
 
 def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor | None) -> Tensor:
-    """Return by how much the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
+    """Return how far the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
 
     Args:
         source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` and ``"out_of_fold"`` ln(max n / n_c),
-            ``"corrected"`` that of the counts and what uncertainty knows beyond its standard error, see
+            ``"corrected"`` that of the counts, corrected by uncertainty beyond its standard error, see
             ``count_margins``.
         uncertainty: u, shaped as the result, measured at the end of the softmax stage; counts need none.
-        counts: n, training samples a class by their weights, likewise; ``"uncertainty"`` needs none.
+        counts: n, weighted training samples of each class, likewise; ``"uncertainty"`` needs none.
 
     >>> u, n = torch.tensor([1.0, 30.0], dtype=torch.float64), torch.tensor([900, 100])
     >>> [round(float(class_steps(source, u, n)[1]), 2) for source in ("counts", "corrected", "uncertainty")]
     [2.2, 3.31, 3.4]
     """
     if source != "uncertainty" and counts is None:
-        raise InvalidInputError(f"margins={source!r} start from class counts; build the loss with class_counts.")
+        raise InvalidInputError(f"margins={source!r} needs class counts; build the loss with class_counts.")
     if source in BY_COUNTS and counts is not None:
         return count_steps(counts.cpu())
     if uncertainty is None:
-        raise InvalidStateError("there is no class uncertainty yet; call set_uncertainty first.")
+        raise InvalidStateError("class uncertainty is not set yet; call set_uncertainty first.")
     if source == "corrected" and counts is not None:
         return count_margins(uncertainty, counts.cpu())
     return log_steps(uncertainty)
@@ -110,7 +110,9 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_w
     1.0
     """
     if len(logits) == 0:
-        raise InvalidInputError("the strength of the margins needs at least one validation sample; got none.")
+        raise InvalidInputError(
+            "the strength of the margins needs at least one validation sample, got none; hold some out."
+        )
     logits, direction = logits.double(), direction.double()
     steepest = float(direction.max())
     if steepest <= 0:
@@ -132,7 +134,7 @@ def lacking_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_w
 def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weight: Tensor | None = None) -> float:
     r"""Return the shift in a direction that held-out samples lack, minus one standard error, and never below 0.
 
-    k is fitted together with a temperature, because an overconfident network would want a larger k:
+    k is fitted together with a temperature, because overconfidence alone would inflate it:
 
     .. math:: \min_{k, T} \; n_e \sum_c \frac{1}{C n_c} \sum_{i: y_i = c} -\log\mathrm{softmax}((z_i + k d)/T)_c
 
@@ -158,7 +160,7 @@ def sure_shift(logits: Tensor, target: Tensor, direction: Tensor, *, sample_weig
 
 
 def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> tuple[float, float]:
-    """k and T of the least weighed log loss of (rows + k·along)/T: all of shape (samples, classes) but the last two."""
+    """Return k and T that minimise the weighted log loss of (rows + k·along)/T."""
     z, d, each = (tensor.detach().double().cpu().numpy() for tensor in (rows, along, weight))
     own = np.arange(len(z)), target.cpu().numpy()
 
@@ -181,7 +183,7 @@ def _fit_shift(rows: Tensor, along: Tensor, target: Tensor, weight: Tensor) -> t
 def class_shift(
     logits: Tensor, target: Tensor, *, spread: float = SPREAD, sample_weight: Tensor | None = None
 ) -> Tensor:
-    r"""Return what the logit of each class lacks on samples that were not trained on, 0 for the class that lacks least.
+    r"""Return the shift that each class's logit lacks on held-out samples, 0 for the class that lacks least.
 
     .. math:: \min_{v, T} \; n_e \sum_c \frac{1}{C n_c} \sum_{i: y_i = c} -\log\mathrm{softmax}((z_i + v)/T)_c
               + \frac{\lVert v \rVert^2}{2 \sigma^2}
@@ -193,7 +195,7 @@ def class_shift(
         spread: σ, the standard deviation that shifts are expected to have.
 
     >>> z, y = torch.tensor([[0.5, 0.0], [-0.5, 0.0]]).repeat(200, 1), torch.tensor([0, 1]).repeat(200)
-    >>> class_shift(z, y).round(decimals=2)  # both classes are told apart as they are
+    >>> class_shift(z, y).round(decimals=2)  # no shift separates the classes better
     tensor([0., 0.], dtype=torch.float64)
     >>> class_shift(z + torch.tensor([1.0, 0.0]), y).argmax()
     tensor(1)

@@ -49,7 +49,7 @@ def estimate_class_uncertainty(
     """Estimate class uncertainty over the training samples, counting each once however many processes share them.
 
     At most ``cap`` samples of each class pass through the network, weighted by how many they stand for. All of them
-    meet the same ``passes`` sub-networks, whatever their batch and process.
+    pass through the same ``passes`` sub-networks, whatever their batch and process.
     """
     rows, weight = capped_sample(data.y, cap, seed=seed, weight=data.weight)
     sums = ClassMoments.nothing(network.head.class_shape, accelerator.device)
@@ -67,7 +67,7 @@ def class_moments(
 ) -> ClassMoments:
     """Return the sums of class uncertainty over one batch.
 
-    The masks are seeded for each batch, so that all batches and processes meet the same ``passes`` sub-networks.
+    The masks are seeded for each batch, so that all batches and processes use the same ``passes`` sub-networks.
     """
     generator = torch.Generator().manual_seed(seed)
     return ClassMoments.of(mc_dropout(network, inputs, passes, generator).softmax(-1), target, weight)
@@ -80,7 +80,7 @@ def rows_by_passes(passes: int, head: ClassVectorLoss) -> int:
 
 @dataclass(frozen=True)
 class ArraySamples:
-    """What a curriculum measures from in the library's own loop.
+    """Measure what a curriculum needs in the library's own loop.
 
     Args:
         accelerator, network: of the training.

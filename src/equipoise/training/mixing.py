@@ -1,12 +1,12 @@
 r"""The sample level by mixing: a sample between two classes is an uncertain sample.
 
-A training sample is mixed with a partner, whose class is drawn more evenly than the samples come:
+A training sample is mixed with a partner, whose class is drawn more evenly than the classes occur:
 
 .. math:: \tilde x = \lambda x_i + (1 - \lambda) x_j, \qquad \lambda \sim \mathrm{Beta}(0.4, 0.4), \qquad
           q_c \propto \pi_c^{1/2}
 
-It carries both labels, of weights λ and 1 − λ. Over many draws a class then weighs :math:`(\pi_c + q_c)/2`, the prior
-that is left over, and the margins answer that one instead of π.
+It carries both labels, with weights λ and 1 − λ. The mixed samples have the class prior :math:`(\pi_c + q_c)/2`, which
+is left over, and the margins correct for it instead of π.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from equipoise.training.batches import ArrayData
 ALPHA = 0.4
 """Parameter of λ's Beta distribution: most samples stay close to one of the two."""
 POWER = 0.5
-"""Partners' classes are drawn by the root of their frequency; 1 draws as samples come, 0 all classes alike."""
+"""Partners' classes are drawn by the square root of their frequency; 1 is as they occur, 0 all equally often."""
 
 
 def partner_prior(prior: Tensor, power: float = POWER) -> Tensor:
@@ -31,7 +31,7 @@ def partner_prior(prior: Tensor, power: float = POWER) -> Tensor:
 
     Args:
         prior: π, (classes,) or (attributes, 2), not negative.
-        power: from 1, as samples come, to 0, all classes alike.
+        power: from 1, as classes occur, to 0, all equally often.
 
     >>> partner_prior(torch.tensor([0.9, 0.1]))
     tensor([0.7500, 0.2500])
@@ -41,7 +41,7 @@ def partner_prior(prior: Tensor, power: float = POWER) -> Tensor:
 
 
 def left_over_prior(prior: Tensor, partners: Tensor) -> Tensor:
-    """Return (π_c + q_c)/2, what a class weighs where samples drawn by π are mixed with partners drawn by q.
+    """Return (π_c + q_c)/2, the class prior of samples drawn by π and mixed with partners drawn by q.
 
     Args:
         prior, partners: π and q, (classes,) or (attributes, 2).
@@ -53,7 +53,7 @@ def left_over_prior(prior: Tensor, partners: Tensor) -> Tensor:
 
 
 def mixed_steps(steps: Tensor, power: float = POWER) -> Tensor:
-    """Return by how much the logit of each class is held back where samples are mixed, by the prior that is left over.
+    """Return how far the logit of each class is held back where samples are mixed, by the prior that is left over.
 
     Args:
         steps: log(max π / π_c), what they are held back by without mixing, (classes,) or (attributes, 2).

@@ -1,4 +1,4 @@
-"""Several processes that train together: the same bits after a resume, and one sentence if one of them is gone."""
+"""Several processes that train together: bit-identical resumes, and a clear error if one of them dies."""
 
 import hashlib
 import math
@@ -30,7 +30,7 @@ BETWEEN_LOOKS = 0.02
 
 
 def longest_wait() -> float:
-    """Return the seconds that a process waits for another: torch's half hour, or what the environment says."""
+    """Return the seconds that a process waits for another: the environment's value, or torch's half hour."""
     said = os.environ.get(TIMEOUT, "1800")
     try:
         seconds = float(said)
@@ -91,9 +91,9 @@ def mean_in_rank_order(
 ) -> torch.futures.Future[Tensor]:
     """Average the gradients of a bucket over all processes, each number summed in the order of the ranks.
 
-    The sum of a ring depends on where a number lies in its bucket from three processes on, and buckets are laid out
-    anew after the first step of every attempt: a resumed run would round otherwise. Each process sums its share of the
-    numbers, then all exchange the sums, which moves as many bytes as a ring.
+    From three processes on, the sum of a ring depends on where a number lies in its bucket, and buckets are laid out
+    anew after the first step of every attempt: a resumed run would round differently. Here each process sums its share
+    of the numbers, then all exchange the sums, which moves as many bytes as a ring.
 
     Args:
         processes: how many there are.

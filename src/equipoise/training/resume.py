@@ -112,7 +112,7 @@ class Run:
         record = read_json(path, dict[str, Any], remedy=remedy) if path.exists() else {}
         known = record.get(IDENTITY)
         if known is not None and not isinstance(known, dict):
-            raise InvalidStateError(f"{path} does not say which run it is of; {remedy}.")
+            raise InvalidStateError(f"{path} does not identify its run; {remedy}.")
         if known is None and self.main:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
         if known is None:
@@ -122,7 +122,7 @@ class Run:
         processes = before.pop(PROCESSES, 1), now.pop(PROCESSES)
         if processes[0] != processes[1] and self.main:
             warnings.warn(
-                f"{path.parent} began with {processes[0]} processes and continues with {processes[1]}: the weights, "
+                f"{path.parent} began with {processes[0]} processes and resumes with {processes[1]}: the weights, "
                 "the optimiser's state and the place in the data are the same, but not the dropout masks: bits differ.",
                 OtherProcessesWarning,
                 stacklevel=4,

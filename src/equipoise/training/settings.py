@@ -21,9 +21,9 @@ EPOCHS = 30
 FEWEST_EPOCHS, LEAST_PART = 6, 100
 """Number of epochs that few visits of large data are divided into, and the fewest batches of each."""
 MOST_HELD_BACK = 50_000
-"""Samples held back or out at most, however many there are: features of all of them are in memory at once."""
+"""Most samples held back or held out: the features of all of them are in memory at once."""
 SMALL_STEP = 5e8
-"""Floating-point operations per training step below which a second thread waits more than it works."""
+"""Operations per training step below which a second thread does not pay off."""
 
 
 @dataclass(frozen=True)

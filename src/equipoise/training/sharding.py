@@ -26,7 +26,7 @@ from equipoise.storage.records import read_json
 from equipoise.training.network_recipe import Network
 
 GROUPS = "param_groups.json"
-"""What an optimiser's state holds besides tensors: learning rates, for example."""
+"""File of an optimiser's values that are not tensors, such as learning rates."""
 WEIGHTS, STATE = "network.", "optimizer."
 
 
@@ -41,7 +41,9 @@ def shard_network(network: Network, *, mesh: DeviceMesh | None = None) -> Networ
         mesh: the processes; None is all of them.
     """
     if not dist.is_initialized():
-        raise InvalidStateError("shard_network needs several processes; start them by torchrun and make their group.")
+        raise InvalidStateError(
+            "shard_network needs several processes; start them with torchrun and initialise their process group."
+        )
     if mesh is None:
         device = next(network.parameters()).device.type
         mesh = init_device_mesh(device, (dist.get_world_size(),))
@@ -76,7 +78,7 @@ def load_sharded(folder: str | Path, network: nn.Module, optimizer: torch.optim.
     """Read what :func:`save_sharded` wrote, also by another number of processes; all of them call this."""
     folder = Path(folder)
     if not (folder / GROUPS).is_file():
-        raise InvalidInputError(f"{folder} holds no finished checkpoint of a sharded network; check the path.")
+        raise InvalidInputError(f"{folder} is not a finished checkpoint of a sharded network; check the path.")
     tensors, _ = _parts(network, optimizer)
     load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
     state: dict[str, Any] = {}

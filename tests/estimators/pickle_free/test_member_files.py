@@ -559,7 +559,7 @@ def test_a_record_cannot_lead_out_of_its_folder(name, tmp_path):
 def test_records_that_tell_of_another_class_or_version(stored):
     folder, record = stored["trees"]
     other = MemberRecord(file=record.file, class_path="sklearn.svm._classes.SVC", version=record.version)
-    with pytest.raises(InvalidInputError, match="holds a RandomForestClassifier, and its record another class"):
+    with pytest.raises(InvalidInputError, match="holds a RandomForestClassifier, but its record names another class"):
         load_member(other, folder)
     older = MemberRecord(file=record.file, class_path=record.class_path, version="scikit-learn 1.0")
     with pytest.warns(UserWarning, match=r"was saved with scikit-learn 1\.0, and scikit-learn 1.* is installed"):

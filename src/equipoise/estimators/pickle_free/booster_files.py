@@ -50,7 +50,7 @@ def _plain(name: str, value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"the parameter {name!r} is of the type {type(value).__name__}, which is not stored without pickle; pass "
+            f"the parameter {name!r} is of the type {type(value).__name__}, which needs pickle to be stored; pass "
             "a number, a string, a list or a dict."
         ) from error
 

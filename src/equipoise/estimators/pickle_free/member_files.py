@@ -95,7 +95,7 @@ def load_member(record: MemberRecord, folder: Path) -> Any:
     except Exception as error:  # estimators in an odd state raise anything
         raise InvalidInputError(f"{path} is damaged, or its parts contradict each other; {REMEDY}.") from error
     if type_name(type(model)) != record.class_path:
-        raise InvalidInputError(f"{path} holds a {type(model).__name__}, and its record another class; {REMEDY}.")
+        raise InvalidInputError(f"{path} holds a {type(model).__name__}, but its record names another class; {REMEDY}.")
     if _version(model) != record.version:
         warnings.warn(f"{path} was saved with {record.version}, and {_version(model)} is installed.", stacklevel=2)
     return model

@@ -92,8 +92,8 @@ def check_types(schema: Any, *, where: object) -> None:
             continue
         shown = name if name.replace(".", "").replace("_", "").isalnum() and len(name) < 200 else "of another kind"
         raise InvalidInputError(
-            f"{where} contains an object of the type {shown}, which is not stored without pickle; "
-            "docs/any-model.md lists what is, under Cost."
+            f"{where} contains an object of the type {shown}, which cannot be stored without pickle; "
+            "docs/any-model.md lists what can, under Cost."
         )
 
 
