@@ -129,7 +129,7 @@ def test_a_missing_label_is_one_sentence(plain, y):
         ([b"a", "a"] * 20, "^y mixes bytes"),
         ([{1}, {2}] * 20, "^labels must be text or numbers of up to 64 bits, got {1}"),
         (np.array([2**70, 1] * 20, dtype=object), "^labels must be text or numbers of up to 64 bits"),
-        ([[1], [1, 2]] * 20, "^y must have as many labels in each row"),
+        ([[1], [1, 2]] * 20, "^y must have the same number of labels in each row"),
         (3, "^y must have a label for each row of X, got a single one: 3"),
         (torch.ones(ROWS, requires_grad=True), r"^y requires gradients, which are not used here; pass y.detach"),
         (np.ma.masked_array(Y, mask=Y == 1), "^y has 12 masked values"),

@@ -312,7 +312,7 @@ def test_nothing_left_is_an_error_that_says_why():
         TableEncoder().fit(column([1, 1, 1]))
     with pytest.raises(InvalidInputError, match="no column is left to learn from: the table has none"):
         TableEncoder().fit(pd.DataFrame(index=range(3)))
-    with pytest.raises(InvalidInputError, match="the table has no rows to learn from"):
+    with pytest.raises(InvalidInputError, match="the table must have rows to learn from, got none"):
         TableEncoder().fit(pd.DataFrame({"a": []}))
 
 
@@ -324,7 +324,7 @@ def test_arrays_have_numbered_columns():
     encoder = TableEncoder().fit(x)
     assert encoder.column_names_ == ["column 1", "column 2"]
     assert np.array_equal(encoder.transform(x), x)
-    with pytest.raises(InvalidInputError, match=r"a table has rows and columns, got an array of shape \(3,\)"):
+    with pytest.raises(InvalidInputError, match=r"a table must have rows and columns, got an array of shape \(3,\)"):
         encoder.transform(x[:, 0])
 
 
@@ -337,7 +337,7 @@ def test_names_are_text_and_differ():
 
 def test_before_fit_there_is_nothing_to_encode():
     for use in (lambda e: e.transform(TABLE), lambda e: e.column_names_, lambda e: e.to_json()):
-        with pytest.raises(InvalidStateError, match="has learnt no table yet; call fit first"):
+        with pytest.raises(InvalidStateError, match="is not fitted yet; call fit first"):
             use(TableEncoder())
     with pytest.raises(NotFittedError):
         TableEncoder().transform(TABLE)

@@ -61,7 +61,7 @@ def test_a_group_must_be_a_column(tmp_path):
         open_data(table(tmp_path, list("uvwxyz")), group="who")
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 2)), y=[0, 1])
     with pytest.raises(
-        InvalidInputError, match="group names a column, got 'who', but arrays have no names; give a CSV"
+        InvalidInputError, match="group must be a column name, got 'who' for an array without names; give a CSV"
     ):
         open_data(tmp_path / "t.npz", group="who")
 
@@ -73,7 +73,7 @@ def test_a_group_must_be_a_column(tmp_path):
 def test_a_known_set_has_labels_of_its_own(option, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        InvalidInputError, match=f"orl is a known set with labels of its own, so {option} has no meaning here; leave"
+        InvalidInputError, match=f"orl is a named set with its own labels, so {option} does not apply; leave"
     ):
         open_data("orl", **{option: "x"})
 
@@ -83,7 +83,7 @@ def test_a_table_has_no_images(option, value, tmp_path):
     path = table(tmp_path, list("uvwxyz"))
     with pytest.raises(
         InvalidInputError,
-        match=rf"table\.csv is a file, not a folder of images, so {option} has no meaning here; leave",
+        match=rf"table\.csv is a file, not a folder of images, so {option} does not apply; leave",
     ):
         open_data(path, **{option: value})
 

@@ -256,7 +256,7 @@ def test_official_parts_are_given_by_name():
     with pytest.raises(InvalidInputError, match="no official partition; use stratified_folds or hold_out"):
         official(Samples(np.zeros((1, 1)), np.zeros(1)))
     odd = Samples(np.zeros((2, 1)), np.zeros(2), partition=np.array(["train", "dev"]))
-    with pytest.raises(InvalidInputError, match="a part is one of train, val, test, got 'dev'"):
+    with pytest.raises(InvalidInputError, match="partition must hold train, val, test, got 'dev'"):
         official(odd)
 
 
@@ -289,7 +289,7 @@ def test_a_saved_split_is_never_overwritten_by_another(tmp_path):
 
 @pytest.mark.parametrize("parts", [([0], [0], []), ([0, 0], [], []), ([], [], [])])
 def test_a_split_has_each_row_once(parts):
-    with pytest.raises(InvalidInputError, match="none of them in two parts or twice"):
+    with pytest.raises(InvalidInputError, match="a split must have rows, and each only once"):
         Split(*parts)
 
 
@@ -319,7 +319,7 @@ GOOD = {"format": "equipoise split 1", "samples": 3, "train": [0], "val": [1], "
         (GOOD | {"format": "other"}, "has no valid field 'format': it is none of the values known; delete it"),
         (GOOD | {"samples": 4}, "is a split of 4 samples, and there are 3; the data have changed"),
         (GOOD | {"train": [3]}, "is damaged: row 3 is in the split, but there are only 3 samples"),
-        (GOOD | {"train": [1]}, "is damaged: a split must have rows, and none of them in two parts"),
+        (GOOD | {"train": [1]}, "is damaged: a split must have rows, and each only once"),
         (GOOD | {"train": [-1]}, "has no valid field 'train.0.': "),
         (GOOD | {"val": None}, "has no valid field 'val': expected a list, got nothing"),
         (GOOD | {"val": ["1"]}, "has no valid field 'val.0.': expected a whole number, got text"),

@@ -89,14 +89,14 @@ def test_the_least_balanced_attribute_sets_the_ratio():
     y[:, 1] = 1
     found = summarize(y, names=["a", "b"])
     assert found.ratio == float("inf")
-    assert found.notes == ("attribute 'b' has the same value in every sample: there is nothing to learn.",)
+    assert found.notes == ("attribute 'b' has the same value in every sample: nothing to learn.",)
     assert found.as_dict()["ratio"] is None
 
 
 def test_what_may_go_wrong_is_said():
     y = ["a"] * 10 + ["b"] + ["c"] * 4 + ["d"] * 2 + ["e"] * 5
     assert summarize(y).notes == (
-        "class 'b' has one sample only: it cannot be both learnt and tested.",
+        "class 'b' has one sample only: it cannot be in both training and test.",
         "2 classes (c, d) have fewer than 5 samples: their scores will be rough.",
     )
 
@@ -105,7 +105,7 @@ def test_many_small_classes_are_not_all_named():
     notes = summarize([f"c{i:04}" for i in range(1000)] + ["z"] * 10).notes
     assert notes[0] == (
         "1000 classes (c0000, c0001, c0002, c0003, c0004 and 995 more) have one sample only: "
-        "they cannot be both learnt and tested."
+        "they cannot be in both training and test."
     )
     assert notes[1].startswith("1001 classes: check that the target is a class")
     assert summarize(np.repeat(np.arange(999), 5)).notes == ()
@@ -113,7 +113,7 @@ def test_many_small_classes_are_not_all_named():
 
 def test_names_alike_are_said():
     notes = summarize(["Cat", "cat ", "c at", "dog"] * 5).notes
-    assert notes == ("the names 'Cat', 'cat ' differ in case or spaces only; are they one class?",)
+    assert notes == ("the names 'Cat', 'cat ' differ only in case or spaces; are they one class?",)
 
 
 def test_one_class_is_said():

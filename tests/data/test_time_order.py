@@ -49,7 +49,7 @@ FRAME = pd.DataFrame(
 def test_times_are_dates_or_numbers():
     assert (np.diff(row_times(FRAME, "seen")) > 0).all()
     assert row_times(FRAME, "step").tolist() == list(range(0, 112, 2))
-    with pytest.raises(InvalidInputError, match="a column of dates or numbers, and 'town' looks like category"):
+    with pytest.raises(InvalidInputError, match="a column of dates or numbers, got 'town', which looks like category"):
         row_times(FRAME, "town")
     with pytest.raises(InvalidInputError, match="'when', which is not a column of the table; there are seen, mixed"):
         row_times(FRAME, "when")

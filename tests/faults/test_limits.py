@@ -127,7 +127,7 @@ FILES = {
     "table/rows.parquet": (many_rows, UNPACKS),
     "parts/repeated.parquet": (repeated_cells, UNPACKS),
     "parts/rows.parquet": (many_rows, "read"),
-    "table/zeros.npz": (zeros, UNPACKS + r"write it by numpy\.savez instead of savez_compressed"),
+    "table/zeros.npz": (zeros, UNPACKS + r"write it with numpy\.savez instead of savez_compressed"),
     "weights/empty.safetensors": (empty_tensors, "is not a file of weights, or is damaged; fetch it again"),
     "weights/header.safetensors": (tensors(b" " * 2**25), "is not a file of weights, or is damaged"),
     "weights/zeros.pth": (pickled, UNPACKS + r"save it by torch\.save"),

@@ -81,7 +81,7 @@ os._exit(0)
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "a process that decoded images has died, perhaps for lack of memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "a worker that decodes images died, perhaps for lack of memory"),
         ("raise RuntimeError('a bug')", "RuntimeError as it was"),
     ],
     ids=["killed", "a bug"],
@@ -114,7 +114,7 @@ def test_a_killed_worker_ends_the_check_of_images_in_a_sentence(tmp_path, monkey
 
     killer = threading.Thread(target=kill_workers, daemon=True)
     killer.start()
-    with pytest.raises(InvalidStateError, match="a process that decoded images has died, perhaps for lack of memory"):
+    with pytest.raises(InvalidStateError, match="a worker that decodes images died, perhaps for lack of memory"):
         verify(table, workers=2)
     killer.join()
     assert not list((tmp_path / "cache").rglob("*.npz")), "what was not seen must not be remembered"

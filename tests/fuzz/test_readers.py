@@ -230,7 +230,7 @@ def test_arrays_that_are_none(tmp_path):
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("X.npy", npy((1, 2)))
             archive.writestr("y.npy", y)
-        with pytest.raises(InvalidInputError, match=r"is no \.npz file or is damaged; write it by numpy\.savez"):
+        with pytest.raises(InvalidInputError, match=r"is not a \.npz file or is damaged; write it with numpy\.savez"):
             READERS["npz"].read(tmp_path / ".", (tmp_path / "a.npz").read_bytes())
     np.savez(tmp_path / "b.npz", X=np.arange(4.0).reshape(2, 2) ** 2, y=np.array(["å", "\U0001f600"]))
     READERS["npz"].read(tmp_path, (tmp_path / "b.npz").read_bytes())
@@ -251,7 +251,7 @@ FOUND = {
     "as many images": ("celeba attributes", b"1" * 5000 + b"\na b\n", "must start with the number of images"),
     "a name in two lines": ("delimited table", b'"a\nb",c\n1,2\n3,4\n', "one of: a b, c"),
     "a class in two lines": ("bin pairs", b"\x80\x02cn\rpy\nx\n.", r"names 'n py\.x', which plain data"),
-    "notes of pandas": ("parquet", odd_parquet(), "is no Parquet file or is damaged"),
+    "notes of pandas": ("parquet", odd_parquet(), "is not a Parquet file or is damaged"),
 }
 
 

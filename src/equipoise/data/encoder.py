@@ -49,7 +49,7 @@ class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[m
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns from a training table how its columns become numbers, and does the same to any other table.
+    """Encode the columns of a table as numbers, as learnt from a training table.
 
     Each column is taken for a number, a date, a category or free text; or for an identifier or a constant, which are
     left out. ``guesses_`` says which and why, and ``kinds`` overrules it.
@@ -57,16 +57,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Numbers may be booleans, or text such as ``1,234.50``, ``1.234,50 €``, ``(132.10)``, ``8%`` or ``1.5k``. A missing
     or infinite one becomes the median of the training column, with a further 0/1 column that marks it where at least
     1 % are missing. A word among numbers or dates (1 % of them at most) counts as missing; :meth:`encode` also says
-    where a table has one. Up to three words that come back among numbers, such as ``refused``, have a 0/1 column each.
+    where a table has one. Up to three words that recur among numbers, such as ``refused``, have a 0/1 column each.
     Dates become days since 1970, whether the year or, where it is clear which, the day or the month comes first.
-    A category has a 0/1 column a value, one for the rare values together (beyond the 50 most frequent, or seen once),
-    and one for missing values. A value never seen in training counts as rare; where training had none, it has 0 in all
-    columns. Free text becomes up to 50 columns by the words and parts of words in it, and with labels one more for each
-    class, :meth:`fit_transform`; with a sentence encoder as many again by its embeddings, which are kept on disk.
-    ``notes`` says in a sentence each what was filled in, left out or put together.
+    A category has one 0/1 column per value, one for all rare values (beyond the 50 most frequent, or seen once) and one
+    for missing values. A value never seen in training counts as rare; where training had none, it has 0 in all columns.
+    Free text becomes up to 50 columns by its words and parts of words, and with labels one more for each class, see
+    :meth:`fit_transform`; with a sentence encoder as many again by its embeddings, which are cached on disk.
+    ``notes`` are sentences on what was filled in, left out or merged.
 
     Args:
-        kinds: by column, what it is taken for instead of what would be guessed: ``"number"``, ``"date"``,
+        kinds: kinds of columns, instead of the guessed ones: ``"number"``, ``"date"``,
             ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
         text_encoder: of free text, beside n-grams: a name or a folder that sentence-transformers takes, or ``"none"``
             for n-grams alone; None is all-MiniLM-L6-v2 where the extra ``text`` is installed and the table has up to
@@ -107,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         table = as_table(X)
         if len(table) == 0:
-            raise InvalidInputError("the table has no rows to learn from; give the training rows.")
+            raise InvalidInputError("the table must have rows to learn from, got none; give the training rows.")
         labels = None if y is None else label_array(y)
         if labels is not None and len(labels) != len(table):
             raise InvalidInputError(f"y must have a label for each of the {len(table)} rows, got {len(labels)}.")
@@ -208,7 +208,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def picture(self) -> PictureColumn | None:
-        """What was learnt of the first column of image paths; None where there is none."""
+        """The encoding of the first column of image paths; None where there is none."""
         return next((column.picture for column in self._fitted() if column.picture is not None), None)
 
     @property
@@ -243,7 +243,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> list[Column]:
         if not hasattr(self, "columns_"):
-            raise UnfittedEncoderError("this TableEncoder has learnt no table yet; call fit first.")
+            raise UnfittedEncoderError("this TableEncoder is not fitted yet; call fit first.")
         return self.columns_
 
 
@@ -252,13 +252,13 @@ def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[
     given = dict(kinds or {})
     unknown = [name for name in given if name not in table.columns]
     if unknown:
-        raise InvalidInputError(f"there is no column {unknown[0]!r} to say the kind of; there are {_named(table)}.")
+        raise InvalidInputError(f"kinds names {unknown[0]!r}, which is not a column; there are {_named(table)}.")
     for name, values in table.items():
         yield said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
 
 
 def _column(table: Any, name: str) -> Any:
-    """Return a column that knows the folder of its table."""
+    """Return a column with the folder of its table attached."""
     values = table[name]
     values.attrs = dict(table.attrs)
     return values
@@ -273,7 +273,7 @@ def as_table(frame: Any) -> Any:
     if not is_frame(frame):
         values = np.asarray(frame)
         if values.ndim != 2:
-            raise InvalidInputError(f"a table has rows and columns, got an array of shape {values.shape}.")
+            raise InvalidInputError(f"a table must have rows and columns, got an array of shape {values.shape}.")
         frame = pd.DataFrame(values, columns=[f"column {number}" for number in range(1, values.shape[1] + 1)])
     elif not isinstance(frame, pd.DataFrame):
         frame = frame.to_pandas()

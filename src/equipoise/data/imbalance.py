@@ -81,7 +81,7 @@ def exponential(
 
 def _check_ratio(ratio: float) -> None:
     if not ratio >= 1:
-        raise InvalidInputError(f"ratio is the largest class over the smallest and at least 1, got {ratio}.")
+        raise InvalidInputError(f"ratio must be at least 1, got {ratio}; it is the largest class over the smallest.")
 
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:

@@ -81,7 +81,9 @@ def plain_labels(y: Any) -> Any:
     try:
         labels = np.asarray(given)
     except ValueError:
-        raise InvalidInputError("y must have as many labels in each row; got rows of different lengths.") from None
+        raise InvalidInputError(
+            "y must have the same number of labels in each row, got rows of different lengths."
+        ) from None
     if labels.ndim == 0:
         raise InvalidInputError(f"y must have a label for each row of X, got a single one: {labels.item()!r}.")
     rows = np.unique(np.nonzero(pd.isna(labels))[0])

@@ -43,7 +43,7 @@ class SampleRows:
         return 1
 
     def blocks(self) -> NDArray[np.int64] | None:
-        """Return the block of each row, such as a row group of a file, if rows of one come faster; None otherwise."""
+        """Return the block of each row, such as a row group of a file, if blocks are read faster; None otherwise."""
         return None
 
     @property
@@ -149,7 +149,7 @@ class Samples:
     def part(self, name: Part) -> "Samples":
         """Return the official part of this ``name``."""
         if name not in get_args(Part):
-            raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {name!r}.")
+            raise InvalidInputError(f"part must be one of {', '.join(get_args(Part))}, got {name!r}.")
         if self.partition is None:
             raise InvalidInputError("these samples have no official partition; use equipoise.data.splits.")
         return self.take(np.flatnonzero(self.partition == name))

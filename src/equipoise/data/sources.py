@@ -115,7 +115,7 @@ def _shards(path: Path, *, stream: bool | None) -> "ParquetShards | None":
 
     if (path.is_file() and stream is False) or not parquet_files(path):
         if stream:
-            raise InvalidInputError(f"{path} holds no Parquet, which alone is read in parts; leave --stream out.")
+            raise InvalidInputError(f"{path} must be Parquet to be read in parts; leave --stream out.")
         return None
     shards = ParquetShards(path)
     return shards if path.is_dir() or stream or shards.is_large else None
@@ -129,7 +129,7 @@ def _read_shards(shards: "ParquetShards", target: str | None, group: str | None,
         return samples if group is None else _divisible(grouped(samples, group), group)
     if group is not None:
         raise InvalidInputError(
-            f"{shards.source} is read in parts, which cannot keep groups together; pass --in-memory."
+            f"{shards.source} cannot keep groups together while it is read in parts; pass --in-memory."
         )
     return read_labels(shards, target)
 
@@ -142,7 +142,7 @@ def _refuse_unknown(source: str | Path, **options: object) -> None:
         near = [*NAMED_SETS, *_beside(Path(source))]
         hint = did_you_mean(str(source), near)
         raise InvalidInputError(f"there is no file or folder {str(source)!r}; give a table, {images}{hint}")
-    _refuse(f"{source} is a known set with labels of its own", **options)
+    _refuse(f"{source} is a named set with its own labels", **options)
 
 
 def _beside(path: Path) -> list[str]:
@@ -162,17 +162,17 @@ def check_group(group: str, columns: list[str]) -> None:
 
 
 def _refuse(why: str, **options: object) -> None:
-    """Raise an error for an option that would have no effect."""
+    """Raise an error for an option that does not apply."""
     for name, value in options.items():
         if value is not None:
-            raise InvalidInputError(f"{why}, so {name} has no meaning here; leave it out.")
+            raise InvalidInputError(f"{why}, so {name} does not apply; leave it out.")
 
 
 def grouped(samples: Samples, group: str) -> Samples:
-    """Move a column from the table to the groups: nothing should be learnt from whom a row belongs to."""
+    """Move a column from the table to the groups, so that the model does not learn from it."""
     if not hasattr(samples.x, "columns"):
         raise InvalidInputError(
-            f"group names a column, got {group!r}, but arrays have no names; give a CSV or Parquet."
+            f"group must be a column name, got {group!r} for an array without names; give a CSV or Parquet."
         )
     check_group(group, [str(name) for name in samples.x.columns])
     groups, missing = _group_names(samples.x[group])
@@ -199,12 +199,12 @@ def _divisible(samples: Samples, group: str) -> Samples:
     classes, codes = class_indices(labels.astype(str)) if labels.ndim == 1 else ((), places)
     if len(classes) == len(groups) == len(np.unique(np.stack([codes, places]), axis=1).T):
         raise InvalidInputError(
-            f"the group column {group!r} is the class under other names, so each class would be held out whole or not "
-            "at all; name the column of the person or place that rows share, or leave group out."
+            f"each value of the group column {group!r} is one class, so a class would be held out whole or not at all; "
+            "name the column of the person or place that rows share, or leave group out."
         )
     if len(groups) < len(samples):
         return samples
-    note = f"every row has a value of its own in the group column {group!r}: rows are divided as without groups."
+    note = f"every row is its own group in the column {group!r}: rows are split as without groups."
     return replace(samples, notes=(*samples.notes, note))
 
 

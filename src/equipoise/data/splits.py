@@ -34,7 +34,7 @@ class Split:
         self.test = _row_numbers("test", test)
         together = np.concatenate([self.train, self.val, self.test])
         if len(together) == 0 or len(np.unique(together)) != len(together):
-            raise InvalidInputError("a split must have rows, and none of them in two parts or twice; check its parts.")
+            raise InvalidInputError("a split must have rows, and each only once; check its parts.")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Split) and self._lists() == other._lists()
@@ -119,7 +119,7 @@ def stratified_folds(
 
     The test parts differ by at most one sample of a class. Groups are never on both sides; class shares are then kept
     as well as whole groups allow. Several labels per sample, (samples, attributes), are not stratified: their rows or
-    groups are shuffled and dealt out.
+    groups are shuffled and distributed.
 
     Args:
         y: labels, (samples,) or (samples, attributes).
@@ -153,7 +153,7 @@ def stratified_folds(
         dealt = StratifiedKFold(folds, shuffle=True, random_state=seed).split(codes, codes)
     else:
         order = np.arange(available)
-        np.random.RandomState(seed).shuffle(order)  # before 1.8, scikit-learn deals groups differently
+        np.random.RandomState(seed).shuffle(order)  # before 1.8, scikit-learn assigns groups differently
         dealt = StratifiedGroupKFold(folds).split(codes, codes, np.argsort(order)[members])
     return _sorted(dealt, quiet=allow_missing)
 
@@ -223,7 +223,9 @@ def official(samples: Samples) -> dict[Part, Rows]:
     parts: dict[Part, Rows] = {name: np.flatnonzero(samples.partition == name) for name in get_args(Part)}
     if sum(map(len, parts.values())) != len(samples):
         unknown = sorted(set(samples.partition.tolist()) - set(get_args(Part)))
-        raise InvalidInputError(f"a part is one of {', '.join(get_args(Part))}, got {', '.join(map(repr, unknown))}.")
+        raise InvalidInputError(
+            f"partition must hold {', '.join(get_args(Part))}, got {', '.join(map(repr, unknown))}."
+        )
     return {name: rows for name, rows in parts.items() if len(rows)}
 
 
@@ -281,7 +283,7 @@ def _check_folds(folds: int, available: int, what: str) -> None:
     if folds < 2:
         raise InvalidInputError(f"folds must be 2 or more, got {folds}.")
     if folds > available:
-        raise InvalidInputError(f"{folds} folds need {folds} {what} at least, got {available}; use fewer folds.")
+        raise InvalidInputError(f"{folds} folds need at least {folds} {what}, got {available}; use fewer folds.")
 
 
 def _check_classes(classes: NDArray[Any], counts: Rows, folds: int, what: str) -> None:

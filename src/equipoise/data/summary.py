@@ -139,8 +139,8 @@ def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) 
     notes, what = [], "attribute" if several else "class"
     rarer = np.minimum(counts, samples - counts) if several else counts
     for test, problem in (
-        (rarer == 0, "the same value in every sample: there is nothing to learn"),
-        (rarer == 1, "one sample only: it cannot be both learnt and tested"),
+        (rarer == 0, "the same value in every sample: nothing to learn"),
+        (rarer == 1, "one sample only: it cannot be in both training and test"),
         ((rarer > 1) & (rarer < FEW_SAMPLES), f"fewer than {FEW_SAMPLES} samples: its scores will be rough"),
     ):
         found = [name for name, bad in zip(names, test.tolist(), strict=True) if bad]
@@ -152,7 +152,7 @@ def _notes(names: list[str], counts: NDArray[Any], samples: int, several: bool) 
             notes.append(f"{len(found)} {plural} ({listed(found, most=NAMED_IN_A_NOTE, quoted=False)}) have {said}.")
     notes += _alike(names)
     if len(names) >= MANY_CLASSES and not several:
-        notes.append(f"{len(names)} classes: check that the target is a class and not a number or a name of the row.")
+        notes.append(f"{len(names)} classes: check that the target is a class, not a measurement or an identifier.")
     if len(names) == 1 and not several:
         notes.append(f"every sample has the class {names[0]!r}: training needs at least two.")
     return notes
@@ -164,7 +164,7 @@ def _alike(names: list[str]) -> list[str]:
     for name in names:
         spellings.setdefault(" ".join(name.casefold().split()), []).append(name)
     return [
-        f"the names {', '.join(map(repr, same))} differ in case or spaces only; are they one class?"
+        f"the names {', '.join(map(repr, same))} differ only in case or spaces; are they one class?"
         for same in spellings.values()
         if len(same) > 1
     ]

@@ -23,7 +23,9 @@ def row_times(x: Any, name: str) -> NDArray[np.float64]:
         )
     guess = guess_kind(x.iloc[:, names.index(name)], name)
     if guess.parsed is None:
-        raise InvalidInputError(f"--time must name a column of dates or numbers, and {name!r} looks like {guess.kind}.")
+        raise InvalidInputError(
+            f"--time must name a column of dates or numbers, got {name!r}, which looks like {guess.kind}."
+        )
     return guess.parsed.numbers
 
 

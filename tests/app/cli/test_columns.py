@@ -59,8 +59,8 @@ def test_reasons_stand_on_wide_terminals(equipoise, monkeypatch):
     [
         (("--drop", "memer"), "--drop names 'memer', which is not a column to learn from; did you mean 'member'?"),
         (("--keep", "age,left"), "--keep names 'left', which is not a column to learn from"),
-        (("--kind", "notes=words"), "--kind takes COLUMN=KIND, KIND one of number, date, category, text,"),
-        (("--kind", "notes"), "--kind takes COLUMN=KIND"),
+        (("--kind", "notes=words"), "--kind must be COLUMN=KIND, KIND one of number, date, category, text,"),
+        (("--kind", "notes"), "--kind must be COLUMN=KIND"),
         (("--kind", "notes=text", "--drop", "notes"), "--kind names 'notes', which is left out"),
         (
             ("--id", "customer"),
@@ -78,7 +78,7 @@ def test_columns_are_checked_before_anything_is_read(equipoise, arguments, sente
 def test_a_name_that_predictions_have_is_refused(equipoise, table, tmp_path):
     table.rename(columns={"customer_id": "class"}).to_csv(tmp_path / "t.csv", index=False)
     done = equipoise("train", "t.csv", "--target", "left", "--id", "class")
-    assert "predictions have a column 'class' of their own; rename that of --id" in done.err
+    assert "--id class clashes with a column of the predictions; rename the column" in done.err
 
 
 def test_images_have_no_columns(equipoise, tmp_path):

@@ -110,5 +110,7 @@ def test_a_file_is_never_replaced_unless_asked(table_run, tmp_path):
 @pytest.mark.parametrize("missing", ["onnx", "onnxscript", "onnxruntime"])
 def test_an_absent_package_is_one_sentence_that_names_the_extra(table_run, tmp_path, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InvalidInputError, match=rf"needs {missing}; install it by `pip install 'equipoise\[export\]'`"):
+    with pytest.raises(
+        InvalidInputError, match=rf"needs {missing}; install it with `pip install 'equipoise\[export\]'`"
+    ):
         export_run(RunModel.load(table_run), tmp_path / "model.onnx")

@@ -162,7 +162,7 @@ def test_parquet_and_npz_come_in_too(table_run, several_run, tmp_path):
     with pytest.raises(InvalidInputError, match=r"must hold rows and columns, got an array of shape \(4, 3, 2\)"):
         predict(several_run, tmp_path / "cube.npz", tmp_path / "b.csv")
     (tmp_path / "bad.npz").write_bytes(b"PK")
-    with pytest.raises(InvalidInputError, match=r"bad\.npz is no \.npz file of numbers"):
+    with pytest.raises(InvalidInputError, match=r"bad\.npz is not a \.npz file of numbers"):
         predict(several_run, tmp_path / "bad.npz", tmp_path / "b.csv")
 
 

@@ -94,7 +94,7 @@ def test_pictures_stand_beside_the_other_columns(sightings, monkeypatch):
     again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())), small_reader())
     np.testing.assert_array_equal(again.transform(frame[::-1])[::-1], found.values)
     np.testing.assert_array_equal(again.transform(frame[:1]), found.values[:1])  # not one picture among the rows
-    with pytest.raises(InvalidInputError, match=r"takes pictures through tiny, which is not here; pip install"):
+    with pytest.raises(InvalidInputError, match=r"takes pictures through tiny, which is missing; pip install"):
         TableEncoder.from_json(encoder.to_json()).transform(frame)
 
 

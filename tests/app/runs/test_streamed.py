@@ -64,7 +64,7 @@ def test_rows_without_a_label_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"group": "shade"}, "cannot keep groups together; pass --in-memory"),
+        ({"group": "shade"}, "cannot keep groups together while it is read in parts; pass --in-memory"),
         ({"time": "a"}, "--time sorts all rows, and this table is read in parts; pass --in-memory"),
         ({"model": "auto"}, "--model auto needs the whole table, and .* is read in parts; leave --model out"),
         ({"sample_level": "mixing", "epochs": 2}, "mixing draws partners from all rows at once; read the table into"),
@@ -78,5 +78,5 @@ def test_what_needs_all_rows_at_once_is_refused(tmp_path, options, sentence):
 
 def test_only_parquet_is_read_in_parts(tmp_path):
     (tmp_path / "rows.csv").write_text("a,died\n1,yes\n2,no\n")
-    with pytest.raises(InvalidInputError, match="holds no Parquet, which alone is read in parts; leave --stream out"):
+    with pytest.raises(InvalidInputError, match="must be Parquet to be read in parts; leave --stream out"):
         open_data(tmp_path / "rows.csv", target="died", stream=True)

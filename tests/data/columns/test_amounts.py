@@ -123,7 +123,7 @@ def test_german_amounts():
 def test_case_alone_makes_no_category():
     encoder = learnt(["yes", "Yes", "NO", "no", "yes", "No "] * 3)
     assert encoder.column_names_ == ["a=NO", "a=yes", "other"]
-    assert encoder.notes == ["a: values that differ in case alone put together, such as 'yes' and 'Yes'."]
+    assert encoder.notes == ["a: values that differ only in case are merged, such as 'yes' and 'Yes'."]
     found = encoder.transform(pd.DataFrame({"a": ["YES", "nO", "maybe", None], "other": 0}))
     assert found[:, :2].tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
     again = TableEncoder.from_json(encoder.to_json())

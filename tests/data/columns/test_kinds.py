@@ -165,7 +165,7 @@ def test_values_that_are_not_of_the_kind_said_are_missing():
 def test_what_a_user_says_is_checked():
     with pytest.raises(InvalidInputError, match=r"kind of column 'zip' must be one of number, .*, got 'words'"):
         TableEncoder(kinds={"zip": "words"}).fit(table())
-    with pytest.raises(InvalidInputError, match="no column 'zap' to say the kind of; there are notes, zip, row"):
+    with pytest.raises(InvalidInputError, match="kinds names 'zap', which is not a column; there are notes, zip, row"):
         TableEncoder(kinds={"zap": "text"}).fit(table())
     with pytest.raises(InvalidInputError, match=r"column 'notes' holds no number that can be read, for example 'cust"):
         TableEncoder(kinds={"notes": "number"}).fit(table())

@@ -167,7 +167,9 @@ def test_a_missing_package_is_one_sentence(monkeypatch):
 
     load_encoder.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InvalidInputError, match=r'needs the extra text; install it by pip install "equipoise\[text\]"'):
+    with pytest.raises(
+        InvalidInputError, match=r'needs the extra text; install it with pip install "equipoise\[text\]"'
+    ):
         TableEncoder(text_encoder="some/encoder").fit(pd.DataFrame({"notes": TEXTS}), Y)
 
 

@@ -196,9 +196,11 @@ def test_a_file_that_vanishes_or_breaks_later_is_named(folder):
     images = images_of(folder)
     (folder / "4.png").unlink()
     (folder / "5.png").write_bytes(b"broken")
-    with pytest.raises(UnreadableImageError, match=r"4\.png' was there at the start .*\(No such file .*\); restore it"):
+    with pytest.raises(
+        UnreadableImageError, match=r"4\.png' was readable at the start .*\(No such file .*\); restore it"
+    ):
         images[[3, 4]]
-    with pytest.raises(UnreadableImageError, match=r"5\.png' was there at the start but cannot be read now"):
+    with pytest.raises(UnreadableImageError, match=r"5\.png' was readable at the start but is not now"):
         images[5]
     with pytest.raises(InvalidInputError, match=r"the image '4\.png' is not in .*; check the folder"):
         images_of(folder)

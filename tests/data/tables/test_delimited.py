@@ -65,7 +65,7 @@ def test_a_group_that_is_the_target_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("groups", "sentence"),
     [
-        (["1", "2", "1", "2"], "the group column 'g' is the class under other names, so each class"),
+        (["1", "2", "1", "2"], "each value of the group column 'g' is one class, so a class"),
         ([1, 1, 1, 1], "all rows have the group '1' in the column 'g', so nothing can be held out"),
     ],
 )
@@ -86,9 +86,7 @@ def test_groups_of_one_row_each_are_noted(tmp_path):
         tmp_path / "t.csv", index=False
     )
     samples = open_data(tmp_path / "t.csv", target="y", group="g")
-    assert samples.notes == (
-        "every row has a value of its own in the group column 'g': rows are divided as without groups.",
-    )
+    assert samples.notes == ("every row is its own group in the column 'g': rows are split as without groups.",)
 
 
 def test_a_name_instead_of_a_file_of_weights():

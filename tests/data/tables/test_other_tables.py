@@ -117,8 +117,8 @@ def test_any_plain_objects_come_back(tmp_path, records):
         ("[1, 2]", "line 2 of .* must be an object in braces"),
         ('{"a": [1]}', "line 2 of .* holds a list or an object in 'a'; give plain values"),
         ('{"a": {"b": 1}}', "holds a list or an object in 'a'"),
-        ('{"a": 1', r"line 2 of .* is no JSON \(.*\); each line must be one object"),
-        ("[" * 100_000, "line 2 of .* is no JSON"),
+        ('{"a": 1', r"line 2 of .* is not JSON \(.*\); each line must be one object"),
+        ("[" * 100_000, "line 2 of .* is not JSON"),
     ],
 )
 def test_other_json_is_refused(line, sentence, tmp_path):
@@ -194,12 +194,12 @@ def test_what_is_no_workbook(tmp_path):
     for content in (b"", b"PK\x03\x04rest", b"a,y\n1,p\n"):
         (tmp_path / "t.xlsx").write_bytes(content)
         with pytest.raises(
-            InvalidInputError, match=r"is no Excel workbook or is damaged \(.*\); save the table as CSV"
+            InvalidInputError, match=r"is not an Excel workbook or is damaged \(.*\); save the table as CSV"
         ):
             read_table(tmp_path / "t.xlsx", target="y")
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as archive:
         archive.writestr("other.txt", "text")
-    with pytest.raises(InvalidInputError, match="is no Excel workbook"):
+    with pytest.raises(InvalidInputError, match="is not an Excel workbook"):
         read_excel(tmp_path / "t.xlsx")
 
 

@@ -206,7 +206,7 @@ def test_none_is_a_class(tmp_path):
         ("", "is empty; a table starts with a line of column names"),
         ("\n\n  \n", "is empty; a table starts with a line of column names"),
         ("a,label\n", "has column names but no rows; add the rows"),
-        ("label\n1\n2\n", r"has one column only \(label\); a table has a target and at least one other"),
+        ("label\n1\n2\n", r"has only one column \(label\); a table must have a target and one other"),
         (
             "5.1,3.5,0\n4.9,3.0,1\n",
             r"starts with numbers \(5.1, 3.5, 0, ...\) instead of column names; add a first line",
@@ -273,7 +273,7 @@ def test_a_usual_name_is_the_target(name):
 def test_without_a_usual_name_the_columns_are_listed():
     with pytest.raises(InvalidInputError, match=r"has no column named target, label, class or y; .* one of: a, b\."):
         read_table(pd.DataFrame({"a": [1, 2], "b": [1, 2]}))
-    with pytest.raises(InvalidInputError, match=r"has the columns label, y; say which to learn by --target"):
+    with pytest.raises(InvalidInputError, match=r"has the columns label, y; choose the target with --target"):
         read_table(pd.DataFrame({"label": [1, 2], "y": [1, 2]}))
 
 
@@ -343,7 +343,7 @@ def test_dates_are_no_classes():
 
 
 def test_a_target_that_names_the_rows_is_refused():
-    with pytest.raises(InvalidInputError, match="each of the 4 rows has another value in the target column 'y'"):
+    with pytest.raises(InvalidInputError, match="all 4 rows have different values in the target column 'y'"):
         read_table(pd.DataFrame({"a": [1, 1, 1, 1], "y": list("abcd")}))
 
 
@@ -446,12 +446,12 @@ def test_a_target_that_arrays_do_not_have_is_refused(tmp_path):
     np.savez(tmp_path / "t.npz", x_train=np.ones((3, 2)), y_train=[0, 1, 0], x_test=np.ones((1, 2)), y_test=[1])
     with pytest.raises(InvalidInputError, match=r"no labels named 'sick'; .* in y_train and y_test: leave target out"):
         read_table(tmp_path / "t.npz", target="sick")
-    with pytest.raises(InvalidInputError, match="has its labels in the second one, so target='sick' has no meaning"):
+    with pytest.raises(InvalidInputError, match="has its labels in the second one, so target='sick' does not apply"):
         read_table((np.ones((2, 2)), [0, 1]), target="sick")
 
 
 def test_npz_that_is_none_or_holds_objects_is_refused(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"is no \.npz file or is damaged"):
+    with pytest.raises(InvalidInputError, match=r"is not a \.npz file or is damaged"):
         read_table(written(tmp_path, b"nothing", "t.npz"))
     np.savez(tmp_path / "o.npz", X=np.array([[object()]]), y=np.zeros(1))
     with pytest.raises(InvalidInputError, match="holds Python objects, which are not read because they can run code"):
@@ -583,9 +583,9 @@ def test_memory_stays_flat_over_a_long_file(tmp_path):
 def test_without_pyarrow_its_name_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = written(tmp_path, b"PAR1", "t.parquet")
-    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it by `pip install 'equipoise\[parquet\]'`"):
+    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it with `pip install 'equipoise\[parquet\]'`"):
         read_table(path)
-    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it by `pip install 'equipoise\[parquet\]'`"):
+    with pytest.raises(InvalidInputError, match=r"needs pyarrow; install it with `pip install 'equipoise\[parquet\]'`"):
         next(iterate_table(path))
 
 
@@ -602,7 +602,7 @@ def test_parquet_is_read_whole_and_in_parts(tmp_path):
 def test_a_damaged_parquet_file_is_named(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     with pytest.raises(
-        InvalidInputError, match=r"t\.parquet is no Parquet file or is damaged \(.*\); get the file again"
+        InvalidInputError, match=r"t\.parquet is not a Parquet file or is damaged \(.*\); get the file again"
     ):
         read_table(written(tmp_path, b"PAR1 and nothing more", "t.parquet"))
 
@@ -667,7 +667,9 @@ def test_an_array_whose_header_breaks_off_is_damaged(tmp_path):
     with zipfile.ZipFile(tmp_path / "broken.npz", "w") as archive:
         for name in ("X.npy", "y.npy"):
             archive.writestr(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    with pytest.raises(InvalidInputError, match=r"broken.npz is no .npz file or is damaged; write it by numpy.savez"):
+    with pytest.raises(
+        InvalidInputError, match=r"broken.npz is not a .npz file or is damaged; write it with numpy.savez"
+    ):
         read_npz(tmp_path / "broken.npz")
 
 

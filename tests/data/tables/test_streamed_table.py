@@ -113,7 +113,7 @@ def test_a_short_part_is_named_at_once(tmp_path):
     short = tmp_path / "part-1.parquet"
     short.write_bytes(short.read_bytes()[:-100])
     with pytest.raises(
-        InvalidInputError, match=r"part-1\.parquet is no Parquet file or is damaged .*get the file again"
+        InvalidInputError, match=r"part-1\.parquet is not a Parquet file or is damaged .*get the file again"
     ):
         ParquetShards(tmp_path)
 
@@ -127,7 +127,7 @@ def test_a_part_damaged_inside_is_named_when_it_is_read(tmp_path):
     broken.write_bytes(content)
     shards = ParquetShards(tmp_path)
     with pytest.raises(
-        InvalidInputError, match=r"part-2\.parquet (cannot be read|is no Parquet file or is damaged) \("
+        InvalidInputError, match=r"part-2\.parquet (cannot be read|is not a Parquet file or is damaged) \("
     ):
         shards.take(np.arange(len(shards)), list("abcd"))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
 ColumnKind = Literal["number", "date", "category", "text", "image", "identifier", "constant"]
 """Kinds that a column can have; the last two are left out."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
-"""Names of prediction columns, which an identifier column must not have."""
+"""Names reserved for columns of predictions."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ChosenColumns:
         if self.id is not None:
             _named("--id", self.id, names, single=True)
             if self.id in ANSWERS or self.id.startswith(("p_", "is_", "set_")):
-                raise InvalidInputError(f"predictions have a column {self.id!r} of their own; rename that of --id.")
+                raise InvalidInputError(f"--id {self.id} clashes with a column of the predictions; rename the column.")
         kinds = self.kinds(names)
         if not self.left(names):
             raise InvalidInputError("--drop, --keep and --id leave no column to learn from; name fewer or others.")
@@ -72,7 +72,7 @@ class ChosenColumns:
                 continue
             if not sign or kind not in get_args(ColumnKind):
                 raise InvalidInputError(
-                    f"--kind takes COLUMN=KIND, KIND one of {', '.join(get_args(ColumnKind))}, got {part.strip()!r}."
+                    f"--kind must be COLUMN=KIND, KIND one of {', '.join(get_args(ColumnKind))}, got {part.strip()!r}."
                 )
             found[_named("--kind", name, names, single=True)[0]] = kind
         return found

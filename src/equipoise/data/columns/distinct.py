@@ -1,4 +1,4 @@
-"""The different texts of a column: what is done to each of them is done once, however often it occurs."""
+"""The distinct texts of a column, so that each is processed once, however often it occurs."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 TEXTS = "texts of a file"
 """Name of the categories of a packed column."""
 LOOKED_AT, MOSTLY = 50_000, 0.9
-"""Rows that tell whether texts repeat; from this share of different ones on, they do not."""
+"""Rows inspected for repeated texts, and the share of distinct ones from which on texts count as not repeating."""
 
 
 class Distinct(NamedTuple):

@@ -103,10 +103,10 @@ def learn_column(
     pictures: PictureReader | None = None,
     progress: Progress | None = None,
 ) -> Column | None:
-    """Return how to encode a column, or None to leave it out; a note for what a user would want to know.
+    """Return how to encode a column, or None to leave it out; add notes for the user.
 
     Args:
-        y: labels of the rows, which text is learnt by; None learns it without.
+        y: labels of the rows, used to encode text; None does without.
         text_encoder: of :class:`~equipoise.data.encoder.TableEncoder`.
         pictures: reads the pictures that a column names; None leaves it out.
         progress: called as sentences are embedded.
@@ -254,7 +254,7 @@ def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
     if folded:
         pair = next(same for same in spellings.values() if len(same) > 1)
         notes.append(
-            f"{name}: values that differ in case alone put together, such as {' and '.join(map(repr, pair[:2]))}."
+            f"{name}: values that differ only in case are merged, such as {' and '.join(map(repr, pair[:2]))}."
         )
         counts = {same[0]: sum(counts[word] for word in same) for same in spellings.values()}
     often = (word for word in counts if counts[word] > 1)
@@ -269,7 +269,7 @@ def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
 
 
 def _spellings(counts: dict[str, int]) -> dict[str, list[str]]:
-    """Return the values that are one but for case, the most frequent spelling first."""
+    """Return the values that differ only in case, the most frequent spelling first."""
     each = {_fold(word): [word] for word in counts}
     if len(each) == len(counts):
         return each
@@ -353,7 +353,7 @@ def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]])
     if known >= TOO_MANY and unread.sum() > known / 2:  # a few are typos; if most are, it is a different column
         raise InvalidInputError(
             f"the column {column.name!r} held {column.kind}s in training but now holds "
-            f"{as_words(values[unread]).iloc[0]!r} and others that are none, {unread.sum()} of {known}; correct or "
+            f"{as_words(values[unread]).iloc[0]!r} and others that are not, {unread.sum()} of {known}; correct or "
             "empty them."
         )
     _write_numbers(numbers, spoken, column, out)

@@ -1,4 +1,4 @@
-"""Log-odds of the classes by logistic regression, for the rows it was fitted to by models that have not seen them."""
+"""Log-odds of the classes by logistic regression, cross-fitted for the training rows."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ from equipoise.data.splits import stratified_folds
 from equipoise.errors import Muted
 
 MOST_SCORES = 100
-"""Classes or attributes that have log-odds each; where there are more, none has."""
+"""Most classes or attributes with log-odds; where there are more, none has any."""
 FITTED_TO = 50_000
-"""Rows that a regression is fitted to, drawn evenly from more."""
+"""Most rows that a regression is fitted on, drawn evenly."""
 FOLDS = 5
 _unsettled = Muted(r"(?s).*lbfgs failed to converge")
 
 
 def score_names(labels: NDArray[Any]) -> tuple[str, ...]:
-    """Return what there are log-odds for: each class, of two the second, or each attribute; nothing of too many."""
+    """Return the classes with log-odds: each, of two the second, or each attribute; none if they are too many."""
     if labels.dtype.kind == "f" and not (labels == np.floor(labels)).all():  # no classes
         return ()
     if labels.ndim == 2:
@@ -69,7 +69,7 @@ class LogOdds:
 
 
 def out_of_fold(x: Any, y: ArrayLike, groups: ArrayLike | None, strength: float) -> NDArray[np.float32] | None:
-    """Return the log-odds of each row by a regression that has not seen it, (rows, scores); None of a single group.
+    """Return cross-fitted log-odds of each row, (rows, scores); None if all rows are one group.
 
     Args:
         groups: rows of one group are never on both sides, (rows,).

@@ -82,9 +82,9 @@ class Parsed:
 def parse(values: Any) -> Parsed | None:
     """Find the kind and form that read every value (or 99 % of at least twenty, the rest being typos), or return None.
 
-    Each different text is read once. A date is read only where day and month cannot be taken for one another in the
-    whole column. Where numbers begin with a zero, as 007, a word among them says that they are names. Up to three words
-    that come back, such as refused, may be up to half of a column of numbers; they are its ``words``.
+    Each distinct text is read once. A date is read only where day and month cannot be confused anywhere in the
+    column. Where numbers begin with a zero, as 007, a word among them shows that they are names. Up to three words
+    that recur, such as refused, may make up half of a column of numbers; they are its ``words``.
     """
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf":
         return Parsed("number", PLAIN, *_as_numbers(values, PLAIN))
@@ -98,9 +98,9 @@ def parse(values: Any) -> Parsed | None:
 
 
 def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
-    """Parse values of which each counts for so many rows, (values,)."""
+    """Parse distinct values, each with the number of its rows, (values,)."""
     known = np.flatnonzero(values.notna().to_numpy())
-    some = known[:: max(1, len(known) // LOOKED_AT)]  # a long column is not to be read in every form
+    some = known[:: max(1, len(known) // LOOKED_AT)]  # try each form on a few values of a long column first
     sample, few, found = values.iloc[some], values.iloc[some[:: -(-len(some) // FEW)]], list[Parsed]()
     for forms in (FIRST_TRIED, TRIED, LAST_TRIED):
         likely = [tried for tried in forms if _parsed(few, *tried).unread.mean() < HOPELESS]
@@ -133,7 +133,7 @@ def parse_as(values: Any, kind: Kind, form: str) -> Read:
 
 
 def _read(values: Any, kind: Kind, form: str) -> Read:
-    """Read every value; texts some at a time, for as objects they take many times the memory."""
+    """Read every value; texts in chunks, because as objects they take many times the memory."""
     read = _as_days if kind == "date" else _as_numbers
     if len(values) <= AT_ONCE or not is_text(values):
         return read(values, form)
@@ -223,7 +223,7 @@ def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
 
 
 def _with_words(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> Parsed | None:
-    """Return numbers with the few words that come back among them; None where that is not what the column holds."""
+    """Return numbers with the few words that recur among them; None for other columns."""
     if parsed.kind != "number" or counts.sum() < ENOUGH_VALUES or counts[parsed.unread].sum() > counts.sum() / 2:
         return None
     words: dict[str, int] = {}
@@ -265,7 +265,7 @@ def _as_numbers(values: Any, form: str) -> Read:
         known = values[present]
         found = pd.to_numeric(_all_plain(known, form), errors="coerce")
         lost = found.isna().to_numpy()
-        if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
+        if form == PLAIN and lost.any():  # there are more kinds of space than the parser accepts
             found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
             lost = found.isna().to_numpy()
         unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"

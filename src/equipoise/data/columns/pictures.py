@@ -14,7 +14,7 @@ from equipoise.errors import InvalidInputError
 
 MOST_FEATURES = 10_000
 MOST_UNREAD = 0.5
-"""Share of the training rows' pictures from which on it is another column, or another folder."""
+"""Share of unreadable pictures from which on the column or folder must be wrong."""
 FOLDER = "folder"
 """Key of a frame's ``attrs`` with the folder that relative paths start from."""
 
@@ -36,7 +36,7 @@ class PictureReader(Protocol):
         """Return the features of files, None where a row has none.
 
         Args:
-            side: of the square that pictures are brought to; None chooses it by the pictures.
+            side: of the square that pictures are resized to; None chooses it by the pictures.
         """
         ...
 
@@ -70,19 +70,19 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Tell whether all numbers are finite, as they may not be in a file that anyone may have written."""
+        """Return whether all numbers are finite, which an untrusted file need not be."""
         return bool(np.isfinite(self.averages).all())
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the columns that a picture becomes, to stand behind that of its own."""
+        """Suffixes of the output columns of a picture."""
         return [f"picture {number}" for number in range(1, len(self.averages) + 1)]
 
     def transform(self, values: Any, reader: PictureReader | None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the features of each row, and which rows have a picture that could not be read."""
         if reader is None or reader.network != self.network:
             raise InvalidInputError(
-                f"the model takes pictures through {self.network}, which is not here; pip install 'equipoise[images]'."
+                f"the model takes pictures through {self.network}, which is missing; pip install 'equipoise[images]'."
             )
         found = reader.read(picture_files(values), side=self.side)
         if found.features.shape[1] != len(self.averages):
@@ -97,7 +97,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def picture_files(values: Any) -> list[str | None]:
-    """Return where the pictures of a column lie, from the folder of the table that it was read from."""
+    """Return the paths of a column's pictures, relative to the folder of its table."""
     base = str(getattr(values, "attrs", {}).get(FOLDER, ""))
     words = as_words(without_blanks(values))
     return [os.path.join(base, os.path.expanduser(word)) if isinstance(word, str) else None for word in words]

@@ -32,7 +32,7 @@ class ColumnScore(NamedTuple):
 def rank_rarest(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_]) -> ColumnScore | None:
     """Return the ROC AUC, from 0.5 to 1, with which one column alone ranks the rows of a class.
 
-    Numbers and dates rank as they are, from either end, missing ones in the middle. Categories rank by the class's
+    Numbers and dates rank by value, from either end, missing ones in the middle. Categories rank by the class's
     share among rows of the other half with the same value, texts by naive Bayes on the other half's words. If knowing
     whether a value is missing ranks as well, that is the result.
 
@@ -102,7 +102,7 @@ def _by_tree(x: NDArray[Any], labels: NDArray[np.intp]) -> float:
 
 
 def _numbers(column: Any, guess: ColumnGuess) -> NDArray[np.float64] | None:
-    """A column as what a tree can divide: numbers, or categories in the order of their names; None of other kinds."""
+    """Return a column as a tree can split it: numbers, or categories by name; None for other kinds."""
     if guess.kind in ("constant", "text", "image"):
         return None
     if guess.parsed is not None:

@@ -26,10 +26,10 @@ VARIABLE = "EQUIPOISE_TEXT_ENCODER"
 """Environment variable that names another default."""
 EXTRA = 'pip install "equipoise[text]"'
 MOST_AUTOMATIC = 20_000
-"""Texts of a column up to which the default encoder is run unasked."""
+"""Most texts of a column that the default encoder is used for unasked."""
 TOKENS = (256, 128, 64, 32)
 TOKEN_BUDGET = 640_000
-"""Tokens of all texts together, of which about 2,500 a second are read on one core."""
+"""Most tokens of all texts together; one core reads about 2,500 per second."""
 CHUNK, BATCH = 256, 32
 """Texts between two records on disk, and texts that go through the encoder at once."""
 _quiet = Muted(module=r"(sentence_transformers|transformers|huggingface_hub|torch)(\..*)?")
@@ -83,7 +83,7 @@ class SentenceEncoder:
     ) -> NDArray[np.float32]:
         """Return a unit vector for each text, (texts, size); zeros for a missing or empty one.
 
-        What was computed before is read from the cache; what an interrupted call has finished is kept.
+        Known texts are read from the cache; an interrupted call keeps what it has finished.
 
         Args:
             tokens: how many of a text are read.
@@ -135,7 +135,7 @@ def _load(name: str, *, download: bool) -> Any:
         with _quiet:
             from sentence_transformers import SentenceTransformer
     except ImportError:
-        raise InvalidInputError(f"the text encoder {name} needs the extra text; install it by {EXTRA}.") from None
+        raise InvalidInputError(f"the text encoder {name} needs the extra text; install it with {EXTRA}.") from None
     try:
         with _quiet, _without_bar():
             return SentenceTransformer(
@@ -169,13 +169,13 @@ def _packaged() -> Path | None:
 
 
 class _Cache:
-    """Rows by text in a file of SQLite, which is whole however its writer ends; without room, nothing is kept."""
+    """Rows by text in an SQLite file, which survives a crash of its writer; on a full disk, nothing is kept."""
 
     def __init__(self, name: str, size: int) -> None:
         self.path, self.size = cache_folder() / "sentences" / f"{name}.sqlite", size
 
     def read(self, texts: set[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the rows that are known."""
+        """Return the cached rows."""
         found: dict[str, NDArray[np.float32]] = {}
         if not self.path.exists():
             return found

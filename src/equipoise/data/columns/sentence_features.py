@@ -1,4 +1,4 @@
-"""Free text as numbers by what it means: linear maps of a pretrained encoder's embeddings."""
+"""Free text as numbers by meaning: linear maps of a pretrained encoder's embeddings."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -82,7 +82,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the columns that a text becomes, to stand behind that of its own."""
+        """Suffixes of the output columns of a text."""
         named = [f"meaning {number}" for number in range(1, self.dimensions + 1)]
         return named + [f"meaning for {name}" for name in self.scores]
 
@@ -95,7 +95,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._mapped(self._embed(texts))
 
     def transform_training(self, texts: Texts, y: ArrayLike, groups: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return :meth:`transform` of the texts learnt from, the log-odds of each by models that have not seen it."""
+        """Return :meth:`transform` of the training texts, with cross-fitted log-odds."""
         x = self._embed(texts)
         found = self._mapped(x)
         honest = out_of_fold(x, y, groups, STRENGTH) if self.scores else None
@@ -113,7 +113,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found = load_encoder(self.encoder)
         if found.fingerprint != self.fingerprint or found.size != self.size:
             raise InvalidInputError(
-                f"the text encoder {self.encoder} has other weights than the one the model was trained with; put that "
-                "one back, or train again."
+                f"the text encoder {self.encoder} has other weights than the one the model was trained with; restore "
+                "that one, or train again."
             )
         return found

@@ -1,8 +1,8 @@
-r"""Free text as numbers: word and character n-grams weighed by TF-IDF, brought down to a few columns.
+r"""Free text as numbers: word and character n-grams weighted by TF-IDF, reduced to a few columns.
 
-Two linear maps reduce the n-grams of a text: a truncated SVD, which knows no labels, and logistic regression, whose
-log-odds for each class keep what the SVD loses. The training rows get log-odds from models that have not seen them, so
-that whatever is fitted on these columns can trust them.
+Two linear maps reduce the n-grams of a text: a truncated SVD, which ignores the labels, and logistic regression, whose
+log-odds for each class keep what the SVD loses. The log-odds of training rows are cross-fitted, so that a model fitted
+on these columns does not overestimate them.
 """
 
 from collections.abc import Sequence
@@ -137,7 +137,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def transform_training(self, texts: Texts, y: ArrayLike, groups: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return :meth:`transform` of the texts learnt from, the log-odds of each by models that have not seen it.
+        """Return :meth:`transform` of the training texts, with cross-fitted log-odds.
 
         Args:
             y: their labels.

@@ -129,8 +129,7 @@ def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterato
         yield from in_parts(_executor(workers), inspect_files, parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
-            "a process that decoded images has died, perhaps for lack of memory; start again with less running beside "
-            "it."
+            "a worker that decodes images died, perhaps for lack of memory; start again with less running beside it."
         ) from error
 
 

@@ -40,9 +40,9 @@ UPRIGHT = {  # value of the tag -> the rotation that undoes it
 
 
 class UnreadableImageError(InvalidInputError):
-    """A file that cannot be decoded as an image; ``reason`` says why in a few words. ``passing`` means that a later
-    attempt
-    may succeed: the disk, the permissions or the memory failed, not the file."""
+    """A file that cannot be decoded as an image; ``reason`` says why in a few words.
+
+    ``passing`` means that a later attempt may succeed: the disk, the permissions or the memory failed, not the file."""
 
     def __init__(self, message: str, *, reason: str, passing: bool = False) -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ def decode_image(
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a file unless it is too large to be one image; a path may go on with a place inside, ``INSIDE``."""
+    """Read a file unless it is too large to be one image; a path may end in a place inside it, ``INSIDE``."""
     path, inside, place = os.fspath(path).partition(INSIDE)
     with _failures_as_one(repr(path)), open(path, "rb") as file:
         if inside:

@@ -46,7 +46,7 @@ def read_images(
             its columns, the first two found by their usual names.
         size: side of the images, or (height, width); None takes the median shorter side, from 32 to 224.
         channels: 1 (grey) or 3 (colour); None takes 1 if every image is grey.
-        fit: how an image is brought to its size, as in :func:`~equipoise.data.images.decode_image`.
+        fit: how an image is resized, as in :func:`~equipoise.data.images.decode_image`.
         check: decode every file once and leave out broken ones; the result is cached.
     """
     table, rows, notes = _listed(folder, labels, file_column, target, group)

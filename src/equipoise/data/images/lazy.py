@@ -30,8 +30,8 @@ LARGE_FILE = 2**16  # below it the interpreter's work outweighs the decoder's, a
 class Images(SampleRows):
     """Image files as an array (images, channels, height, width) of uint8, read by indexing.
 
-    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk. ``fit`` says how an image
-    is brought to its ``size``, as in :func:`~equipoise.data.images.decode_image`.
+    ``images[rows]`` decodes those rows; ``images.take(rows)`` is a part that stays on disk. ``fit`` is how an image
+    is resized to ``size``, as in :func:`~equipoise.data.images.decode_image`.
     """
 
     from_files = True
@@ -113,7 +113,7 @@ class Images(SampleRows):
         chosen = self._rows[rows if isinstance(rows, slice) else np.asarray(rows)]
         if chosen.ndim > 1:
             raise InvalidInputError(
-                f"images are indexed by one list of rows, got an index of {chosen.ndim} dimensions."
+                f"images must be indexed by one list of rows, got an index of {chosen.ndim} dimensions."
             )
         found = self._decode(np.atleast_1d(chosen))
         return found if chosen.ndim else found[0]
@@ -207,7 +207,7 @@ class Images(SampleRows):
             return decode_image(self.table.source(row), size=self.size, channels=self.channels, fit=self.fit)
         except UnreadableImageError as error:
             raise UnreadableImageError(
-                f"{path!r} was there at the start but cannot be read now ({error.reason}); restore it, or start again "
+                f"{path!r} was readable at the start but is not now ({error.reason}); restore it, or start again "
                 "so that it is left out.",
                 reason=error.reason,
                 passing=error.passing,

@@ -15,7 +15,7 @@ from equipoise.storage.size_limits import parse_json
 
 SUFFIX = ".tar"
 LABEL_FILES = (".cls", ".json", ".txt")
-"""Where a sample's label stands, in this order: a class, an object with a label, or a word."""
+"""Suffixes of a sample's label, in order of preference: a class, an object with a label, or a word."""
 LABEL_KEYS = ("label", "cls", "class", "target")
 LONGEST_LABEL = 2**16
 END = bytes(1024)
@@ -105,7 +105,9 @@ def _label(shard: Path, files: dict[str, str]) -> str | None:
         try:
             found: Any = parse_json(text)
         except (ValueError, RecursionError) as error:
-            raise InvalidInputError(f"{shard} has a label that is no JSON ({reason(error)}); write it again.") from None
+            raise InvalidInputError(
+                f"{shard} has a label that is not JSON ({reason(error)}); write it again."
+            ) from None
         if isinstance(found, dict):
             found = next((found[name] for name in LABEL_KEYS if name in found), None)
         if isinstance(found, str | int):

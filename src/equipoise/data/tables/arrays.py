@@ -25,7 +25,7 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
     Split arrays, such as x_train, y_train, x_test, y_test, or train_images, train_labels and so on, become the official
     partition: train, val, test. Labels are found by these names; a ``target`` other than the name found is refused.
     """
-    damaged = f"{path} is no .npz file or is damaged; write it by numpy.savez."
+    damaged = f"{path} is not a .npz file or is damaged; write it with numpy.savez."
     if not zipfile.is_zipfile(path):
         raise InvalidInputError(damaged)
     try:
@@ -57,11 +57,11 @@ def read_npz(path: Path, *, target: str | None = None) -> Samples:
 def _sound(values: Any) -> NDArray[Any]:
     """Return an array of numbers or text; anything else comes as bytes, and text may contain invalid characters."""
     if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind not in "biufcSUmM":
-        raise TypeError("it is not an array of numbers or text")
+        raise TypeError("not an array of numbers or text")
     if values.dtype.kind == "U" and values.dtype.itemsize:
         letters = np.ascontiguousarray(values).view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
         if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
-            raise ValueError("its text has letters that are none")
+            raise ValueError("its text has invalid characters")
     return values
 
 
@@ -81,7 +81,9 @@ def _pairs(names: set[str]) -> dict[str, tuple[str, str]]:
 def _from_parts(arrays: dict[str, tuple[NDArray[Any], NDArray[Any]]], where: str) -> Samples:
     shapes = {(x.shape[1:], y.shape[1:]) for x, y in arrays.values()}
     if len(shapes) > 1:
-        raise InvalidInputError(f"{where} has parts of different shapes: {sorted(map(str, shapes))}; make them alike.")
+        raise InvalidInputError(
+            f"{where} has parts of different shapes: {sorted(map(str, shapes))}; give all the same shape."
+        )
     for part, (x, y) in arrays.items():
         if len(x) != len(y):
             raise InvalidInputError(f"{where} has {len(x)} samples but {len(y)} labels to {part}.")
@@ -103,7 +105,9 @@ def from_arrays(x: ArrayLike, y: ArrayLike, *, where: str = "x") -> Samples:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if len(labels) != len(values):
-        raise InvalidInputError(f"{where} has {len(values)} samples but {len(labels)} labels; they must be as many.")
+        raise InvalidInputError(
+            f"{where} has {len(values)} samples but {len(labels)} labels; give one label per sample."
+        )
     if labels.ndim == 1 and bool(pd.isna(labels).any()):
         known = ~pd.isna(labels)
         notes.append(f"{int((~known).sum())} of {len(known)} rows left out: no label.")

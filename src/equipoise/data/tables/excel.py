@@ -18,7 +18,7 @@ def read_excel(path: Path) -> tuple[Any, list[str]]:
         import openpyxl
     except ImportError:
         raise InvalidInputError(
-            f"reading {path} needs openpyxl; install it by `pip install 'equipoise[excel]'`, or save the table as CSV."
+            f"reading {path} needs openpyxl; run `pip install 'equipoise[excel]'`, or save the table as CSV."
         ) from None
     try:
         with path.open("rb") as opened:
@@ -37,7 +37,7 @@ def read_excel(path: Path) -> tuple[Any, list[str]]:
         raise InvalidInputError(f"{path} cannot be read ({reason(error)}); check the path.") from None
     except Exception as error:  # openpyxl passes on whatever its parsers raise
         raise InvalidInputError(
-            f"{path} is no Excel workbook or is damaged ({reason(error)}); save the table as CSV."
+            f"{path} is not an Excel workbook or is damaged ({reason(error)}); save the table as CSV."
         ) from None
 
 

@@ -52,7 +52,7 @@ def _record(line: str, where: str) -> dict[str, Any]:
         found = parse_json(line)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidInputError(f"{where} is no JSON ({reason}); each line must be one object in braces.") from None
+        raise InvalidInputError(f"{where} is not JSON ({reason}); each line must be one object in braces.") from None
     if not isinstance(found, dict):
         raise InvalidInputError(f"{where} must be an object in braces, with a value for each column.")
     nested = next((name for name, value in found.items() if isinstance(value, dict | list)), None)

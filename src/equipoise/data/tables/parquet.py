@@ -66,7 +66,7 @@ def parquet_group(path: Path, group: int, columns: Sequence[str]) -> Any:
         found = 0 if table is None else table.num_rows
         if found != rows:
             raise InvalidInputError(
-                f"{path} promises {rows:,} rows in row group {group} and has {found:,}; get the file again."
+                f"{path} declares {rows:,} rows in row group {group} and has {found:,}; get the file again."
             )
         return _frame(table)
 
@@ -78,7 +78,7 @@ def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
         import pyarrow.parquet
     except ImportError:
         raise InvalidInputError(
-            f"reading {path} needs pyarrow; install it by `pip install 'equipoise[parquet]'`."
+            f"reading {path} needs pyarrow; install it with `pip install 'equipoise[parquet]'`."
         ) from None
     try:
         with clear_errors(path), path.open("rb") as opened, pyarrow.parquet.ParquetFile(opened) as file:
@@ -87,7 +87,7 @@ def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
         raise
     except (pyarrow.ArrowException, *DAMAGE) as error:  # the second: pandas stores its own notes in the file
         reason = " ".join(str(error).split()).rstrip(".")
-        raise InvalidInputError(f"{path} is no Parquet file or is damaged ({reason}); get the file again.") from None
+        raise InvalidInputError(f"{path} is not a Parquet file or is damaged ({reason}); get the file again.") from None
 
 
 def _width(column: Any) -> int:
@@ -153,6 +153,6 @@ def _full_size(column: Any) -> int:
 
 
 def _frame(part: Any) -> Any:
-    """Return a part as pandas has it, checking that texts are UTF-8: pandas would notice much later."""
+    """Convert a part to pandas, checking that texts are UTF-8: pandas would notice much later."""
     part.validate(full=True)
     return part.to_pandas()

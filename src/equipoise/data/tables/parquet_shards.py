@@ -17,7 +17,7 @@ from equipoise.errors import InvalidInputError
 SHARE_OF_MEMORY = 4
 """A table is read in parts if it would fill more than a quarter of the free memory."""
 FOOTER = 2**16
-"""Bytes at the end of a file that tell it from another of the same size: its statistics, in the footer."""
+"""Bytes at the end of a file, its footer, that distinguish it from another of the same size."""
 
 
 class ParquetShards:

@@ -39,7 +39,7 @@ def read_table(source: Any, *, target: str | Sequence[str] | None = None, progre
     if isinstance(source, tuple | list) and len(source) == 2 and not isinstance(source[0], str):
         if target is not None:
             raise InvalidInputError(
-                f"a pair of arrays has its labels in the second one, so target={target!r} has no meaning; leave it out."
+                f"a pair of arrays has its labels in the second one, so target={target!r} does not apply; leave it out."
             )
         return from_arrays(*source)
     path = _file(source)
@@ -97,7 +97,7 @@ def _file(source: object) -> Path:
         return cast(Path, source)
     if not isinstance(source, str | Path):
         raise InvalidInputError(
-            f"a table is a file, a data frame or a pair of arrays, got {type(source).__name__}; see read_table."
+            f"a table must be a file, a data frame or a pair of arrays, got {type(source).__name__}; see read_table."
         )
     path = Path(source).expanduser()
     if path.is_dir():
@@ -121,7 +121,7 @@ def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | Non
     if not parts or packed is None:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
     mixed = [name for name in layout.header if len(parts) > 1 and len({_kind(part[name]) for part in parts} - {""}) > 1]
-    if mixed:  # numbers here, words there: keep it all as text
+    if mixed:  # numbers in one part, words in another: keep it all as text
         again = list(read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed))
     columns = {}
     for name in layout.header:

@@ -19,7 +19,7 @@ from equipoise.data.tables.target_column import check_columns, choose_target
 from equipoise.errors import InvalidInputError
 
 BUFFER_ROWS = 2**18
-"""Rows that are shuffled together, as many row groups as hold them, and at least one."""
+"""Rows that are shuffled together, in as many row groups as they need, and at least one."""
 SAMPLED = 100_000
 """Rows that columns are learnt from."""
 ROW = "\0row"
@@ -31,7 +31,7 @@ def read_labels(shards: ParquetShards, target: str | None) -> Samples:
 
     Args:
         shards: the files.
-        target: the label column, or several 0/1 columns with commas between.
+        target: the label column, or several 0/1 columns separated by commas.
     """
     check_columns(shards.columns, str(shards.source))
     chosen = choose_target(shards.columns, target, str(shards.source))
@@ -111,7 +111,7 @@ class EncodedStream(SampleRows):
         table: the rows.
         encoder: fitted on a sample of them.
 
-    Any rows can be had by indexing. Those of few row groups come fast, and :meth:`blocks` says which belong together.
+    Index it to read any rows. Rows of few row groups are read fast, and :meth:`blocks` says which belong together.
     """
 
     from_files = True
@@ -176,4 +176,4 @@ class EncodedStream(SampleRows):
 
 def _only_rows(axis: int) -> None:
     if axis != 0:
-        raise InvalidInputError(f"rows are taken along axis 0, got {axis}.")
+        raise InvalidInputError(f"axis must be 0, got {axis}.")

@@ -17,10 +17,10 @@ MOST_LISTED = 30
 def check_columns(names: Sequence[object], where: str) -> None:
     """Raise an error for a table with no column besides its target."""
     if len(names) == 0:
-        raise InvalidInputError(f"{where} has no column; a table has a target and at least one other.")
+        raise InvalidInputError(f"{where} has no column; a table must have a target and at least one other.")
     if len(names) == 1:
         name = " ".join(str(names[0]).split())
-        raise InvalidInputError(f"{where} has one column only ({name}); a table has a target and at least one other.")
+        raise InvalidInputError(f"{where} has only one column ({name}); a table must have a target and one other.")
 
 
 def choose_target(names: Sequence[str], target: str | Sequence[str] | None, where: str) -> list[str]:
@@ -31,7 +31,7 @@ def choose_target(names: Sequence[str], target: str | Sequence[str] | None, wher
             return usual
         found = f"has the columns {', '.join(usual)}" if usual else "has no column named target, label, class or y"
         raise InvalidInputError(
-            f"{where} {found}; say which to learn by --target (target= in Python), one of: {_listed(names)}."
+            f"{where} {found}; choose the target with --target (target= in Python), one of: {_listed(names)}."
         )
     if isinstance(target, str):
         wanted = [target] if target in names else [part.strip() for part in target.split(",") if part.strip()]
@@ -127,7 +127,7 @@ def _whole(numbers: NDArray[np.float64], name: str) -> NDArray[np.int64]:
         example = numbers[~(numbers == np.floor(numbers)) | ~np.isfinite(numbers)][0]
         raise InvalidInputError(
             f"the target column {name!r} holds real numbers such as {example:g} ({len(np.unique(numbers))} different "
-            "ones), but this library predicts classes; divide them into classes first, for example by pandas.cut."
+            "ones), but this library predicts classes; divide them into classes first, for example with pandas.cut."
         )
     return numbers.astype(np.int64)
 
@@ -136,7 +136,7 @@ def _odd(y: NDArray[Any], name: str) -> list[str]:
     classes = np.unique(y)
     if len(classes) == len(y) > 2:
         raise InvalidInputError(
-            f"each of the {len(y)} rows has another value in the target column {name!r}; a class needs several rows: "
+            f"all {len(y)} rows have different values in the target column {name!r}; a class needs several rows: "
             "choose another target."
         )
     if len(classes) == 1:
