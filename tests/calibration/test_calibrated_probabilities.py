@@ -81,7 +81,9 @@ def test_sets_hold_every_class_as_often_as_asked_for() -> None:
 
 
 def test_sets_need_samples_that_were_not_trained_on() -> None:
-    with pytest.raises(InvalidInputError, match=r"only by samples that no epoch has seen; .* call calibrate\(X, y\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"prediction sets need samples that no epoch has seen;  .* call calibrate\(X, y\)"
+    ):
         uncalibrated("vs", PRIOR).sets(LOGITS, 0.9)
 
 
@@ -108,8 +110,8 @@ def test_kept_tensors_give_it_back() -> None:
         ({"prior": torch.ones(4)}, r"tensor 'prior' of finite numbers, \(3,\), was expected"),
         ({"scale": torch.tensor([1.0, float("nan"), 1.0])}, "tensor 'scale' of finite numbers"),
         ({"bias": None}, "tensor 'bias' of finite numbers"),
-        ({"aimed": torch.tensor([1.0, 0.0, 1.0])}, "'aimed' holds no class prior"),
-        ({"prior": torch.tensor([1.0, -1.0, 1.0])}, "'prior' holds no class prior"),
+        ({"aimed": torch.tensor([1.0, 0.0, 1.0])}, "'aimed' is not a class prior"),
+        ({"prior": torch.tensor([1.0, -1.0, 1.0])}, "'prior' is not a class prior"),
         ({"conformal_counts": torch.tensor([1, 2])}, "conformal scores"),
     ],
 )

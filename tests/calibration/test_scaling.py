@@ -129,7 +129,7 @@ def test_more_samples_than_are_looked_at_give_nearly_the_same(monkeypatch: pytes
 
 
 def test_no_samples_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"fitted to samples and their labels, got logits \(0, 3\)"):
+    with pytest.raises(InvalidInputError, match=r"as many logits as labels, at least one, got logits \(0, 3\)"):
         fit_scaling(torch.zeros(0, 3), torch.zeros(0, dtype=torch.long), torch.ones(3))
 
 

@@ -316,7 +316,7 @@ GOOD = {"format": "equipoise split 1", "samples": 3, "train": [0], "val": [1], "
         (b"\xff\xfe", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
         (b"[]", "is not as it should be: expected an object in braces, got a list; delete it, and split"),
-        (GOOD | {"format": "other"}, "has no valid field 'format': it is none of the values known; delete it"),
+        (GOOD | {"format": "other"}, "has no valid field 'format': not one of the allowed values; delete it"),
         (GOOD | {"samples": 4}, "is a split of 4 samples, and there are 3; the data have changed"),
         (GOOD | {"train": [3]}, "is damaged: row 3 is in the split, but there are only 3 samples"),
         (GOOD | {"train": [1]}, "is damaged: a split must have rows, and each only once"),

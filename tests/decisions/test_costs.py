@@ -185,7 +185,7 @@ def test_no_miss_among_few_is_not_taken_for_certain():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"matrix": [[0, 1], [2, 3], [4, 5]]}, r"a row and a column for each of its classes, got \(3, 2\)"),
+        ({"matrix": [[0, 1], [2, 3], [4, 5]]}, r"a row and a column for each class, got \(3, 2\)"),
         ({"matrix": [[0, -1], [1, 0]]}, "finite numbers that are not negative"),
         ({"matrix": [[0, float("inf")], [1, 0]]}, "finite numbers that are not negative"),
         ({"matrix": [[0, 0], [1, 0]]}, "singular: in row 1 every answer costs the same"),

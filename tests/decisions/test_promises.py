@@ -121,7 +121,7 @@ def test_classes_that_ask_for_the_same_rows_are_served_in_order_and_the_loser_is
     for chosen, loser in ((first, "c"), (second, "b")):
         assert chosen.promises[0].promised == 0.95
         assert f"cannot be promised for class {loser!r}" in chosen.policy.notes[0]
-        assert "go to classes named before it; name it earlier" in chosen.policy.notes[0]
+        assert "go to classes listed before it; list it earlier" in chosen.policy.notes[0]
         assert chosen.expected is not None
         place = situation.classes.index(loser)
         assert chosen.promises[1].promised < chosen.expected.classes[place].recall.value

@@ -105,12 +105,10 @@ def test_new_labelled_rows_choose_the_thresholds_anew(data):
 
 def test_a_network_without_unseen_samples_says_what_it_needs(data):
     x, y = data
-    with pytest.raises(
-        InvalidInputError, match="is chosen by samples that no epoch sees; set calibration='validation'"
-    ):
+    with pytest.raises(InvalidInputError, match="needs samples that no epoch sees; set calibration='validation'"):
         UncertaintyBalancedClassifier(epochs=1, decision=RULE).fit(x, y)
     model = UncertaintyBalancedClassifier(epochs=2, random_state=0).fit(x[:600], y[:600])
-    with pytest.raises(InvalidInputError, match="a rule like this is chosen by samples that no epoch has seen"):
+    with pytest.raises(InvalidInputError, match="this rule is chosen on samples that no epoch has seen"):
         model.predict(x, decision=RULE)
     cheap, dear = (model.predict(x, decision=Costs(miss={"rare": cost})) == "rare" for cost in (1, 1000))
     assert cheap.sum() < dear.sum()

@@ -305,7 +305,7 @@ def test_only_ratios_of_weights_count_and_a_weight_of_zero_leaves_a_row_out():
 def test_samples_that_chose_the_epoch_rule_no_class_out():
     x, y, _ = overlapping(0, rows=600)
     model = quick(early_stopping=True, validation_fraction=0.3).fit(x, y)
-    with pytest.raises(InvalidInputError, match="only by samples that no epoch has seen"):
+    with pytest.raises(InvalidInputError, match="prediction sets need samples that no epoch has seen"):
         model.prediction_sets(x)
 
 

@@ -155,7 +155,8 @@ def test_a_limit_on_the_size_of_files_is_named_and_training_goes_on_without_it(e
     assert (done.code, done.err.count("\n")) == (1, 1), done.err
     assert str(tmp_path / "run") in done.err
     assert (
-        "larger than files may be here, the limit being 20,000 bytes; what was written before is untouched" in done.err
+        "exceeds the size limit of files here, the limit being 20,000 bytes; what was written before is untouched"
+        in done.err
     )
     assert not list((tmp_path / "run").rglob("*.part"))
     done = equipoise(*options)
@@ -167,7 +168,7 @@ def test_a_limit_on_the_size_of_files_is_named_and_training_goes_on_without_it(e
     [
         (errno.ENOSPC, DiskFullError, "^no space left for .*a.json .5 bytes."),
         (errno.EDQUOT, DiskFullError, "^no space left for .*a.json"),
-        (errno.EFBIG, DiskFullError, "^.*a.json .5 bytes. is larger than files may be here"),
+        (errno.EFBIG, DiskFullError, "^.*a.json .5 bytes. exceeds the size limit of files here"),
         (errno.EROFS, OSError, "Read-only file system: '.*a.json'"),
         (errno.EACCES, PermissionError, "Permission denied: '.*a.json'"),
     ],

@@ -98,8 +98,8 @@ FILES = {
     "options/table.toml": (text(f"[{'a.' * 30_000}b]\nx=1"), "a line has more than 100 dots"),
     "options/tables.toml": (text("\n".join(f"[{'a.' * 99}b{number}]" for number in range(300))), "unknown option 'a'"),
     "options/large.toml": (text("# comment\n" * 10**6), r"it has 10,000,000 characters, more than the limit of 65,536"),
-    "options/lists.toml": (text("a=" + "[" * 60_000), "it is nested too deeply"),
-    "options/inline.toml": (text("a=" + "{b=" * 20_000), "it is nested too deeply"),
+    "options/lists.toml": (text("a=" + "[" * 60_000), "nested too deeply"),
+    "options/inline.toml": (text("a=" + "{b=" * 20_000), "nested too deeply"),
     "options/lists.json": (text("[" + "[]," * 10**6 + "[]]"), "it has more than 1,000,000 lists and objects"),
     "run/run.json": (
         text('{"options": [' + "{}," * 10**6 + "{}]}"),
@@ -130,7 +130,7 @@ FILES = {
     "table/zeros.npz": (zeros, UNPACKS + r"write it with numpy\.savez instead of savez_compressed"),
     "weights/empty.safetensors": (empty_tensors, "is not a file of weights, or is damaged; fetch it again"),
     "weights/header.safetensors": (tensors(b" " * 2**25), "is not a file of weights, or is damaged"),
-    "weights/zeros.pth": (pickled, UNPACKS + r"save it by torch\.save"),
+    "weights/zeros.pth": (pickled, UNPACKS + r"save it with torch\.save"),
 }
 
 

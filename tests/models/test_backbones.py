@@ -73,5 +73,5 @@ def test_timm_itself_where_it_imports():
     pytest.importorskip("timm", exc_type=Exception, reason="timm does not import here")
     model = build_backbone("timm:resnet18")
     assert model(torch.randn(2, 3, 64, 64)).shape == (2, model.out_features)
-    with pytest.raises(InvalidInputError, match="timm builds no 'no_such_network'"):
+    with pytest.raises(InvalidInputError, match="timm cannot build 'no_such_network'"):
         build_backbone("timm:no_such_network")

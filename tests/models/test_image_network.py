@@ -134,7 +134,7 @@ def test_every_part_learns():
 
 
 def test_a_body_that_tells_no_length():
-    with pytest.raises(InvalidInputError, match="Flatten must tell the number of its features as out_features"):
+    with pytest.raises(InvalidInputError, match="Flatten must give the number of its features as out_features"):
         ImageBackbone(ImageInput(1), nn.Flatten())
 
 

@@ -86,7 +86,7 @@ def test_one_rate_for_everything_else(network):
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
 def test_a_rate_that_is_no_share_is_refused(rate):
-    with pytest.raises(InvalidInputError, match="body_rate is a share of the learning rate, from 0 to 1"):
+    with pytest.raises(InvalidInputError, match="body_rate must be a share of the learning rate from 0 to 1"):
         ImageBackbone(ImageInput(1), LeNet(), body_rate=rate)
 
 

@@ -183,5 +183,5 @@ def test_margins_of_the_target_alone_follow_each_of_the_two_labels():
         for labels, weight in ((own, share), (partner, 1 - share))
     )
     torch.testing.assert_close(head.mixed_loss(features, (own, partner), (share, 1 - share)), expected / 5)
-    with pytest.raises(InvalidInputError, match="LogitLoss mixes no samples"):
+    with pytest.raises(InvalidInputError, match="LogitLoss does not support mixing"):
         LOSSES["focal"](4, 3).mixed_loss(features, (own, partner), (share, share))

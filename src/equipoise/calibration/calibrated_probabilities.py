@@ -121,7 +121,7 @@ class Calibrated:
         """
         if self.thresholds is None:
             raise InvalidInputError(
-                "classes can be ruled out only by samples that no epoch has seen; fit with calibration='validation', "
+                "prediction sets need samples that no epoch has seen; fit with calibration='validation', "
                 "or call calibrate(X, y) with labelled samples that were not trained on."
             )
         named = self.decided(logits, target_prior).numpy() if named is None else named
@@ -147,7 +147,7 @@ class Calibrated:
         prior, aimed = tensors["prior"].double(), tensors["aimed"].double()
         for name, holds in (("prior", (prior >= 0).all() & (prior.sum(-1) > 0).all()), ("aimed", (aimed > 0).all())):
             if not bool(holds):
-                raise InvalidInputError(f"the tensor {name!r} holds no class prior; save the model again.")
+                raise InvalidInputError(f"the tensor {name!r} is not a class prior; save the model again.")
         arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("conformal")}
         thresholds = ClassThresholds.of_arrays(arrays) if arrays else None
         if thresholds is not None and thresholds.counts.shape != shape:

@@ -84,7 +84,7 @@ def _em(
     best = ratio.max(1)
     if not bool((best > 0).any()):
         raise InvalidInputError(
-            "old must give a share to a class that the probabilities name, which are 0 for every such class; pass "
+            "old must be above 0 for some class with a probability above 0, got none; pass "
             "the prior that they were made for."
         )
     ratio = ratio[best > 0] / best[best > 0, None]  # scaling a row changes nothing; a row of zeros says nothing

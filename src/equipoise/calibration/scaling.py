@@ -1,4 +1,4 @@
-r"""Logits scaled so that held-out samples confirm the probabilities (temperature and vector scaling).
+r"""Scaling of logits to calibrate probabilities on held-out samples (temperature and vector scaling).
 
 Logits :math:`z` that are aimed at a class prior :math:`a` (a balanced one under margins) become probabilities at the
 class prior :math:`\pi` by
@@ -29,13 +29,13 @@ FOLDS = 5
 FEWEST_SAMPLES = 50
 """Fewest samples for any scaling: with fewer, a single number is off by a third or more."""
 SAMPLES_A_CLASS = 20
-"""On average, from which on classes get numbers of their own."""
+"""Samples per class, on average, from which on classes get their own parameters."""
 NUMBERS, NUMBERS_OF_MANY = 2**22, 2**20
-"""Logits that are looked at: more samples than that hardly change a temperature. Fewer of many classes."""
+"""Most logits used: more samples hardly change a temperature. With many classes, fewer samples."""
 MANY_CLASSES = 25
-"""Above which classes get no scales of their own: with 200 of them these took as long to fit as boosted trees."""
+"""Most classes with their own scales: fitting those of 200 classes took as long as boosted trees."""
 WIDEST = 5.0
-"""Scales are searched from e^−5 to e^5: perfectly separated samples would want infinity."""
+"""Scales are searched from e^−5 to e^5: for perfectly separated samples the best one is infinite."""
 SMALLEST_SHARE = 1e-12
 """Smallest share of a class among the samples that a scaling is fitted on."""
 Array = NDArray[np.float64]
@@ -106,13 +106,13 @@ def fit_scaling(
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
-            f"a scaling is fitted to samples and their labels, got logits {tuple(logits.shape)} and labels "
+            f"a scaling needs as many logits as labels, at least one, got logits {tuple(logits.shape)} and labels "
             f"{tuple(target.shape)}."
         )
     classes = logits.shape[-1]
     numbers = NUMBERS_OF_MANY if classes > MANY_CLASSES else NUMBERS
     most = max(SAMPLES_A_CLASS * classes, numbers // logits[0].numel())
-    if len(logits) > most:  # evenly among the samples, which are in no order
+    if len(logits) > most:  # evenly spaced: the samples are in no order
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
         sample_weight = None if sample_weight is None else sample_weight[some]
@@ -231,4 +231,4 @@ SCALINGS: dict[str, ScalingMethod] = {
     "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_A_CLASS),
     "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_A_CLASS, MANY_CLASSES),
 }
-"""Methods in the order of the numbers they fit: 0, 1, 1 + C, 1 + 2C. A new one is a line here."""
+"""Methods by their number of parameters: 0, 1, 1 + C, 1 + 2C. A new one is a line here."""

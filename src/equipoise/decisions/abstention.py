@@ -26,7 +26,7 @@ class RiskCoverage:
     Args:
         answered: how many samples, (points,); at every share above 0 one at least.
         share: wanted of the samples, (points,).
-        error: of the predictions given, the share that is wrong, (points,); NaN where none is given.
+        error: share of wrong predictions among those given, (points,); NaN where none is given.
         class_error: the same of each class's samples, (points, classes): 1 − recall.
         class_answered: of each class's samples, the share answered, (points, classes); NaN for one without samples.
     """
@@ -59,7 +59,7 @@ def risk_coverage(
     ([nan, 0.0, 0.25], [0.5, 0.5])
     """
     if points < 2:
-        raise InvalidInputError(f"points must be at least 2, the ends 0 and 1, got {points}.")
+        raise InvalidInputError(f"points must be at least 2, for the ends 0 and 1, got {points}.")
     groups, shape = _groups(labels, classes)
     hits, unsure = np.asarray(right, dtype=bool), np.asarray(uncertainty, dtype=np.float64)
     samples = len(groups)

@@ -15,10 +15,10 @@ NEVER = -1e30
 class AnswerModule(nn.Module):
     """Calibrated probabilities at the training samples' class prior -> answers, as ``Chosen.places`` gives them.
 
-    It counts in double precision: the sum of all classes but one is next to 1, where single precision is too coarse.
+    It computes in double precision: the sum of all classes but one is close to 1, where float32 is too coarse.
 
     Args:
-        chosen: a rule with thresholds, weights or costs; not one that decides as the method aims at.
+        chosen: a rule with thresholds, weights or costs; not the default rule.
         prior: of the training samples, (classes,) or (attributes, 2).
     """
 
@@ -29,7 +29,7 @@ class AnswerModule(nn.Module):
         super().__init__()
         policy = chosen.policy
         if policy.rows is not None:
-            raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be exported.")
+            raise InvalidInputError("a rule with a cost for each row cannot be exported; give one cost per class.")
         self.several, self.claims = prior.ndim == 2, policy.claims
         self.by_costs = policy.costs is not None
         values = policy.thresholds if self.several else policy.weights if policy.costs is None else -policy.costs

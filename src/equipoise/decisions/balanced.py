@@ -10,10 +10,10 @@ from equipoise.decisions.situation import Situation, each_label
 
 @dataclass(frozen=True, repr=False)
 class Balanced(DecisionRule):
-    """Name the class that would be most probable if all were equally common: what estimators do by default.
+    """Predict the class that would be most probable if all were equally common, the default of all estimators.
 
-    More exactly at the class prior which the method aims at; plain cross-entropy aims at that of the training samples.
-    The answers do not depend on ``class_prior``; what they are expected to give does.
+    More precisely, it decides at the class prior that the method aims at, which for plain cross-entropy is that of the
+    training samples. The answers do not depend on ``class_prior``; their expected results do.
 
     Args:
         class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.

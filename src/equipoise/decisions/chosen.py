@@ -37,7 +37,7 @@ class Chosen:
         classes: the labels, or the attributes.
         mix: the class prior where it is used, (classes,) or (attributes, 2); None is that of the training samples.
         policy: how answers follow from probabilities.
-        expected: by the evidence it was chosen by; None where there was none.
+        expected: results on the evidence it was chosen on; None without evidence.
 
     >>> from equipoise.decisions import Evidence, Natural, Situation
     >>> evidence = Evidence.of([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1])
@@ -60,7 +60,7 @@ class Chosen:
             return np.asarray(calibrated.decided(logits, policy.decided_at).numpy())
         q = calibrated.probabilities(logits, self.mix).numpy()
         if policy.rows not in (None, len(q)):
-            raise InvalidInputError(f"costs were given for {policy.rows:,} rows, and there are {len(q):,}.")
+            raise InvalidInputError(f"costs must be given for each of the {len(q):,} rows, got {policy.rows:,}.")
         return policy.places(q[..., 1] if q.ndim == 3 else q)
 
     @property
@@ -129,7 +129,7 @@ class Chosen:
         """Return plain values."""
         policy = self.policy
         if policy.rows is not None:
-            raise InvalidInputError("a rule with a cost for each row answers those rows only; it cannot be kept.")
+            raise InvalidInputError("a rule with a cost for each row cannot be saved; give one cost per class.")
         record = ChosenRecord(
             rule=self.rule.to_json(),
             mix=_plain(self.mix),

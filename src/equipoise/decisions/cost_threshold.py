@@ -13,15 +13,15 @@ WIDTH = 0.3
 STEP = 0.02
 """Distance of the thresholds tried, in logits."""
 EXTREME = 1e-9
-"""Probabilities are kept so far from 0 and 1."""
+"""Smallest distance of a probability from 0 and 1."""
 
 
 def cheapest_threshold(scores: Floats, named: Floats, other: Floats, start: float) -> float:
     """Return the probability from which to give the first of two answers.
 
     With calibrated probabilities ``start`` is the cheapest threshold. Where the evidence shows another to be cheaper by
-    more than a standard error of the difference, the probabilities are not calibrated there, and that one is taken. The
-    cost of a threshold is averaged over those nearby: the lowest point of the plain costs follows single rows.
+    more than a standard error of the difference, the probabilities are not calibrated there, and that one is used. The
+    cost of a threshold is averaged over those nearby: the minimum of the raw costs would follow single rows.
 
     Args:
         scores: probabilities, (rows,).

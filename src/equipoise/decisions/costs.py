@@ -22,12 +22,12 @@ MOST_COST = 1e12
 class Costs(JudgedRule):
     """Name the class with the lowest expected cost.
 
-    A mistake costs ``miss`` of its true class where that is given, else ``false_alarm`` of the class named where that
-    is given, else 1; a right answer costs nothing. A matrix says it for each pair of classes.
+    A mistake costs ``miss`` of its true class if given, else ``false_alarm`` of the predicted class if
+    given, else 1; a correct answer costs nothing. A matrix gives the cost of each pair of classes.
 
-    The thresholds follow from the costs and from calibrated probabilities. Between two classes, and for several labels,
-    the evidence is asked as well: where it shows another threshold to be cheaper by more than a standard error, the
-    probabilities are not calibrated there, and that threshold is taken.
+    The thresholds follow from the costs and from calibrated probabilities. For two classes, and for several labels,
+    the evidence is used too: where it shows another threshold to be cheaper by more than a standard error, the
+    probabilities are not calibrated there, and that threshold is used.
 
     Args:
         matrix: costs by true class (rows) and named class (columns), in the order of ``classes``.
@@ -54,19 +54,19 @@ class Costs(JudgedRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.matrix is None) == (self.miss is None and self.false_alarm is None):
-            raise InvalidInputError("costs are a matrix, or of misses and false alarms by class; give one of these.")
+            raise InvalidInputError("costs must be a matrix, or misses and false alarms by class; give one of these.")
         if self.matrix is not None:
             self._keep("matrix", _checked_matrix(self.matrix))
             if self.classes is not None:
                 self._keep("classes", tuple(self.classes))
                 if len(set(map(str, self.classes))) != len(self.matrix):
                     raise InvalidInputError(
-                        f"the cost matrix has {len(self.matrix)} rows, and classes must name each once, got "
+                        f"classes must name each of the {len(self.matrix)} rows of the cost matrix once, got "
                         f"{list(self.classes)}."
                     )
             return
         if self.classes is not None:
-            raise InvalidInputError("classes name the rows of a cost matrix; leave them out without one.")
+            raise InvalidInputError("classes names the rows of a cost matrix; leave it out without a matrix.")
         for what in ("miss", "false_alarm"):
             value = getattr(self, what)
             if isinstance(value, int | float) and not isinstance(value, bool) and what == "false_alarm":
@@ -124,7 +124,7 @@ class Costs(JudgedRule):
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
         """Return the cost of 1,000 cases, and the share saved of what the cheapest constant answer costs.
 
-        That is 1 where nothing is lost, 0 where always the same answer would do as well, and below 0 where it would do
+        It is 1 for no cost at all, 0 if a constant answer would do as well, and below 0 if a constant answer would do
         better.
         """
         y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
@@ -210,7 +210,7 @@ def _checked_matrix(given: Any) -> tuple[tuple[float, ...], ...]:
     except (TypeError, ValueError):
         costs = np.zeros(0)
     if costs.ndim != 2 or costs.shape[0] != costs.shape[1] or len(costs) < 2:
-        raise InvalidInputError(f"a cost matrix has a row and a column for each of its classes, got {costs.shape}.")
+        raise InvalidInputError(f"a cost matrix must have a row and a column for each class, got {costs.shape}.")
     if not bool((np.isfinite(costs) & (costs >= 0) & (costs < MOST_COST)).all()):
         raise InvalidInputError("costs must be finite numbers that are not negative; check the cost matrix.")
     if (costs < np.diag(costs)[:, None]).any():

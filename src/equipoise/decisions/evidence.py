@@ -44,7 +44,7 @@ class Evidence:
 
         Args:
             probabilities: shaped as above, or (rows, attributes, 2).
-            answered: gives the probabilities of the rows kept, by their places, likewise.
+            answered: returns the probabilities of the rows kept, given their indices, likewise.
 
         >>> Evidence.of([[0.2, 0.8], [np.nan, np.nan]], [1, 0]).labels
         array([1])
@@ -97,7 +97,7 @@ class Evidence:
         if fits and all(_are_probabilities(each, (rows, size), several=several) for each in given):
             return cls(p, y, w, None if answered is None else given[1])
         raise InvalidInputError(
-            "the rows that decisions are chosen by are damaged or of another version; save it anew."
+            "the rows that decisions are chosen on are damaged or of another version; save the model again."
         )
 
 

@@ -48,7 +48,7 @@ class Expected(Struct, frozen=True):
     Args:
         rows: of evidence.
         classes: one entry per class.
-        reviews: cases named otherwise than the most common class; None where a row has several labels.
+        reviews: cases not predicted as the most common class; None where a row has several labels.
         cost: by the rule's costs, in the long run; None for a rule without them.
         cost_spread: standard deviation of what one case costs, in 1,000 likewise.
     """
@@ -60,9 +60,9 @@ class Expected(Struct, frozen=True):
     cost_spread: float | None = None
 
     def cost_of_next(self, cases: int = PER) -> Estimate | None:
-        """Return the cost of so many new cases, in 1,000, with an interval that they lie in 19 times of 20.
+        """Return the cost per 1,000 of this many new cases, with a 95 % prediction interval.
 
-        It is wider than that of ``cost``, which is about the long run: so many cases have luck of their own.
+        It is wider than the interval of ``cost``, which holds for the long run: so many cases vary by chance.
         """
         if self.cost is None or self.cost_spread is None:
             return None

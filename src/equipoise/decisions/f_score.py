@@ -23,8 +23,8 @@ MOST_NUMBERS = 2_000_000
 class FScore(JudgedRule):
     """Choose the threshold with the largest F score on the evidence: (1 + β²)·P·R / (β²·P + R).
 
-    Of two classes it is that of the rarer one, of several labels that of each. Of many classes it is the mean over the
-    classes (macro), by a weight for each class that is found one class at a time; ``of`` names a single class instead.
+    With two classes it is the score of the rarer one, with several labels that of each. With many classes it is the
+    macro mean, by a weight for each class that is found one class at a time; ``of`` names a single class instead.
 
     Args:
         beta: how many times more recall counts than precision.

@@ -36,7 +36,7 @@ class Floor(NamedTuple):
     own: NDArray[np.bool_]
 
     def unkept(self, what: str, promised: float, why: str) -> str:
-        """Return the sentence that less can be promised than was asked."""
+        """Return a sentence on a promise that falls short of what was asked."""
         can = f"{100 * promised:.3g} % can: {why}."
         return f"a {what} of {100 * self.asked:.3g} % cannot be promised for class {self.name!r}, {can}"
 
@@ -81,7 +81,9 @@ class FloorRule(JudgedRule):
             own = evidence.labels[:, place] == 1 if situation.several else evidence.labels == place
             name = str(situation.classes[place])
             if not own.any():
-                raise InvalidInputError(f"there is no held-out sample of {name!r} to choose its threshold by.")
+                raise InvalidInputError(
+                    f"choosing a threshold for {name!r} needs held-out samples of it, got none; hold out some."
+                )
             scores = np.where(free, q[:, place], -1.0)
             asked = Floor(name, floor, risk, _odds(situation, place, own), scores, own)
             found = kept[place] = self._threshold(asked)

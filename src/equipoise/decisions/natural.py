@@ -12,7 +12,7 @@ from equipoise.decisions.situation import Situation
 
 @dataclass(frozen=True, repr=False)
 class Natural(DecisionRule):
-    """Name the most probable class: the fewest mistakes, most of them on rare classes.
+    """Predict the most probable class: the fewest mistakes, most of them on rare classes.
 
     Args:
         class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.

@@ -45,7 +45,7 @@ class PredictionModule(nn.Module):
         network: trained, in evaluation mode.
         calibrated: from logits to probabilities and decisions.
         extractor: gives the network its input, a frozen backbone in evaluation mode; None where x is that input.
-        target_prior: the class prior where the model is used, for probabilities and decision alike. None gives
+        target_prior: the class prior where the model is used, for both probabilities and decision. None gives
             probabilities at the training samples' prior, and decides at the one which the logits are aimed at.
         chosen: a rule that decides instead; the uncertainty stays that of the decision without it.
     """
@@ -73,7 +73,7 @@ class PredictionModule(nn.Module):
         self.answers = None
         if chosen is not None and not chosen.policy.as_aimed:
             self.answers = AnswerModule(chosen, calibrated.prior.numpy())
-        self.training = False  # the flag alone: the network's modes are not ours to change
+        self.training = False  # the flag only: leave the network's modes alone
 
     def forward(self, x: Tensor) -> Prediction:
         logits, uncertainty = self.logits_and_uncertainty(x)

@@ -15,7 +15,7 @@ Rows = NDArray[np.bool_]
 
 
 def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64]) -> Iterator[str]:
-    """Say what the answers to labelled rows found and missed, and whether the rule's promises held.
+    """Yield sentences on what the answers found and missed, and whether the rule's promises held.
 
     Args:
         labels, named: places, (rows,), or 0 and 1, (rows, attributes).
@@ -51,7 +51,7 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
 
 
 def _beside(chosen: Chosen, cost: float, cases: int) -> str:
-    """Compare a cost with what so many cases were expected to cost."""
+    """Compare a cost with its prediction interval for this many cases."""
     ahead = None if chosen.expected is None else chosen.expected.cost_of_next(cases)
     if ahead is None:
         return ""
@@ -59,11 +59,11 @@ def _beside(chosen: Chosen, cost: float, cases: int) -> str:
     if ahead.low <= cost <= ahead.high:
         return f", within {span}"
     than = "more" if cost > ahead.high else "less"
-    return f", {than} than {span}: they differ from those it was chosen by"
+    return f", {than} than {span}: these samples differ from those it was chosen on"
 
 
 def _kept(promise: Promise, right: Rows, among: Rows) -> Iterator[str]:
-    """Compare a promise with what came; where rows lack, nothing is said."""
+    """Yield a sentence that compares a promise with the result; nothing without rows."""
     hits, trials = int(right.sum()), int(among.sum())
     if trials == 0 or promise.promised == 0:
         return
@@ -76,5 +76,5 @@ def _kept(promise: Promise, right: Rows, among: Rows) -> Iterator[str]:
     else:
         yield (
             f"that is below the {of} promised, and by more than chance explains: these samples differ from those "
-            "it was chosen by; choose it again by samples like these."
+            "it was chosen on; choose it again on samples like these."
         )

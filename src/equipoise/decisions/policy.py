@@ -25,13 +25,13 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promise(Struct, frozen=True, forbid_unknown_fields=True):
-    """A guarantee that holds with 95 % confidence, together with all others of a rule.
+    """A guarantee that holds with 95 % confidence, jointly with all others of a rule.
 
     Args:
         name: of the class, as text.
         what: ``"recall"`` or ``"precision"``.
         asked: the share that was asked for.
-        promised: the share that holds: what was asked, or the most that the samples can carry.
+        promised: the share that holds: what was asked, or the most that the samples support.
         samples: of the class, or for a precision rows named so, that it rests on.
     """
 
@@ -46,8 +46,8 @@ class Promise(Struct, frozen=True, forbid_unknown_fields=True):
 class Policy:
     """How answers follow from probabilities q at the class prior where a rule is used.
 
-    The first claim whose group reaches its threshold names a class of that group. Where none does, the answer is the
-    class of no claim with the largest q·weights, or with costs the one that costs least on average, Σ_k q_k·costs_kj.
+    The first claim whose group reaches its threshold predicts a class of that group. Where none does, the answer is the
+    unclaimed class with the largest q·weights, or with costs the one that costs least on average, Σ_k q_k·costs_kj.
     Of several labels each is 1 where its q reaches the threshold.
 
     Args:

@@ -17,7 +17,7 @@ GROWTH = 1.25
 
 @dataclass(frozen=True, repr=False)
 class PrecisionAtLeast(FloorRule):
-    """Name a class as often as possible while at least this share of its predictions is right.
+    """Predict a class as often as possible while at least this share of its predictions is right.
 
     A class is named exactly where its probability reaches a threshold. Thresholds are tried that name 1.25 times as
     many held-out rows each time; every one is tested by the exact binomial bound (Clopper and Pearson) at 5 % divided
@@ -25,10 +25,10 @@ class PrecisionAtLeast(FloorRule):
     the best bound is taken, and a sentence says what it promises.
 
     What is promised, with 95 % confidence: the mean probability of being right among held-out rows above the threshold
-    is at least the floor. That is the precision on new rows but for what these rows differ from them. At another
+    is at least the floor. That is the precision on new rows like these. At another
     ``class_prior`` the floor is translated by Bayes' rule, which is exact for two classes and for several labels; with
     more, the other classes are taken together. With several floors the first class named takes precedence, and the
-    promises of later ones are approximate, for the same labels decide which rows are left.
+    promises of later ones are approximate, because the same labels decide which rows are left.
 
     Args:
         floors: precision by class, between 0 and 1.

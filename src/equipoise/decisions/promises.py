@@ -1,4 +1,4 @@
-"""Exact binomial bounds: how many misses a promise allows, and what can be promised after how many."""
+"""Exact binomial bounds: the misses that a promise allows, and the promise that given misses allow."""
 
 from scipy.stats import beta, binom
 

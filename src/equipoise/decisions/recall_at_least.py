@@ -22,7 +22,7 @@ class RecallAtLeast(FloorRule):
     A class is named exactly where its probability reaches a threshold t. With n held-out samples of the class, t is the
     (k + 1)-th smallest of their probabilities, where k is the largest number with P(B(n, 1 − floor) ≤ k) ≤ 5 %. So the
     true recall is at least the floor in 95 of 100 draws of the held-out samples, whatever the model: this is the exact
-    binomial test of one threshold after the other (learn then test), which stops at the first that fails. Where n is
+    binomial test of one threshold after another (learn then test), which stops at the first that fails. Where n is
     too small even for k = 0, t is the smallest of the probabilities, and a sentence says what can be promised instead.
 
     Several classes: the order of the floors is the order of precedence. A row goes to the first class whose probability
@@ -31,8 +31,8 @@ class RecallAtLeast(FloorRule):
     earlier classes take too many, a sentence says what can be promised. Rows that no class claims go to the other
     classes, decided as by ``Balanced``. Of several labels each has its own threshold; nothing competes.
 
-    The recall of a class does not depend on how common it is, so the promise holds at any ``class_prior``, which
-    decides about the false alarms expected.
+    The recall of a class does not depend on how common it is, so the promise holds at any ``class_prior``; the expected
+    number of false alarms depends on it.
 
     Args:
         floors: recall by class, between 0 and 1.
@@ -63,10 +63,10 @@ class RecallAtLeast(FloorRule):
         promised = _left(samples, taken, floor.risk)
         threshold = 1.0 if taken == samples else float(found[taken]) * (1 - ROUNDING)
         if taken:
-            why = f"{taken:,} of its {samples:,} samples go to classes named before it; name it earlier"
+            why = f"{taken:,} of its {samples:,} samples go to classes listed before it; list it earlier"
         else:
             what = "sample" if samples == 1 else "samples"
-            why = f"it has {samples:,} {what} to choose by, and {samples_needed(floor.asked, floor.risk):,} would do"
+            why = f"it has {samples:,} {what} to choose by, and {samples_needed(floor.asked, floor.risk):,} are needed"
         return Kept(threshold, promised, samples, floor.unkept("recall", promised, why))
 
 

@@ -17,7 +17,7 @@ from equipoise.errors import InvalidInputError
 
 @dataclass(frozen=True, repr=False)
 class ReviewBudget(JudgedRule):
-    """Name the most suspicious cases, as many as can be reviewed: 40 in 1,000 on average.
+    """Flag the most suspicious cases, as many as can be reviewed: 40 in 1,000 on average.
 
     The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
     names them. Cases above the threshold get the one of these classes that ``Balanced`` prefers, the others one of the
@@ -47,7 +47,7 @@ class ReviewBudget(JudgedRule):
         numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (self.cases, self.per))
         if not numbers or not 0 < self.cases < self.per < np.inf:
             raise InvalidInputError(
-                f"a review budget is a number of cases above 0 and below those it is of, such as 40 per 1000, got "
+                f"a review budget must be above 0 and below the number of cases, such as 40 per 1000, got "
                 f"{self.cases!r} per {self.per!r}."
             )
         if self.of is not None:
@@ -65,9 +65,7 @@ class ReviewBudget(JudgedRule):
 
     def _check_labels(self, size: int, *, several: bool) -> None:
         if self.of is not None and not several and len(self.of) >= size:
-            raise InvalidInputError(
-                "a review budget looks for some of the classes, not for all; leave one out of `of`."
-            )
+            raise InvalidInputError("`of` must leave out at least one class, got all; leave one out.")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
         """Return the share found of the cases that are looked for."""
@@ -83,7 +81,7 @@ class ReviewBudget(JudgedRule):
         return places or sorted(situation.rarest_first[:-1].tolist())
 
     def _policy(self, situation: Situation) -> Policy:
-        q = situation.answered  # whoever looks at cases gets those of new rows
+        q = situation.answered  # reviewers see new rows, which all members predict
         places = self._places(situation)
         if situation.several:
             return Policy(

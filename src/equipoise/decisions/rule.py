@@ -24,7 +24,7 @@ PARTS = 5
 
 @dataclass(frozen=True, repr=False)
 class DecisionRule(ABC):
-    """From calibrated probabilities to answers; immutable, comparable, and JSON both ways.
+    """A rule from calibrated probabilities to answers; immutable, comparable, and stored as JSON.
 
     Args:
         class_prior: shares of the classes where the decisions are made, by class, if other than in training. Of some
@@ -33,7 +33,7 @@ class DecisionRule(ABC):
 
     name: ClassVar[str]
     meaning: ClassVar[str]
-    """Why a class is named that is not the most probable one, for a reader of the answers."""
+    """Reason shown beside an answer that is not the most probable class."""
     needs_evidence: ClassVar[bool] = True
     """True if choosing the rule requires samples that were not trained on."""
     budgeted: ClassVar[bool] = False
@@ -78,7 +78,7 @@ class DecisionRule(ABC):
         self._check_labels(len(classes), several=several)
 
     def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return the names of the ``classes`` that it is about; for a rule about none, all but the most common one.
+        """Return the ``classes`` that the rule mentions; for a rule that mentions none, all but the most common one.
 
         Args:
             samples: of each class; of more than five classes those with the fewest are named.
@@ -167,7 +167,7 @@ class DecisionRule(ABC):
 
 @dataclass(frozen=True, repr=False)
 class JudgedRule(DecisionRule):
-    """A rule with a yardstick of its own, by which methods can be ranked; others are about every class alike.
+    """A rule with its own yardstick, by which methods can be ranked; others treat all classes alike.
 
     Args:
         class_prior: as for every :class:`DecisionRule`.

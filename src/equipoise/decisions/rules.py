@@ -51,4 +51,4 @@ def rule_from_json(value: Any, where: object = "a decision") -> DecisionRule:
     try:
         return DECISIONS[kind](**given)
     except TypeError as error:
-        raise InvalidInputError(f"{where} holds no valid rule {kind} ({error}); write it again.") from error
+        raise InvalidInputError(f"{where} has an invalid rule {kind} ({error}); write it again.") from error

@@ -28,7 +28,7 @@ class Situation:
         classes: the labels, or the attributes.
         prior: the class prior of the training samples, (classes,) or (attributes, 2), at which the evidence is.
         aimed: the class prior at which :class:`~equipoise.decisions.Balanced` decides, shaped alike.
-        evidence: None where there is none; rules that need it say so.
+        evidence: None without any; rules that need it raise an error.
         mix: the class prior where the decisions are made, shaped alike; None is ``prior``.
     """
 
@@ -75,7 +75,7 @@ class Situation:
         """Return the evidence; if there is none, an error says how to get some."""
         if self.evidence is None:
             raise InvalidInputError(
-                "a rule like this is chosen by samples that no epoch has seen; fit with calibration='validation', or "
+                "this rule is chosen on samples that no epoch has seen; fit with calibration='validation', or "
                 "call calibrate(X, y) with labelled samples that were not trained on."
             )
         return self.evidence

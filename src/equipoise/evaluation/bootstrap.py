@@ -17,7 +17,7 @@ WORK, MOST_WORK, MOST_ENTRIES = 4 * 10**7, 4 * 10**8, 4 * 10**6
 """Probabilities processed over all resamples, the same at the fewest resamples, and in memory at a time."""
 LEVEL = 0.95
 FEW = 10
-"""Samples of a class below which intervals are too narrow to be shown."""
+"""Fewest samples of a class for showing intervals: with fewer, they are too narrow."""
 
 
 def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list["Scores"]]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ Every process computes the logits of all samples for its own classes, and the so
 .. math:: L = \log \sum_r \sum_{j \in r} e^{\hat z_j} - \hat z_y
 
 Two numbers per sample are exchanged for it, besides the features and their gradients, so that neither the class vectors
-nor the logits of all classes ever meet in one place (An et al. 2022, Partial FC, without its sampling of classes).
+nor the logits of all classes are ever in one place (An et al. 2022, Partial FC, without its sampling of classes).
 """
 
 import copy
@@ -138,7 +138,7 @@ class ClassParallelHead(nn.Module):
             kind: as in :func:`equipoise.uncertainty.class_uncertainty`, but ``"own"``.
         """
         if kind == "own":
-            raise InvalidInputError("kind 'own' needs the covariance of all classes at once; take another kind.")
+            raise InvalidInputError("kind 'own' needs the covariance of all classes at once; use another kind.")
         logits = self.shard.project(draws)
         top = self._reduced(logits.amax(-1), dist.ReduceOp.MAX).unsqueeze(-1)
         total = self._reduced((logits - top).exp().sum(-1), dist.ReduceOp.SUM).unsqueeze(-1)

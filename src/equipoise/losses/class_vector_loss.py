@@ -45,7 +45,7 @@ class ClassVectorLoss(nn.Module):
     ...     def sample_losses(self, features, target):
     ...         return 1 - gather_classes(self.project(features).softmax(-1), target)
     >>> loss = Missed(in_features=4, classes=3)
-    >>> _ = loss.weight.data.zero_()  # three classes, told apart not at all
+    >>> _ = loss.weight.data.zero_()  # three equally probable classes
     >>> features, target = torch.ones(2, 4), torch.tensor([0, 2])
     >>> loss(features, target).detach(), loss.logits(features).shape, loss.class_vectors().shape
     (tensor(0.6667), torch.Size([2, 3]), torch.Size([3, 4]))
@@ -139,7 +139,7 @@ class ClassVectorLoss(nn.Module):
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:  # noqa: ARG002
         """Return one loss per sample, (batch,) or (batch, attributes), for features (batch, D) and target."""
-        raise InvalidInputError(f"{type(self).__name__} has no formula; take a loss out of equipoise.losses.LOSSES.")
+        raise InvalidInputError(f"{type(self).__name__} has no formula; use a loss of equipoise.losses.LOSSES.")
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:  # noqa: ARG002
         """Return the loss of mixed samples: weight · loss of both labels, its sum divided by the samples.
@@ -149,7 +149,9 @@ class ClassVectorLoss(nn.Module):
             labels: of each sample and of its partner, as ``target`` in :meth:`forward`.
             weights: of these labels, (batch,) each.
         """
-        raise InvalidInputError(f"{type(self).__name__} mixes no samples; take a head that does.")
+        raise InvalidInputError(
+            f"{type(self).__name__} does not support mixing; use UncertaintyMarginLoss(sample_level='mixing')."
+        )
 
     @property
     def driven_by_curriculum(self) -> bool:
@@ -181,7 +183,9 @@ class ClassVectorLoss(nn.Module):
 
     def set_strength(self, strength: float, *, sample_strength: float) -> None:  # noqa: ARG002
         """Set the strength of the margins, and of the sample level if the head has one."""
-        raise InvalidInputError(f"{type(self).__name__} has no margins; take a head that has.")
+        raise InvalidInputError(
+            f"{type(self).__name__} has no margins; use UncertaintyMarginLoss or a CosineMarginLoss."
+        )
 
     def met_features(self, features: Tensor) -> Tensor:
         """Return features (batch, D) as a stochastic pass has them in front of dropout and class vectors."""
@@ -263,7 +267,7 @@ class ClassVectorLoss(nn.Module):
         if tuple(required_tensor(sample_weight, "sample_weight").shape) != (batch,):
             raise InvalidInputError(f"sample_weight must have the shape ({batch},), got {tuple(sample_weight.shape)}.")
         if not bool(((sample_weight >= 0) & sample_weight.isfinite()).all()):
-            raise InvalidInputError("sample_weight must be finite and not negative; leave samples out by weight 0.")
+            raise InvalidInputError("sample_weight must be finite and not negative; use 0 to leave a sample out.")
         return sample_weight
 
     def _class_values(self, values: Tensor, name: str) -> Tensor:

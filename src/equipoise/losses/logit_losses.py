@@ -153,7 +153,7 @@ def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tupl
     .. math:: \sum_y \pi_y \, \nabla_z L(z, y) \big|_{z = 0} = 0, \qquad \sum_y \pi_y = 1
 
     For a criterion that treats all classes alike it is uniform; a shift of the logits (logit adjustment, VS) or class
-    weights move it. So no criterion, including your own, has to declare what it compensates for.
+    weights move it. So no criterion, including yours, has to declare what it compensates for.
 
     >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,)), neutral_prior(focal, None, (2,))
     (tensor([0.9000, 0.1000], dtype=torch.float64), tensor([0.5000, 0.5000], dtype=torch.float64))
@@ -212,8 +212,8 @@ class LogitLoss(ClassVectorLoss):
         trial = torch.zeros(1, *self.class_shape)
         if (
             criterion(trial, trial[..., 0].long(), self.class_counts).shape != trial.shape[:-1]
-        ):  # or it says what it lacks
-            raise InvalidInputError("criterion must return one loss per sample; reduce nothing in it.")
+        ):  # or it raises an error that says what it needs
+            raise InvalidInputError("criterion must return one loss per sample; do not reduce in it.")
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         return super().aimed_prior(prior / neutral_prior(self.criterion, self.class_counts, self.class_shape).to(prior))

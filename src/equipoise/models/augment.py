@@ -47,10 +47,10 @@ def recoloured(x: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tens
 
 
 class Augment(nn.Module):
-    """A random crop, flip and colour for each image of a batch, in training mode; nothing otherwise.
+    """Crop, flip and colour each image of a batch at random, in training mode only.
 
-    The draws come from torch's own generator on the images' device, whose state our checkpoints keep: a resumed run
-    goes on exactly.
+    The draws come from torch's own generator on the images' device, whose state checkpoints keep: a resumed run
+    continues exactly.
 
     Args:
         crop: largest shift to each side, as a share of the side; the border is reflected into the gap.

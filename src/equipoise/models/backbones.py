@@ -87,7 +87,7 @@ def has_weights(name: str) -> bool:
 
 
 def _recognized(error: MisfitError, name: str, weights: str | Path) -> InvalidInputError:
-    """Name the backbone that weights are of, where it is another of :data:`BACKBONES`; else the error as it is."""
+    """Return an error that names the backbone which the weights belong to; other errors unchanged."""
     for other, build in BACKBONES.items():
         with torch.device("meta"):
             network = build()

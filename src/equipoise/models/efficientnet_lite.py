@@ -16,7 +16,7 @@ from equipoise.models.layers import enlarged
 STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192))
 """Stages of Lite0: blocks, kernel, stride of the first block, expansion, channels."""
 LAST_STAGE = (1, 3, 1, 6, 320)
-"""Its depth is fixed, as that of the first; its width is not."""
+"""The last stage, whose depth is fixed, as that of the first; its width is not."""
 STEM, HEAD, MULTIPLE = 32, 1280, 8
 BatchNorm2d = partial(nn.BatchNorm2d, eps=1e-3, momentum=0.01)
 
@@ -95,7 +95,7 @@ class EfficientNetLite(nn.Module):
 
 
 class InvertedBottleneck(nn.Module):
-    """Widen the channels, filter each of them, narrow them again; the input is added where the shape stays.
+    """Expand the channels, filter each, and project them; add the input where the shape stays.
 
     >>> InvertedBottleneck(4, 8, 3, 2, 6)(torch.zeros(1, 4, 5, 6)).shape
     torch.Size([1, 8, 3, 3])
@@ -142,7 +142,7 @@ def _activated(x: Tensor, convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> Tenso
 
 
 def _padded(x: Tensor, kernel: int, stride: int) -> Tensor:
-    """Add zeros so that ceil(length / stride) outputs come of each side, the odd one at the end, as TensorFlow does."""
+    """Pad with zeros to ceil(length / stride) outputs per side, the odd one at the end, as TensorFlow does."""
     height, width = (max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[-2:])
     return F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
 

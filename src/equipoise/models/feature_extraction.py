@@ -32,17 +32,17 @@ def extract_features(
 ) -> NDArray[np.float32]:
     """Return features (images, D) of the backbone in evaluation mode, from the cache if computed before.
 
-    They are found again by the bytes of the weights, the layers and their settings, and the content of the images; of
-    images on disk, the content that their files had when they were checked, or where they were not, the files' place,
+    The cache key covers the bytes of the weights, the layers and their settings, and the content of the images; for
+    images on disk, the content that their files had when they were checked, or otherwise the files' place,
     sizes and times, so that nothing is read to look the features up.
-    An interrupted extraction goes on where it stopped, bit for bit as if it had not; of two processes at the same
+    An interrupted extraction resumes where it stopped, with identical results; of two processes at the same
     features, one waits for the other. Features on disk are memory-mapped: changes to them stay in memory.
 
     Args:
         images: uint8, (images, channels, height, width), or images on disk.
-        backbone: images -> features; its mode does not matter, and is left as it is.
+        backbone: images -> features; its mode does not matter and is not changed.
         cache: a folder; None takes ``cache_folder() / "features"``, False keeps nothing.
-        batch_size: images at a time; smaller takes less memory, and the same features come out but for rounding.
+        batch_size: images at a time; fewer take less memory and give the same features but for rounding.
         progress: called after each batch.
 
     >>> from equipoise.models import image_backbone
@@ -78,7 +78,7 @@ def _check(images: NDArray[np.uint8] | Images, batch_size: int) -> None:
     shape = getattr(images, "shape", ())
     if len(shape) != 4 or np.dtype(images.dtype) != np.uint8 or not len(images):
         raise InvalidInputError(
-            "images must be uint8, (images, channels, height, width), and one at least, got "
+            "images must be uint8, (images, channels, height, width), at least one, got "
             f"{getattr(images, 'dtype', type(images).__name__)} of shape {tuple(shape)}."
         )
     if batch_size < 1:
@@ -122,7 +122,7 @@ def _agrees(store: FeatureStore, images: NDArray[np.uint8] | Images, backbone: n
 
 
 def _key(images: NDArray[np.uint8] | Images, backbone: nn.Module) -> str:
-    """Return a cache key of all that the features depend on: the weights' bytes, the layers' settings, the images."""
+    """Return a cache key of everything the features depend on: the weights' bytes, the layers' settings, the images."""
     digest = hashlib.blake2b(digest_size=20)
     digest.update(f"{type(backbone).__qualname__} {backbone!r}".encode())
     for name, tensor in backbone.state_dict().items():

@@ -84,7 +84,7 @@ class FeatureStore:
     def finish(self) -> None:
         """Rename the file to its final name; all rows must be there."""
         if self.rows != self.shape[0]:
-            raise InvalidStateError(f"only {self.rows} of {self.shape[0]} rows are there; append the others first.")
+            raise InvalidStateError(f"only {self.rows} of {self.shape[0]} rows are stored; append the others first.")
         with self._refusals():
             self._save_record()
             self._open_part().close()

@@ -36,7 +36,7 @@ class ImageBackbone(nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= body_rate <= 1:
-            raise InvalidInputError(f"body_rate is a share of the learning rate, from 0 to 1, got {body_rate}.")
+            raise InvalidInputError(f"body_rate must be a share of the learning rate from 0 to 1, got {body_rate}.")
         self.input, self.body, self.body_rate = input, body, body_rate
         self.top = nn.Identity() if top is None else top
         self.in_channels = int(getattr(body, "in_channels", 3))
@@ -44,7 +44,7 @@ class ImageBackbone(nn.Module):
         width = getattr(top if top is not None else body, "out_features", None)
         if not isinstance(width, int):
             raise InvalidInputError(
-                f"{type(body if top is None else top).__name__} must tell the number of its features as out_features."
+                f"{type(body if top is None else top).__name__} must give the number of its features as out_features."
             )
         self.out_features = width
 

@@ -13,7 +13,7 @@ from equipoise.errors import InvalidInputError
 LABELS = ("id2label", "label2id", "auto_map", "_name_or_path")
 """Fields of a configuration that a backbone does not need."""
 LARGEST = 10**6
-WITHOUT = "give a file by --weights, or another backbone"
+WITHOUT = "give a file with --weights, or another backbone"
 
 
 def from_timm(name: str, *, pretrained: bool) -> nn.Module:
@@ -32,7 +32,7 @@ def from_timm(name: str, *, pretrained: bool) -> nn.Module:
     except OSError as error:  # requests' errors are OSErrors
         raise InvalidInputError(f"timm could not fetch the weights of {name} ({error}); {WITHOUT}.") from error
     except (RuntimeError, ValueError) as error:
-        raise InvalidInputError(f"timm builds no {name!r} ({error}); see timm.list_models().") from error
+        raise InvalidInputError(f"timm cannot build {name!r} ({error}); see timm.list_models().") from error
     network.out_features, network.in_channels = network.num_features, 3  # type: ignore[assignment]
     return network
 
@@ -109,7 +109,7 @@ def from_hugging_face(place: str, *, pretrained: bool, config: dict[str, Any] | 
 
 
 def check_config(config: dict[str, Any], *, tensors: int) -> None:
-    """Refuse a configuration that a file of so many tensors cannot be of: building it must not take the memory.
+    """Raise an error for a configuration too large for its file of tensors: building it must not fill the memory.
 
     >>> check_config({"model": {"num_hidden_layers": 10**5}, "processing": {}}, tensors=200)
     Traceback (most recent call last):
@@ -119,7 +119,7 @@ def check_config(config: dict[str, Any], *, tensors: int) -> None:
     for name, value in _numbers(config):
         if value > (tensors if re.search("layer|depth|stage|block|head", name) else LARGEST):
             raise InvalidInputError(
-                f"the backbone's config has {name} = {value}, more than its {tensors} tensors can be of; train again."
+                f"the backbone's config has {name} = {value}, more than its {tensors} tensors allow; train again."
             )
 
 

@@ -1,4 +1,4 @@
-"""Features of the pictures that a table's column names, by a network that stays as it is."""
+"""Features of the pictures that a table's column names, by a frozen network."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ PACKAGED = "efficientnet_lite0"
 
 
 class PictureFeatures:
-    """Reads image files and gives their features; each file once, and kept on disk as those of an image folder.
+    """Read image files and return their features; each file once, cached on disk as those of an image folder.
 
     Args:
         network: its name in ``BACKBONES``.
@@ -66,7 +66,7 @@ class PictureFeatures:
         """Return the features of files, None where a row has none.
 
         Args:
-            side: of the square that pictures are brought to; None chooses it by the pictures.
+            side: of the square that pictures are resized to; None chooses it by the pictures.
         """
         table, sides, reasons = _looked_at({file for file in files if file is not None})
         side = usual_side(sides) if side is None else side
@@ -82,7 +82,7 @@ class PictureFeatures:
 
 
 def installed_pictures(progress: Progress | None = None) -> PictureFeatures | None:
-    """Return what reads pictures where a package of pretrained weights is installed; else None."""
+    """Return a reader of pictures if a package of pretrained weights is installed, otherwise None."""
     return PictureFeatures(progress=progress) if has_weights(PACKAGED) else None
 
 

@@ -57,7 +57,7 @@ def load_weights(module: nn.Module, path: str | Path) -> tuple[str, ...]:
 
 
 class MisfitError(InvalidInputError):
-    """Weights that are not those of the network: some lack a place, or some places their tensor.
+    """Weights of another network: some have no parameter, or some parameters no tensor.
 
     Args:
         given: the weights by name.
@@ -103,7 +103,7 @@ def _read(path: Path) -> Any:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 size = sum(info.file_size for info in archive.infolist())
-            check_unpacked(path, size, remedy="save it by torch.save, which packs nothing")
+            check_unpacked(path, size, remedy="save it with torch.save, which does not compress")
         return torch.load(path, map_location="cpu", weights_only=True)
     except InvalidInputError:
         raise
@@ -157,7 +157,7 @@ def _misfits(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str
 
 
 def _check(given: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
-    """Every tensor has its place, and every place its tensor; else one sentence names those that have not."""
+    """Raise an error unless tensors and parameters match; it names those that do not."""
     found = _misfits(given, own)
     if found:
         raise MisfitError(

@@ -94,7 +94,7 @@ class ResNet(nn.Module):
         if self.bn1.training and len(x) == 1 and max(x.shape[-2:]) <= HALVED:
             raise InvalidInputError(
                 "batch_size must be 2 or more for a network with batch normalisation: one image of "
-                f"{x.shape[-2]} × {x.shape[-1]} pixels leaves one value a channel, which has no variance."
+                f"{x.shape[-2]} × {x.shape[-1]} pixels leaves one value per channel, which has no variance."
             )
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))

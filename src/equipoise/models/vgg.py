@@ -19,8 +19,8 @@ class VGG16(nn.Module):
         blocks: which of the five, from 1; the average is taken before the pooling that ends a block.
         enlarge: the short side, in pixels, to which smaller images are enlarged (bilinear); None takes them as they
             are, down to the pixels that the halvings need (16 for five blocks). ImageNet's filters see little in an
-            image of 32 pixels: at 48 it gives better features for 2¼ times the work, at 64 no better ones that we
-            could tell (docs/results/features.md).
+            image of 32 pixels: at 48 it gives better features for 2¼ times the work, at 64 not measurably better
+            ones (docs/results/features.md).
 
     >>> network = VGG16(blocks=(1, 2), enlarge=None)
     >>> network(torch.zeros(2, 3, 16, 16)).shape  # 64 channels of the first block, 128 of the second

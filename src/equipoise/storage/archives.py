@@ -45,7 +45,7 @@ def unpack(
     """
     path = Path(archive)
     if not is_archive(path):
-        raise InvalidInputError(f"an archive is one of {', '.join(SUFFIXES)}, got {path.name!r}.")
+        raise InvalidInputError(f"an archive must end in one of {', '.join(SUFFIXES)}, got {path.name!r}.")
     try:
         found = path.stat()
     except OSError as error:

@@ -200,9 +200,9 @@ def check_plain(path: Path, *, most_bytes: int | None = None) -> None:
     """Raise an OSError, with a reason that fits into a sentence, if the path is not a regular file or too large."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     if most_bytes is not None and found.st_size > most_bytes:
-        reason = f"it has {found.st_size:,} bytes, more than the {most_bytes:,} that are read"
+        reason = f"it has {found.st_size:,} bytes, more than the limit of {most_bytes:,}"
         raise OSError(errno.EFBIG, reason, str(path))
 
 
@@ -215,7 +215,7 @@ def raise_if_full(error: OSError, path: Path, size: int) -> None:
         error.filename = str(path)
     if error.errno == errno.EFBIG:
         raise DiskFullError(
-            f"{path} ({size:,} bytes) is larger than files may be here{_size_limit()}; what was written before is "
+            f"{path} ({size:,} bytes) exceeds the size limit of files here{_size_limit()}; what was written before is "
             "untouched: raise the limit (ulimit -f unlimited) or choose another disk, and resume."
         ) from error
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -244,7 +244,9 @@ def writing_into(folder: Path, what: str) -> Iterator[None]:
     except DiskFullError:
         raise
     except OSError as error:
-        raise InvalidInputError(f"{folder} cannot hold {what} ({error}); choose a folder to write in.") from error
+        raise InvalidInputError(
+            f"{folder} cannot hold {what} ({error}); choose a folder that you can write to."
+        ) from error
 
 
 @contextmanager
@@ -274,7 +276,7 @@ def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str
     except EquipoiseError:
         raise
     except (OSError, *DAMAGE) as error:
-        reason = getattr(error, "strerror", None) or "it is damaged, or holds something else than arrays of numbers"
+        reason = getattr(error, "strerror", None) or "damaged, or not arrays of numbers"
         raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
 
 

@@ -50,7 +50,7 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
     try:
         value = parse_json(read_plain(path, most_bytes=most_bytes))
     except (OSError, ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
         reason = getattr(error, "strerror", None) or reason
         raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
     return as_record(value, kind, path, remedy=remedy)
@@ -80,9 +80,9 @@ def _sentence(said: str) -> str:
     place = place.rstrip("`")
     missing = re.fullmatch(r"Object missing required field `(.*)`", reason)
     if missing:
-        place, reason = f"{place}.{missing[1]}", "it is missing"
+        place, reason = f"{place}.{missing[1]}", "missing"
     elif reason.startswith("Invalid enum value"):
-        reason = "it is none of the values known"
+        reason = "not one of the allowed values"
     else:
         reason = re.sub(r"`([^`]*)`", lambda kinds: " or ".join(map(_worded, kinds[1].split(" | "))), reason)
         reason = reason[0].lower() + reason[1:]

@@ -39,7 +39,7 @@ def open_arrays(path: Any) -> Iterator[Any]:
     """Open a ``.npz`` file without pickles; refuse one that unpacks to far more than its size."""
     with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         size = sum(info.file_size for info in archive.infolist())
-    check_unpacked(path, size, remedy="write it by numpy.savez instead of savez_compressed")
+    check_unpacked(path, size, remedy="write it with numpy.savez instead of savez_compressed")
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
         yield stored
 
@@ -57,7 +57,7 @@ def open_tensors(path: Path) -> Iterator[Any]:
     with safetensors.safe_open(path, framework="pt") as stored:
         if len(stored.keys()) > MOST_TENSORS:
             raise safetensors.SafetensorError(
-                f"it has {len(stored.keys()):,} tensors, more than the {MOST_TENSORS:,} that are read"
+                f"it has {len(stored.keys()):,} tensors, more than the limit of {MOST_TENSORS:,}"
             )
         yield stored
 

@@ -85,7 +85,7 @@ def mc_dropout(
 
 
 def rows_of(x: Inputs, rows: slice | Tensor) -> Inputs:
-    """Return some rows of a model's arguments; what has no rows stays as it is.
+    """Return some rows of a model's arguments; what has no rows is unchanged.
 
     >>> rows_of({"ids": torch.arange(3), "scale": 2.0}, slice(1))
     {'ids': tensor([0]), 'scale': 2.0}

@@ -24,7 +24,7 @@ def log_steps(u: Tensor) -> Tensor:
 
 
 def count_steps(counts: Tensor) -> Tensor:
-    """Return ln(max n / n_c), which log(u_c / min u) is where all classes are equally hard.
+    """Return ln(max n / n_c), which equals log(u_c / min u) if all classes are equally hard.
 
     Args:
         counts: n, samples of each class, (classes,) or (attributes, 2).
@@ -37,7 +37,7 @@ def count_steps(counts: Tensor) -> Tensor:
 
 
 def count_margins(uncertainty: Tensor, counts: Tensor, *, known: Tensor | None = None) -> Tensor:
-    """Return margins ln(max n / n_c), corrected by what class uncertainty knows beyond the counts.
+    """Return margins ln(max n / n_c), corrected by class uncertainty.
 
     ln(u / min u) is the counts' margin where all classes are equally hard. Its difference from there is a standard
     deviation estimated from n_c rows, with a relative standard error of 1/√(2 n_c); what exceeds it is added.

@@ -42,7 +42,7 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
     Without variance it is the step function: 0, ½ or 1 as the mean is below, at or above zero.
 
     Args:
-        mean, variance: moments of the error, of any shape, both alike.
+        mean, variance: moments of the error, of any shape, the same for both.
 
     >>> misclassification_probability(torch.tensor([-2.0, 0.0, 2.0]), torch.tensor([4.0, 4.0, 0.0]))
     tensor([0.1587, 0.5000, 1.0000])
@@ -179,7 +179,7 @@ def _rows_at_once(vectors: Tensor) -> int:
 def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return the three after all checks, at least float32, with features clipped so that no sum over D overflows."""
     if not 0 <= rate < 1:
-        raise InvalidInputError(f"rate is the share of features dropped and must lie in [0, 1), got {rate}.")
+        raise InvalidInputError(f"rate must lie in [0, 1), got {rate}; it is the share of features dropped.")
     _check_features(features, vectors, target)
     labels = class_labels(target, vectors.shape[-2])
     dtype = torch.promote_types(torch.promote_types(features.dtype, vectors.dtype), torch.float32)

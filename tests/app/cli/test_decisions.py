@@ -52,7 +52,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
         (["--recall", "ill=0.9", "--precision", "ill=0.5"], "--recall and --precision ask for different decisions"),
         (["--cost", "miss:ill=0"], "miss: the cost of 'ill' must be above 0 and below"),
         (["--cost", "costs.csv"], "the cost matrix is singular: in row 1 every answer costs the same"),
-        (["--review", "2000/1000"], "a review budget is a number of cases above 0 and below those it is of"),
+        (["--review", "2000/1000"], "a review budget must be above 0 and below the number of cases"),
         (["--prior", "ill=1.5"], "class_prior leaves no share for the other classes"),
         (["--f-score", "0"], "--f-score must be a finite number above 0, got 0.0."),
     ],

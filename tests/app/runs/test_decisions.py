@@ -211,7 +211,7 @@ def test_rebalance_answers_by_a_rule_and_keeps_it(tmp_path):
         ({"precision": "fraud=0"}, "the precision of 'fraud' must be above 0 and below 1, got 0"),
         ({"recall": "fraud=0.9", "review": "40/1000"}, "--recall and --review ask for different decisions"),
         ({"review": "40"}, "--review must be a number of cases out of a total"),
-        ({"review": "1000/40"}, "above 0 and below those it is of"),
+        ({"review": "1000/40"}, "above 0 and below the number of cases"),
         ({"cost": "fraud=50"}, "--cost must be miss:CLASS=COST or alarm:CLASS=COST"),
         ({"cost": "miss:fraud=-50"}, "must be above 0 and below 1e"),
         ({"cost": "gone.csv"}, "the costs in gone.csv cannot be read"),

@@ -141,7 +141,7 @@ def put(place, value):
         (
             ["input", "kind"],
             "pickle",
-            r"run\.json has no valid field 'input\.kind': it is none of the values known; train",
+            r"run\.json has no valid field 'input\.kind': not one of the allowed values; train",
         ),
         (["input", "kind"], "features", r"extractor\.safetensors cannot be read"),
         (["input", "backbone"], None, r"run\.json lacks the backbone and image size; train again"),
@@ -151,7 +151,7 @@ def put(place, value):
             r"'input\.backbone\.size\[0\]': expected a whole number <= 4096",
         ),
         (["input", "backbone", "size"], [32], r"'input\.backbone\.size': expected a list of length 2"),
-        (["input", "backbone", "channels"], 4, r"'input\.backbone\.channels': it is none of the values known"),
+        (["input", "backbone", "channels"], 4, r"'input\.backbone\.channels': not one of the allowed values"),
         (["input", "backbone", "name"], "resnet50", "are not those of resnet50: backbone.body"),
         (["input", "backbone", "name"], "../../etc/passwd", "backbone must be one of lenet"),
         (["input", "backbone", "name"], ["lenet"], r"'input\.backbone\.name': expected text, got a list"),

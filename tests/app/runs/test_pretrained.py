@@ -55,7 +55,7 @@ def test_a_run_of_a_model_of_transformers_needs_its_folder_no_more(tmp_path):
     assert before.classes == list(model.classes)
     record["input"]["backbone"]["config"]["model"]["num_hidden_layers"] = 10**5
     (tmp_path / "run" / "run.json").write_text(json.dumps(record))
-    with pytest.raises(InvalidInputError, match=r"num_hidden_layers = 100000, more than its .* tensors can be of"):
+    with pytest.raises(InvalidInputError, match=r"num_hidden_layers = 100000, more than its .* tensors allow"):
         RunModel.load(tmp_path / "run")
 
 
