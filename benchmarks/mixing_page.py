@@ -75,7 +75,7 @@ def summary(groups: dict[str, Scores]) -> list[str]:
         f"- Images, {mixing} against {BASE}: {verdict(groups['images'], mixing, BASE)}.",
         f"- Images, against the same class level without it: {verdict(groups['images'], mixing, plain)}.",
         f"- Tables, against the same class level without it: {verdict(groups['tables'], mixing, plain)}.",
-        f"- Tables, {plain} against the method as it comes: {verdict(groups['tables'], plain, BEFORE)}.",
+        f"- Tables, {plain} against the earlier default: {verdict(groups['tables'], plain, BEFORE)}.",
     ]
     return [
         "## In short",

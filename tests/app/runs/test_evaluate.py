@@ -63,9 +63,13 @@ def test_several_labels(several_run):
 def test_data_of_another_kind(table_run, image_run, several_run, tmp_path):
     photos = pictures(tmp_path / "photos", {"night": 2, "day": 2})
     np.savez(tmp_path / "i.npz", images=np.zeros((4, 32, 32), np.uint8), labels=["day", "night"] * 2)
-    with pytest.raises(InvalidInputError, match=r"the run is of a table, and .*i\.npz holds images; give a table"):
+    with pytest.raises(
+        InvalidInputError, match=r"the run was trained on a table, and .*i\.npz holds images; give a table"
+    ):
         evaluate_run(RunModel.load(table_run), str(tmp_path / "i.npz"))
-    with pytest.raises(InvalidInputError, match=r"the run is of a table, and .*photos holds images; give a table"):
+    with pytest.raises(
+        InvalidInputError, match=r"the run was trained on a table, and .*photos holds images; give a table"
+    ):
         evaluate_run(RunModel.load(table_run), str(photos))
     pd.DataFrame({"a": [1, 2], "y": ["day", "night"]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(InvalidInputError, match=r"the run was trained on images, and .*t\.csv is a table; give images"):

@@ -219,7 +219,7 @@ def test_options_that_do_not_go_together(tmp_path, monkeypatch, options, said):
 
 def test_a_run_of_a_table_has_no_faces(tmp_path_factory):
     table = RunModel.load(made.once(made.table_run, tmp_path_factory))
-    with pytest.raises(InvalidInputError, match="this run is of a table"):
+    with pytest.raises(InvalidInputError, match="needs a run trained on images, got one trained on a table"):
         RunEncoder(table)
     with pytest.raises(InvalidInputError, match="layer must be 'pooled' or 'last', got 'first'"):
         RunEncoder(table, layer="first")

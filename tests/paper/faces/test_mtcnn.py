@@ -88,7 +88,7 @@ def test_an_installed_package_is_found_and_not_imported(tmp_path, monkeypatch):
     assert load_mtcnn().onet.dense6_3.bias[0] > 0
     assert "facenet_pytorch" not in sys.modules
     (tmp_path / "facenet_pytorch" / "data" / "onet.pt").unlink()  # another package of this name
-    with pytest.raises(InvalidInputError, match=r"not at hand; give the folder of pnet\.pt, rnet\.pt, onet\.pt"):
+    with pytest.raises(InvalidInputError, match=r"were not found; give the folder of pnet\.pt, rnet\.pt, onet\.pt"):
         weights_folder()
 
 

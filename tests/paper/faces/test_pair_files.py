@@ -106,7 +106,7 @@ def test_a_fold_without_a_pair_is_refused(tmp_path):
         (["1 1", "Ann 1", "Ann 1 Bob 1"], "line 2 of pairs.txt must be 'name 1 2' or 'name 1 name 2'"),
         (["1 1", "Ann 1 x", "Ann 1 Bob 1"], r"line 2 of pairs.txt must number its images, got \['1', 'x'\]"),
         (["2 1", "Ann 1 1", "Ann 1 Bob 1", "Cid 1 2", "Cid 1 Dee 1"], "pairs 'Ann_0001' with itself in line 2"),
-        ([""], "lists no pair"),
+        ([""], "has no pairs"),
     ],
 )
 def test_a_damaged_list_of_lfw(tmp_path, lines, said):
@@ -207,8 +207,8 @@ def test_a_list_sorted_by_kind_is_dealt_kind_by_kind(tmp_path):
     ("lines", "said"),
     [
         (["a/1.png a/2.png 1 1", "a/1.png b/1.png 0 3"], r"fold 2 of 3 has no pair in list\.txt"),
-        (["a/1.png a/2.png 1 1", "a/1.png b/1.png 0 1"], r"there is one fold only in list\.txt"),
-        (["a/1.png a/2.png 1 1", "a/1.png b/1.png 0"], "tells the fold of some pairs only"),
+        (["a/1.png a/2.png 1 1", "a/1.png b/1.png 0 1"], r"there is only one fold in list\.txt"),
+        (["a/1.png a/2.png 1 1", "a/1.png b/1.png 0"], "gives the fold of only some pairs"),
         (["a/1.png a/2.png 1 0"], r"line 1 of list\.txt must have a fold from 1 to 1000, got '0'"),
         (["a/1.png a/2.png 1 99999999"], "must have a fold from 1 to 1000"),
         (["a/1.png a/2.png 2"], "must be 'path path 0/1'"),

@@ -80,7 +80,7 @@ def test_few_people_make_few_folds(tmp_path):
         ({"a": 1, "b": 1, "c": 1, "d": 1}, "got 4 people, 0 of them with two images"),
         ({"a": 3, "b": 1, "c": 1, "d": 1}, "got 4 people, 1 of them with two images"),
         ({"a": 3, "b": 3, "c": 1}, "got 3 people, 2 of them"),
-        ({"Ann": 2, "ann": 2, "b": 2, "c": 2}, "'Ann' and 'ann' differ in upper and lower case only"),
+        ({"Ann": 2, "ann": 2, "b": 2, "c": 2}, "'Ann' and 'ann' differ only in case"),
     ],
 )
 def test_folders_that_give_no_pairs(tmp_path, counts, said):
@@ -89,7 +89,7 @@ def test_folders_that_give_no_pairs(tmp_path, counts, said):
 
 
 def test_too_few_pairs_are_refused(folder):
-    with pytest.raises(InvalidInputError, match="2 pairs for each at least, got 10 and 10"):
+    with pytest.raises(InvalidInputError, match="at least 2 folds, and 2 pairs for each, got 10 and 10"):
         pairs_of_people(folder, pairs=10)
 
 
@@ -108,7 +108,7 @@ def test_what_is_written_is_read_again(folder, tmp_path):
 
 def test_a_name_that_would_break_the_list_is_refused(tmp_path):
     root = people(tmp_path / "people", {"a\tb": 2, "c": 2, "d": 2, "e": 2})
-    with pytest.raises(InvalidInputError, match="cannot stand in a list of pairs"):
+    with pytest.raises(InvalidInputError, match="cannot be written to a list of pairs"):
         write_pairs(pairs_of_people(root, pairs=20), tmp_path / "pairs.txt")
 
 

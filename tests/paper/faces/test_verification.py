@@ -181,7 +181,7 @@ def test_figures_are_plain_json():
 @pytest.mark.parametrize(
     ("similarity", "same", "fold", "said"),
     [
-        ([0.1, 0.2], [0, 1], [1, 1], "two folds at least"),
+        ([0.1, 0.2], [0, 1], [1, 1], "at least two folds"),
         ([0.1, np.nan], [0, 1], [1, 2], "must be finite"),
         ([0.1, 0.2], [0, 2], [1, 2], "0 and 1"),
         ([0.1], [0, 1], [1, 2], "one value for each pair"),

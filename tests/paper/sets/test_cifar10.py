@@ -68,7 +68,7 @@ def test_a_layout_with_gaps_is_one_sentence(tmp_path):
         read_cifar10(tmp_path / "images")
     cifar10_binary(tmp_path)
     (tmp_path / "cifar-10-batches-bin" / "data_batch_4.bin").unlink()
-    with pytest.raises(InvalidInputError, match=r"data_batch_4.bin is not in .*; there must be five"):
+    with pytest.raises(InvalidInputError, match=r"data_batch_4.bin is not in .*; five data batches"):
         read_cifar10(tmp_path)
     for part in ("train", "test"):
         for name in NAMES:

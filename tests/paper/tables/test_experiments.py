@@ -41,7 +41,7 @@ def test_the_papers_own_gain():
 
 
 def test_an_unknown_table_and_an_unknown_row_are_named(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"a table is one of cifar10, .*, got 'imagenet'"):
+    with pytest.raises(InvalidInputError, match=r"table must be one of cifar10, .*, got 'imagenet'"):
         run_table("imagenet", None, tmp_path)
     with pytest.raises(InvalidInputError, match=r"methods must be some of .*, got 'magic'"):
         run_table("mnist", None, tmp_path, methods=("magic",))

@@ -12,9 +12,7 @@ from equipoise.errors import InvalidInputError
 
 
 def align(
-    source: Annotated[
-        str, typer.Argument(metavar="SRC", help="A folder of images, or an archive of one; folders in it are kept.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A folder or archive of images; subfolders are kept.")],
     target: Annotated[Path, typer.Argument(metavar="DST", help="A new folder, or that of an interrupted run.")],
     weights: Annotated[
         Path | None,
@@ -46,7 +44,7 @@ def align(
     """Find the face in every image and align it to the 112×112 template of face recognition.
 
     Faces get the names of their images. DST/to_check.csv lists images without a face, with several, or unreadable;
-    DST/alignment.csv has the landmarks of all. Run it again to go on after an interruption.
+    DST/alignment.csv has the landmarks of all. Run it again to continue after an interruption.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ def fetch(
     mirror: Annotated[str | None, typer.Option(help="Another address that holds the same files.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Download a public set; goes on where an earlier attempt stopped, and checks every file.
+    """Download a public set; resumes an earlier attempt, and checks every file.
 
     \b
     Example:

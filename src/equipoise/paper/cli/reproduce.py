@@ -28,14 +28,14 @@ def reproduce(
     tune: Annotated[
         bool, typer.Option("--tune", help="Let other methods choose their hyperparameter on validation rows.")
     ] = False,
-    methods: Annotated[str | None, typer.Option(help="Only these rows, names with commas between.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these methods, separated by commas.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the illustration.")] = 0,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Repeat a table of the paper, beside the paper's own figures.
 
-    What is finished is never run twice: the same command continues where it was stopped.
+    Finished fits are never run again: the same command continues where it stopped.
 
     \b
     Examples:

@@ -34,10 +34,10 @@ def verify(
         typer.Option(help="How the pairs are written; default by the file."),
     ] = None,
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out pairs whose images are not there.")
+        bool, typer.Option("--skip-missing", help="Leave out pairs whose images are missing.")
     ] = False,
     frames: Annotated[
-        int | None, typer.Option(min=1, help="Frames of a video at most, spread evenly; default all.")
+        int | None, typer.Option(min=1, help="Most frames per video, spread evenly; default all.")
     ] = None,
     count: Annotated[int, typer.Option(min=20, help="Pairs to draw with --protocol folder.")] = 6000,
     seed: Annotated[int, typer.Option(min=0, help="Of that draw.")] = 0,
@@ -54,12 +54,12 @@ def verify(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how well a network tells whether two faces show one person.
+    """Measure how well a network recognises whether two faces show one person.
 
     The similarity of a pair is the cosine of two features; a fold is scored at the threshold that suits the other folds
-    best. The features come from a finished RUN, from an ONNX recogniser, or from a file. Reads LFW's pairs.txt, the
+    best. Features come from a finished RUN, an ONNX recogniser, or a file. Pairs come from LFW's pairs.txt, the
     splits.txt of YouTube Faces, plain lists of `path path 0/1 [fold]` and the .bin files of AgeDB-30, CFP-FP and
-    others; or draws pairs from a folder of people and writes them down.
+    others; or are drawn from a folder of people and saved as a list.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _one_source(run: Path | None, model: Path | None, embeddings: Path | None) -
     given = [each for each in (run, model, embeddings) if each is not None]
     if len(given) != 1:
         raise InvalidInputError(
-            f"give one of RUN, --model FILE.onnx and --embeddings FILE.npz, got {len(given) or 'none'} of them."
+            f"give exactly one of RUN, --model FILE.onnx and --embeddings FILE.npz, got {len(given) or 'none'}."
         )
     if run is not None:
         from equipoise.app.run_folder import finished_record

@@ -50,7 +50,7 @@ class Alignment:
         done: images of this run.
         seconds: of this run.
         to_check: the CSV of the images without a face, with several, or unreadable.
-        notes: other sentences to know.
+        notes: further sentences for the user.
     """
 
     folder: Path
@@ -148,7 +148,7 @@ def _check_names(names: list[str], what: str) -> None:
         earlier = first.setdefault((target_name(name) if what == "file" else name).casefold(), name)
         if earlier != name:
             raise InvalidInputError(
-                f"{earlier!r} and {name!r} would be one {what} where capital letters do not count or GIF becomes "
+                f"{earlier!r} and {name!r} would be one {what} where file names ignore case or GIF becomes "
                 "PNG; rename or merge them."
             )
 

@@ -49,12 +49,12 @@ class AlignmentOptions(Struct, frozen=True, kw_only=True):
         """Raise an error for invalid options."""
         if not 0 < self.min_face <= 1:
             raise InvalidInputError(
-                f"min_face is a share of the image's shorter side, from 0 to 1; got {self.min_face:g}."
+                f"min_face must be a share of the image's shorter side, from 0 to 1, got {self.min_face:g}."
             )
         if self.choose not in get_args(Choice):
-            raise InvalidInputError(f"a face is chosen by one of {', '.join(get_args(Choice))}; got {self.choose!r}.")
+            raise InvalidInputError(f"choose must be one of {', '.join(get_args(Choice))}, got {self.choose!r}.")
         if not 16 <= self.side <= 1024:
-            raise InvalidInputError(f"aligned faces have a side of 16 to 1,024 pixels; got {self.side}.")
+            raise InvalidInputError(f"side must be 16 to 1,024 pixels, got {self.side}.")
 
 
 def target_name(image: str) -> str:

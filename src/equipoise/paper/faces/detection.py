@@ -64,7 +64,7 @@ def find_faces(
         and the attempt.
     """
     if not 0 < min_face <= 1:
-        raise InvalidInputError(f"min_face is a share of the image's shorter side, from 0 to 1; got {min_face:g}.")
+        raise InvalidInputError(f"min_face must be a share of the shorter side, from 0 to 1, got {min_face:g}.")
     searches = [(attempt, limits) for limits in (THRESHOLDS, LENIENT)[: 1 + lenient] for attempt in ATTEMPTS]
     found: list[tuple[Faces, int]] = [(NO_FACES, len(searches))] * len(images)
     left = list(range(len(images)))

@@ -27,7 +27,7 @@ def pairs_of_people(images: str | os.PathLike[str], *, pairs: int = PAIRS, folds
     dominate; a folder with too few images or people gives fewer pairs or folds.
     """
     if pairs < 2 * folds or folds < 2:
-        raise InvalidInputError(f"there must be 2 folds and 2 pairs for each at least, got {folds} and {pairs}.")
+        raise InvalidInputError(f"there must be at least 2 folds, and 2 pairs for each, got {folds} and {pairs}.")
     found = scan_images(images)
     labelled = class_folders(found)
     who = dict(zip(labelled.names, labelled.y.tolist(), strict=True))
@@ -56,7 +56,7 @@ def check_new(path: str | os.PathLike[str]) -> Path:
     """Return where a list of pairs may be written; refuse an existing file."""
     file = Path(path).expanduser()
     if file.exists():
-        raise InvalidInputError(f"{file} exists; name a new file for the pairs, or use its pairs by --protocol list.")
+        raise InvalidInputError(f"{file} exists; name a new file for the pairs, or use its pairs with --protocol list.")
     return file
 
 
@@ -69,7 +69,7 @@ def write_pairs(pairs: Pairs, path: str | os.PathLike[str]) -> None:
     odd = [name for name in names if any(sign in name for sign in "\t\n\r\\,#") or name != name.strip()]
     if odd:
         raise InvalidInputError(
-            f"{listed(odd)} cannot stand in a list of pairs; take tabs, commas, # and backslashes out of the name."
+            f"{listed(odd)} cannot be written to a list of pairs; remove tabs, commas, # and backslashes from the name."
         )
     lines = (
         f"{names[first]}\t{names[second]}\t{int(same)}\t{fold}\n"
@@ -87,13 +87,13 @@ def _check_names(people: People) -> None:
         other = first.setdefault(person.casefold(), person)
         if other != person:
             raise InvalidInputError(
-                f"{other!r} and {person!r} differ in upper and lower case only; join the folders if they are of one "
+                f"{other!r} and {person!r} differ only in case; join the folders if they show one "
                 "person, or rename one."
             )
 
 
 def _dealt(people: People, folds: int, rng: np.random.Generator) -> list[People]:
-    """Deal people into folds, those with several images first, so that every fold has some."""
+    """Assign people to folds, those with several images first, so that every fold has some."""
     several = sorted(person for person, files in people.items() if len(files) > 1)
     single = sorted(person for person, files in people.items() if len(files) == 1)
     possible = min(folds, len(several), len(people) // 2)

@@ -108,7 +108,7 @@ def _layers(model: RunModel, layer: Layer) -> nn.Module:
     if isinstance(trained, ImageBackbone):
         return trained if layer == "last" else ImageBackbone(trained.input, trained.body)
     if model.input.extractor is None:
-        raise InvalidInputError("faces are compared by a run of images, and this run is of a table; train on faces.")
+        raise InvalidInputError("verify needs a run trained on images, got one trained on a table; train on faces.")
     return nn.Sequential(model.input.extractor, trained) if layer == "last" else model.input.extractor
 
 
@@ -196,7 +196,7 @@ class StoredEmbeddings:
     def load(cls, path: Source) -> "StoredEmbeddings":
         """Read a ``.npz`` file with the arrays ``names`` (n,) and ``embeddings`` (n, D)."""
         file = Path(path).expanduser()
-        remedy = "write it by numpy.savez(file, names=names, embeddings=embeddings)"
+        remedy = "write it with numpy.savez(file, names=names, embeddings=embeddings)"
         arrays = load_arrays(file, remedy=remedy, most_bytes=MOST_EMBEDDING_BYTES)
         names, values = arrays.get("names"), arrays.get("embeddings")
         if names is None or values is None or names.dtype.kind != "U" or values.dtype.kind not in "fiu":
@@ -243,11 +243,11 @@ class EncodedFaces:
         self.encoder = encoder
 
     def named(self, images: Source | None) -> Source | None:
-        """Return what names the faces: the images themselves."""
+        """Return the source of the faces' names: the images themselves."""
         return images
 
     def pictures(self, pairs: Pairs, images: Source | None) -> Pairs | None:  # noqa: ARG002
-        """Return the pairs, whose images are at hand."""
+        """Return the pairs, whose images are available."""
         return pairs
 
     def features(self, pairs: Pairs, *, progress: Progress | None = None) -> Floats:

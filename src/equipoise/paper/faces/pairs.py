@@ -101,7 +101,7 @@ def gather_pairs(
     kept, notes = _without_missing(named, files, root, source, skip_missing)
     for pair in kept:
         if pair.first == pair.second:
-            raise InvalidInputError(f"{source} pairs {pair.first!r} with itself in line {pair.line}; take it out.")
+            raise InvalidInputError(f"{source} pairs {pair.first!r} with itself in line {pair.line}; remove the line.")
     faces = list(dict.fromkeys(name for pair in kept for name in (pair.first, pair.second)))
     place = {name: number for number, name in enumerate(faces)}
     same = np.array([pair.same for pair in kept])
@@ -135,7 +135,7 @@ def dealt_folds(same: NDArray[np.bool_], source: str) -> tuple[NDArray[np.int64]
     if fewest < 2:
         raise InvalidInputError(
             f"{source} has {int(same.sum())} pairs of one person and {int((~same).sum())} of two; a threshold needs "
-            "two of each at least."
+            "at least two of each."
         )
     folds = min(FOLDS, fewest)
     fold = consecutive_folds(len(same), folds)
@@ -174,6 +174,6 @@ def _folds(
     fold = np.array(told, dtype=np.int64)
     empty = sorted(set(range(1, int(fold.max()) + 1)) - set(fold.tolist()))
     if empty or fold.max() < 2:
-        what = f"fold {empty[0]} of {int(fold.max())} has no pair" if empty else "there is one fold only"
+        what = f"fold {empty[0]} of {int(fold.max())} has no pair" if empty else "there is only one fold"
         raise InvalidInputError(f"{what} in {source}; a threshold is chosen on the other folds, so none may be empty.")
     return fold, ()

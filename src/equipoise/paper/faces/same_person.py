@@ -12,7 +12,7 @@ from equipoise.calibration.reliability import reliability_diagram
 
 Floats = NDArray[np.float64]
 STRENGTH = 100.0
-"""Inverse strength of the ridge: next to none, but slopes stay finite where similarities separate the pairs."""
+"""Inverse strength of the ridge: very weak, but slopes stay finite where similarities separate the pairs."""
 
 
 @dataclass(frozen=True)

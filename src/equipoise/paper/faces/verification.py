@@ -175,7 +175,7 @@ def tar_at_far(curve: Roc, far: float) -> float:
         far: share of the different pairs, from 0 to 1.
     """
     if not 0 <= far <= 1:
-        raise InvalidInputError(f"far is a share of the different pairs, from 0 to 1, got {far}.")
+        raise InvalidInputError(f"far must be a share of the different pairs, from 0 to 1, got {far}.")
     return float(curve.tar[curve.far <= far].max())
 
 
@@ -200,7 +200,7 @@ def cosines(first: ArrayLike, second: ArrayLike) -> Floats:
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 2 or a.shape != b.shape:
-        raise InvalidInputError(f"features must be (pairs, D), both alike, got the shapes {a.shape} and {b.shape}.")
+        raise InvalidInputError(f"features must both be (pairs, D), got the shapes {a.shape} and {b.shape}.")
     found: Floats = (_unit(a) * _unit(b)).sum(1)
     return found.clip(-1, 1)
 
@@ -235,7 +235,7 @@ def _scored_fold(values: Floats, truth: NDArray[np.bool_], mine: NDArray[np.bool
     if not others.any() or others.all():
         raise InvalidInputError(
             f"fold {name} holds every pair of {'one person' if not others.any() else 'two people'}, so that no "
-            "threshold can be chosen without it; deal both kinds of pairs to several folds."
+            "threshold can be chosen without it; spread both kinds of pairs over several folds."
         )
     threshold = best_threshold(values[~mine], others)
     right = (values[mine] >= threshold) == truth[mine]
@@ -265,5 +265,5 @@ def _checked(
         raise InvalidInputError("same must hold truth values, or 0 and 1.")
     _check_kinds(truth.astype(bool))
     if len(np.unique(folds)) < 2:
-        raise InvalidInputError("there must be two folds at least, so that a threshold can be chosen on the others.")
+        raise InvalidInputError("there must be at least two folds, so that a threshold can be chosen on the others.")
     return values, truth.astype(bool), folds.astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a verification found: the ROC as a table or picture, and one page with everything."""
+"""Results of a verification: the ROC as a table or picture, and a page with everything."""
 
 import io
 from dataclasses import dataclass
@@ -165,7 +165,7 @@ def verification_page(
         pairs: the pairs.
         pictures: the same with their images; None shows names only.
         title: what was verified.
-        notes: sentences to know.
+        notes: further sentences for the reader.
     """
     result = fill(RESULT, found=found, probability=probability, notes=notes, false_accepts=FALSE_ACCEPTS)
     sections = [

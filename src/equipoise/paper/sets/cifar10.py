@@ -46,7 +46,7 @@ def _find(roots: list[Path]) -> tuple[str, Path] | None:
     for place in (place for root in roots for place in (root, root / "cifar-10-batches-py")):
         if images is None and (place / "data_batch_1").is_file():
             raise InvalidInputError(
-                f"{place} holds CIFAR-10's Python version, whose pickles are not read; get the binary version by "
+                f"{place} holds CIFAR-10's Python version, whose pickles are not read; get the binary version with "
                 "`equipoise data fetch cifar10`, or cifar-10-binary.tar.gz from its authors."
             )
     return None if images is None else ("images", images)
@@ -54,9 +54,7 @@ def _find(roots: list[Path]) -> tuple[str, Path] | None:
 
 def _present(path: Path) -> Path:
     if not path.is_file():
-        raise InvalidInputError(
-            f"{path.name} is not in {path.parent}; there must be five data batches and a test batch."
-        )
+        raise InvalidInputError(f"{path.name} is not in {path.parent}; five data batches and a test batch are needed.")
     return path
 
 

@@ -44,7 +44,7 @@ class DataSet:
     """A known data set.
 
     Args:
-        title: its name for a reader.
+        title: display name.
         read: returns its samples from the folder of its official files.
         folders: names of that folder below the data folder.
         images: number of images of each official part, or of ``"all"`` without parts.

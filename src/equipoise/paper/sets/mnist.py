@@ -60,7 +60,7 @@ def _read_part(places: tuple[Path, ...], prefix: str) -> tuple[NDArray[np.uint8]
         )
     if len(images) != len(labels):
         raise InvalidInputError(
-            f"{image_file} holds {len(images):,} images and {label_file} {len(labels):,} labels; they must be as many."
+            f"{image_file} holds {len(images):,} images and {label_file} {len(labels):,} labels; they must match."
         )
     if labels.max(initial=0) > 9:
         raise InvalidInputError(f"{label_file} must hold labels from 0 to 9, got {labels.max()}.")

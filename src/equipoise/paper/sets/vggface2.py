@@ -17,7 +17,7 @@ PARTS = ("train", "test")
 
 def read_vggface2(folder: Path, reading: Reading = AS_THEY_ARE) -> Samples:
     """Read faces with the identity (``n000002``) as label; train and test share no identity."""
-    root = in_folder_or_archives(folder, _find, "train and test with a folder an identity, such as train/n000002")
+    root = in_folder_or_archives(folder, _find, "train and test with one folder per identity, such as train/n000002")
     folders = [(part, identity) for part in PARTS for identity in _identities(root / part)]
     names, counts = images_below(root, [f"{part}/{identity}" for part, identity in folders])
     parts, identities = np.array(folders).T

@@ -71,10 +71,10 @@ class Case:
     """One column of a table: some data under one protocol, and the paper's figures for the methods.
 
     The protocol ``step`` drops 90 % of a random half of the classes of the official training part, ``long_tail`` an
-    exponential share of every class, down to 1/``ratio`` of the last; ``official`` leaves
-    it unchanged; ``grouped`` is 3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's
-    figure for each attribute, if there are several labels. ``network`` names the backbone of the options, if they have
-    one, and ``printed_in`` where the figures stand.
+    exponential share of every class, down to 1/``ratio`` of the last; ``official`` leaves it unchanged; ``grouped`` is
+    3-fold by group; ``held_out`` holds out 30 % by group. ``paper_bca`` has the paper's figure for each attribute, if
+    there are several labels. ``network`` is the name of the options' backbone, if they have one, and ``printed_in``
+    where the figures were published.
     """
 
     title: str
@@ -329,7 +329,7 @@ TABLES: dict[str, Experiment] = {
     "mnist": Experiment("MNIST made imbalanced", mnist),
     "margins": Experiment("Margin losses, with a fixed margin and with uncertainty's", margins),
     "skin": Experiment("Skin lesions", skin),
-    "attributes": Experiment("Attributes, several labels a sample", attributes),
+    "attributes": Experiment("Attributes, several labels per sample", attributes),
     "expressions": Experiment("Expressions of faces", expressions),
     "cifar10_lite0": Experiment("CIFAR-10 made imbalanced, by EfficientNet-Lite0", cifar10_lite0),
     "skin_lite0": Experiment("Skin lesions, by EfficientNet-Lite0", skin_lite0),

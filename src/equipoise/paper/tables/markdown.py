@@ -48,7 +48,7 @@ EXCEPTIONS = {
 }
 """Differences of a family of methods from the others."""
 FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
-SMOKE = "A trial with few samples and epochs: it shows that everything runs, and nothing about the methods."
+SMOKE = "A trial with few samples and epochs: it shows only that everything runs."
 HELD_BACK = (
     f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, its first two stages hold back a tenth of "
     "the training rows, which calibrate its probabilities; the third trains on all of them."

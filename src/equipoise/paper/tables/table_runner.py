@@ -82,7 +82,7 @@ def run_table(
         reading: called with the number of images that passed the backbone and their total.
     """
     if name not in TABLES:
-        raise InvalidInputError(f"a table is one of {', '.join(TABLES)}, got {name!r}.")
+        raise InvalidInputError(f"table must be one of {', '.join(TABLES)}, got {name!r}.")
     unknown = [method for method in methods or () if method not in METHODS]
     if unknown:
         raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
