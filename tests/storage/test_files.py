@@ -87,12 +87,12 @@ def test_what_a_killed_process_left_goes_and_all_else_stays(tmp_path):
 def test_only_a_plain_file_of_a_bearable_size_is_read(tmp_path):
     (tmp_path / "file").write_bytes(b"12345")
     assert read_plain(tmp_path / "file", most_bytes=5) == b"12345"
-    with pytest.raises(OSError, match="it has 5 bytes, more than the 4 that are read"):
+    with pytest.raises(OSError, match="it has 5 bytes, more than the limit of 4"):
         read_plain(tmp_path / "file", most_bytes=4)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     for name in ("pipe", "device", ""):
-        with pytest.raises(OSError, match="it is not a regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             check_plain(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="nothing"):
         check_plain(tmp_path / "nothing")

@@ -72,7 +72,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path, content, reason):
 def test_a_file_larger_than_allowed_is_not_read(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"options": {}}))
     assert read_json(tmp_path / "x.json", RunRecord, remedy="train again") == RunRecord(options={})
-    with pytest.raises(InvalidInputError, match="more than the 3 that are read"):
+    with pytest.raises(InvalidInputError, match="more than the limit of 3"):
         read_json(tmp_path / "x.json", RunRecord, remedy="train again", most_bytes=3)
 
 

@@ -80,7 +80,7 @@ def _sentence(said: str) -> str:
     place = place.rstrip("`")
     missing = re.fullmatch(r"Object missing required field `(.*)`", reason)
     if missing:
-        place, reason = f"{place}.{missing[1]}", "missing"
+        place, reason = f"{place}.{missing[1]}", "it is missing"
     elif reason.startswith("Invalid enum value"):
         reason = "not one of the allowed values"
     else:

@@ -527,7 +527,7 @@ def test_files_that_are_cut_off_or_missing(stored, tmp_path):
     with pytest.raises(InvalidInputError, match=r"cannot be read \(No such file or directory\)"):
         load_member(record, tmp_path)
     (tmp_path / record.file).mkdir()
-    with pytest.raises(InvalidInputError, match="it is not a regular file"):
+    with pytest.raises(InvalidInputError, match="not a regular file"):
         load_member(record, tmp_path)
 
 

@@ -179,7 +179,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     with pytest.raises(InvalidInputError, match="it has more than 5 steps"):
         read_bin_pairs(path)
     monkeypatch.setattr(pair_files, "BIN_BYTES", 100)
-    with pytest.raises(InvalidInputError, match="more than the 100 that are read"):
+    with pytest.raises(InvalidInputError, match="more than the limit of 100"):
         read_bin_pairs(path)
     with pytest.raises(InvalidInputError, match="No such file"):
         read_bin_pairs(tmp_path / "gone.bin")

@@ -376,7 +376,7 @@ def check_names(names: Sequence[str], where: object) -> None:
     """Raise an error for a table with too many columns or duplicate names."""
     if len(names) > MOST_COLUMNS:
         raise InvalidInputError(
-            f"{where} has {len(names):,} columns, more than the {MOST_COLUMNS:,} that are read; check the "
+            f"{where} has {len(names):,} columns, more than the limit of {MOST_COLUMNS:,}; check the "
             "delimiter, or exchange rows and columns."
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
