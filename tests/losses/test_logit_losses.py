@@ -1,5 +1,6 @@
 """The rivals on plain logits against loops of their own papers."""
 
+import inspect
 from functools import partial
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses import LogitLoss, adjust_logits
+from equipoise.losses import LOSSES, LogitLoss, adjust_logits
 from equipoise.losses.logit_losses import (
     balanced_softmax,
     cross_entropy,
@@ -20,22 +21,22 @@ from tests.losses.cases import ATTRIBUTES, CLASSES, COUNTS, FEATURES, PAIR_COUNT
 from tests.reference import losses as reference
 
 UNSEEN = torch.tensor([500.0, 0.0, 20.0, 3.0, 0.0])
-CRITERIA = {
-    "cross_entropy": (cross_entropy, lambda z, y, n: reference.cross_entropy(z, y)),  # noqa: ARG005
-    "focal": (focal, lambda z, y, n: reference.focal(z, y, 2.0)),  # noqa: ARG005
-    "focal, gamma 0.5": (partial(focal, gamma=0.5), lambda z, y, n: reference.focal(z, y, 0.5)),  # noqa: ARG005
-    "balanced_softmax": (balanced_softmax, reference.balanced_softmax),
-    "logit_adjustment": (logit_adjustment, partial(reference.logit_adjustment, tau=1.0)),
-    "logit_adjustment, tau 1.3": (
-        partial(logit_adjustment, tau=1.3),
-        partial(reference.logit_adjustment, tau=1.3),
-    ),
-    "vs": (vector_scaling, partial(reference.vector_scaling, gamma=0.15, tau=1.25)),
-    "vs, gamma 0.4": (
-        partial(vector_scaling, gamma=0.4, tau=0.5),
-        partial(reference.vector_scaling, gamma=0.4, tau=0.5),
-    ),
+ON_LOGITS = {name: loss for name in LOSSES if isinstance(loss := build(name, reduction="none"), LogitLoss)}
+CRITERIA = {loss.criterion.__name__: loss.criterion for loss in ON_LOGITS.values()} | {
+    "focal, gamma 0.5": partial(focal, gamma=0.5),
+    "logit_adjustment, tau 1.3": partial(logit_adjustment, tau=1.3),
+    "vector_scaling, gamma 0.4": partial(vector_scaling, gamma=0.4, tau=0.5),
 }
+"""Those of ``LOSSES``, and some of them with other constants."""
+
+
+def loop(criterion):
+    """The loop of the same name, with the criterion's constants."""
+    name = getattr(criterion, "func", criterion).__name__
+    assert hasattr(reference, name), f"write a loop called {name} in tests/reference/losses.py"
+    given = inspect.signature(criterion).parameters.values()
+    constants = {each.name: each.default for each in given if isinstance(each.default, float)}
+    return partial(getattr(reference, name), **constants)
 
 
 def logits_and_target(rows=11, classes=CLASSES):
@@ -46,7 +47,7 @@ def logits_and_target(rows=11, classes=CLASSES):
 @pytest.mark.parametrize("name", CRITERIA)
 @pytest.mark.parametrize("counts", [COUNTS, UNSEEN], ids=["seen", "two unseen"])
 def test_a_criterion_equals_its_loop(name, counts):
-    criterion, formula = CRITERIA[name]
+    criterion, formula = CRITERIA[name], loop(CRITERIA[name])
     logits, target = logits_and_target()
     rows = zip(logits.tolist(), target.tolist(), strict=True)
     expected = f64([formula(z, y, counts.tolist()) for z, y in rows])
@@ -55,7 +56,7 @@ def test_a_criterion_equals_its_loop(name, counts):
 
 @pytest.mark.parametrize("name", CRITERIA)
 def test_a_criterion_takes_several_labels_at_once(name):
-    criterion, formula = CRITERIA[name]
+    criterion, formula = CRITERIA[name], loop(CRITERIA[name])
     logits = torch.randn(4, ATTRIBUTES, 2, generator=seeded(), dtype=torch.float64)
     target = torch.randint(0, 2, (4, ATTRIBUTES), generator=seeded(1))
     expected = f64(
@@ -67,26 +68,21 @@ def test_a_criterion_takes_several_labels_at_once(name):
     torch.testing.assert_close(criterion(logits, target, PAIR_COUNTS.double()), expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "weights", "formula"),
-    [
-        ("cross_entropy", None, CRITERIA["cross_entropy"][1]),
-        ("weighted", reference.inverse_frequency_weights(COUNTS.tolist()), CRITERIA["cross_entropy"][1]),
-        ("class_balanced", reference.effective_number_weights(COUNTS.tolist(), 0.9999), CRITERIA["cross_entropy"][1]),
-        ("focal", None, CRITERIA["focal"][1]),
-        ("balanced_softmax", None, CRITERIA["balanced_softmax"][1]),
-        ("logit_adjustment", None, CRITERIA["logit_adjustment"][1]),
-        ("vs", None, CRITERIA["vs"][1]),
-    ],
-)
-def test_a_named_loss_is_its_formula_on_a_linear_head(name, weights, formula):
+WEIGHTS = {
+    "weighted": reference.inverse_frequency_weights(COUNTS.tolist()),
+    "class_balanced": reference.effective_number_weights(COUNTS.tolist(), 0.9999),
+}
+
+
+@pytest.mark.parametrize("name", ON_LOGITS)
+def test_a_named_loss_is_its_formula_on_a_linear_head(name):
     features, target = batch(rows=11)
-    loss = build(name, reduction="none")
-    bias = loss.bias.tolist()
+    loss, weights = ON_LOGITS[name], WEIGHTS.get(name, [1.0] * CLASSES)
+    bias, formula = loss.bias.tolist(), loop(loss.criterion)
     expected = []
     for f, y in zip(features.tolist(), target.tolist(), strict=True):
         logits = [reference.dot(f, w) + b for w, b in zip(loss.weight.tolist(), bias, strict=True)]
-        expected.append(formula(logits, y, COUNTS.tolist()) * (1 if weights is None else weights[y]))
+        expected.append(formula(logits, y, COUNTS.tolist()) * weights[y])
     torch.testing.assert_close(loss(features, target), f64(expected), rtol=1e-6, atol=1e-9)
 
 

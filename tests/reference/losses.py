@@ -53,9 +53,11 @@ def shifted_cosine(cosine: float, margin: float) -> float:
 
 
 # --- softmax and its rivals on logits -------------------------------------------------------------------------------
+# Each has the name of its function in logit_losses.py and is called with the constants of that function by name;
+# test_logit_losses.py compares the two.
 
 
-def cross_entropy(logits: Vector, label: int) -> float:
+def cross_entropy(logits: Vector, label: int, counts: Vector = ()) -> float:  # noqa: ARG001
     """−log(exp z_y / Σ exp z_j)."""
     highest = max(logits)
     total = 0.0
@@ -64,7 +66,7 @@ def cross_entropy(logits: Vector, label: int) -> float:
     return math.log(total) + highest - logits[label]
 
 
-def focal(logits: Vector, label: int, gamma: float) -> float:
+def focal(logits: Vector, label: int, counts: Vector, gamma: float) -> float:  # noqa: ARG001
     """(1 − p_y)^γ·(−log p_y) (Lin et al. 2017)."""
     loss = cross_entropy(logits, label)
     probability = math.exp(-loss)
