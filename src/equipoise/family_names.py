@@ -34,6 +34,11 @@ def model_names() -> Collection[str]:
     return family_names("equipoise.estimators.families", "FAMILIES")
 
 
+def method_names() -> Collection[str]:
+    """Return the names in ``METHODS``, which has every loss."""
+    return list(dict.fromkeys([*family_names("equipoise.app.compare.methods", "METHODS"), *loss_names()]))
+
+
 def family_names(module: str, family: str) -> Collection[str]:
     """Return the keys of the dict ``family`` in a module without importing it.
 

@@ -3,18 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
+from equipoise.losses import logit_losses
 from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
 from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
-from equipoise.losses.logit_losses import (
-    LogitLoss,
-    adjust_logits,
-    balanced_softmax,
-    cross_entropy,
-    focal,
-    logit_adjustment,
-    vector_scaling,
-)
+from equipoise.losses.logit_losses import LogitLoss, adjust_logits
 from equipoise.losses.psi import psi, shifted_cosine
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 from equipoise.options import check_choice
@@ -28,14 +21,14 @@ _TRUE_ANGLE = partial(
 
 LossBuilder = Callable[..., ClassVectorLoss]
 LOSSES: dict[str, LossBuilder] = {
-    "cross_entropy": partial(LogitLoss, criterion=cross_entropy),
-    "weighted": partial(LogitLoss, criterion=cross_entropy, class_weight="balanced"),
-    "focal": partial(LogitLoss, criterion=focal),
-    "class_balanced": partial(LogitLoss, criterion=cross_entropy, class_weight="effective"),
+    "cross_entropy": partial(LogitLoss, criterion=logit_losses.cross_entropy),
+    "weighted": partial(LogitLoss, criterion=logit_losses.cross_entropy, class_weight="balanced"),
+    "focal": partial(LogitLoss, criterion=logit_losses.focal),
+    "class_balanced": partial(LogitLoss, criterion=logit_losses.cross_entropy, class_weight="effective"),
     "ldam_drw": partial(CosineMarginLoss, kind="ldam", scale=30.0, defer=0.8),
-    "balanced_softmax": partial(LogitLoss, criterion=balanced_softmax),
-    "logit_adjustment": partial(LogitLoss, criterion=logit_adjustment),
-    "vs": partial(LogitLoss, criterion=vector_scaling),
+    "balanced_softmax": partial(LogitLoss, criterion=logit_losses.balanced_softmax),
+    "logit_adjustment": partial(LogitLoss, criterion=logit_losses.logit_adjustment),
+    "vs": partial(LogitLoss, criterion=logit_losses.vector_scaling),
     "am_softmax": partial(CosineMarginLoss, kind="am_softmax"),
     "arcface": partial(CosineMarginLoss, kind="arcface"),
     "l_softmax": partial(_TRUE_ANGLE, normalize=False),

@@ -141,7 +141,14 @@ def adjust_logits(logits: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> 
 
 
 def log_prior(class_counts: Tensor) -> Tensor:
-    """Return log π_j of the training samples."""
+    """Return log π_j of the training samples.
+
+    Args:
+        class_counts: training samples per class, (classes,), or (attributes, 2).
+
+    >>> log_prior(torch.tensor([90.0, 10.0])).exp()
+    tensor([0.9000, 0.1000])
+    """
     counts = positive_counts(class_counts)
     return (counts / counts.sum(-1, keepdim=True)).log()
 
@@ -154,6 +161,11 @@ def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tupl
 
     For a criterion that treats all classes alike it is uniform; a shift of the logits (logit adjustment, VS) or class
     weights move it. So no criterion, including yours, has to declare what it compensates for.
+
+    Args:
+        criterion: see :class:`Criterion`.
+        class_counts: as in :class:`Criterion`.
+        shape: (classes,) or (attributes, 2).
 
     >>> neutral_prior(logit_adjustment, torch.tensor([90.0, 10.0]), (2,)), neutral_prior(focal, None, (2,))
     (tensor([0.9000, 0.1000], dtype=torch.float64), tensor([0.5000, 0.5000], dtype=torch.float64))

@@ -157,7 +157,7 @@ def named_methods(text: str) -> dict[str, Any]:
     Python looks, and last in the present folder; importing it runs its code.
     """
     from equipoise.errors import InvalidInputError
-    from equipoise.family_names import check_methods, family_names
+    from equipoise.family_names import check_methods, method_names
 
     parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     known = [name for name, own, _ in parts if not own]
@@ -165,7 +165,7 @@ def named_methods(text: str) -> dict[str, Any]:
     if twice is not None:
         raise InvalidInputError(f"--methods names {twice!r} twice; give each a name of its own.")
     if known or not parts:
-        check_methods(known, family_names("equipoise.app.compare.methods", "METHODS"))
+        check_methods(known, method_names())
     return {name: _imported(name, place) if own else None for name, own, place in parts}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from equipoise.family_names import backbone_names, family_names, loss_names, model_names
+from equipoise.family_names import backbone_names, family_names, loss_names, method_names, model_names
 from equipoise.storage.run_files import MODEL_RECORD
 
 MOST_BYTES, MOST_CLASSES = 2**20, 200
@@ -81,16 +81,12 @@ def _head_of_table(typed: dict[str, Any]) -> list[list[str]]:
     return []
 
 
-def _methods() -> Iterable[str]:
-    return family_names("equipoise.app.compare.methods", "METHODS")
-
-
 def tables() -> list[str]:
     """Return the tables of the paper."""
     return [*family_names("equipoise.paper.tables.experiments", "TABLES"), "illustration"]
 
 
-methods = several_of(_methods)
+methods = several_of(method_names)
 TRAINING: dict[str, Completion] = {
     "method": one_of(loss_names),
     "backbone": one_of(backbone_names),

@@ -36,6 +36,7 @@ from equipoise.app.compare.networks import (
 )
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import PRESETS
+from equipoise.family_names import loss_names
 from equipoise.wording import EQUIPOISE
 
 Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "table", "own"]
@@ -294,3 +295,4 @@ METHODS: dict[str, Method] = {
 }
 """Every method, in the order in which ``compare`` runs them without a budget: the baseline, the paper's method,
 classifiers for tables, losses and resamplers, those that are slow last. A new one is one line here."""
+METHODS |= {name: Method(name.replace("_", " "), "loss", network(name)) for name in loss_names() if name not in METHODS}
