@@ -345,7 +345,7 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
     [
         (pixels().astype(np.float32), r"images must be uint8, .* got float32 of shape \(45, 1, 28, 28\)"),
         (pixels()[:, 0], r"images must be uint8, .* got uint8 of shape \(45, 28, 28\)"),
-        (pixels()[:0], r"and one at least, got uint8 of shape \(0, 1, 28, 28\)"),
+        (pixels()[:0], r"at least one, got uint8 of shape \(0, 1, 28, 28\)"),
         ([1, 2], r"got list of shape \(\)"),
     ],
 )

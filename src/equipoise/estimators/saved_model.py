@@ -63,7 +63,7 @@ def read_saved(folder: Path, kind: type[Record]) -> tuple[Record, dict[str, Tens
     """Read both files of an untrusted folder: the record, checked field by field, and the tensors by name."""
     for name in (MODEL_RECORD, MODEL):
         if not (folder / name).exists():
-            raise InvalidInputError(f"{folder} holds no saved model: there is no {name}.")
+            raise InvalidInputError(f"{folder} is not a saved model: {name} is missing.")
     path = folder / MODEL_RECORD
     record = read_json(path, kind, remedy=REMEDY, most_bytes=LARGEST_RECORD)
     if record.format != FORMAT:
@@ -75,7 +75,7 @@ def read_saved(folder: Path, kind: type[Record]) -> tuple[Record, dict[str, Tens
 
 
 def common_record(estimator: Any) -> dict[str, Any]:
-    """Return what the records of all estimators have: labels, columns, their encoding, the rule and the history."""
+    """Return the fields common to all records: labels, columns, their encoding, the rule and the history."""
     names = getattr(estimator, "feature_names_in_", None)
     classes, class_type = labels_to_json(estimator.classes_)
     return {
@@ -91,7 +91,7 @@ def common_record(estimator: Any) -> dict[str, Any]:
 
 
 def restore_common(estimator: Any, record: Any, classes: NDArray[Any]) -> None:
-    """Give an estimator what :func:`common_record` kept, but for its rule."""
+    """Restore what :func:`common_record` returned, except the rule."""
     estimator.classes_, estimator.n_features_in_, estimator.history_ = classes, record.columns, record.history
     if record.column_names is not None:
         estimator.feature_names_in_ = np.array(record.column_names, dtype=object)
@@ -141,4 +141,4 @@ def labels_from_json(values: list[Any], class_type: str) -> NDArray[Any]:
             kind = np.dtype(f"{kind.str[0]}U{max((len(str(value)) for value in values), default=1)}")
         return np.array(values, dtype=kind)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{MODEL_RECORD} names labels of a type that is not read: {error}.") from error
+        raise InvalidInputError(f"{MODEL_RECORD} names labels of an unsupported type: {error}.") from error
