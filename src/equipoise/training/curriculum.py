@@ -34,7 +34,7 @@ MixingStage = Literal["class", "sample"]
 
 
 class Curriculum(Stages):
-    """Drives a head with margins through the three stages, in any training loop.
+    """Drive a head with margins through the three stages, in any training loop.
 
     A loop of your own needs two calls: :meth:`start` before it, and :meth:`end_epoch` after every epoch.
 
