@@ -22,7 +22,7 @@ from equipoise.training.margin_strength import (
     lacking_shift,
     sure_shift,
 )
-from equipoise.training.measure import Samples
+from equipoise.training.measure import MeasuredSamples
 from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits
 from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, Stages
@@ -185,7 +185,7 @@ class Curriculum(Stages):
             self.start_epoch(self.epoch, loss)
         return record
 
-    def measure(self, epoch: int, loss: ClassVectorLoss, samples: Samples) -> dict[str, float]:
+    def measure(self, epoch: int, loss: ClassVectorLoss, samples: MeasuredSamples) -> dict[str, float]:
         """Measure what is due after an ``epoch`` and set ``loss``; return fields for the epoch's record.
 
         Args:

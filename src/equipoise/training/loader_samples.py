@@ -12,10 +12,10 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.tensor_checks import numeric_tensor
 from equipoise.training.batches import rank_in_class
-from equipoise.training.measure import Labelled, class_moments, rows_by_passes
+from equipoise.training.measure import LabelledFeatures, class_moments, rows_by_passes
 from equipoise.uncertainty import ClassMoments
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.dropout import Inputs, moved, rows_of
+from equipoise.uncertainty.dropout import Inputs, input_rows, moved
 
 LABELS = ("labels", "label")
 """Names of the target in a batch that is a dict."""
@@ -51,23 +51,23 @@ class LoaderSamples:
         sums = ClassMoments.nothing(self.loss.class_shape, self.loss.weight.device)
         for inputs, target, weight in self._capped():
             for rows in torch.arange(len(target)).split(rows_by_passes(self.passes, self.loss)):
-                part = rows_of(inputs, rows), target[rows], weight[rows]
+                part = input_rows(inputs, rows), target[rows], weight[rows]
                 sums = sums + class_moments(network, *part, passes=self.passes, seed=self.seed)
         if _processes() > 1:
             for tensor in sums.tensors():
                 torch.distributed.all_reduce(tensor)
         return sums.uncertainty(kind).cpu()
 
-    def for_correction(self) -> Labelled | None:
+    def for_correction(self) -> LabelledFeatures | None:
         """Return the samples that are not trained on, None without."""
         return None if self.held_out is None else self._features(self._batches(self.held_out))
 
-    def for_strength(self) -> Labelled:
+    def for_strength(self) -> LabelledFeatures:
         """Return the samples that are not trained on, or without them some of the training samples."""
         held_out = self.for_correction()
         return self._features(self._capped()) if held_out is None else held_out
 
-    def _features(self, batches: Iterable[tuple[Inputs, Tensor, Tensor | None]]) -> Labelled:
+    def _features(self, batches: Iterable[tuple[Inputs, Tensor, Tensor | None]]) -> LabelledFeatures:
         model = eval_replica(unwrapped(self.model))
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         with torch.no_grad():
@@ -111,7 +111,7 @@ class LoaderSamples:
             left -= torch.bincount(group[rows], minlength=groups)
             if len(rows):
                 each = stands_for[group[rows]]
-                yield rows_of(inputs, rows), target[rows], each if weight is None else each * weight[rows].double()
+                yield input_rows(inputs, rows), target[rows], each if weight is None else each * weight[rows].double()
 
 
 class _Logits(nn.Module):

@@ -19,20 +19,20 @@ from equipoise.uncertainty import ClassMoments, mc_dropout
 from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.dropout import Inputs
 
-Labelled = tuple[Tensor, Tensor, Tensor | None]
+LabelledFeatures = tuple[Tensor, Tensor, Tensor | None]
 """Features (samples, D), targets and weights."""
 
 
-class Samples(Protocol):
+class MeasuredSamples(Protocol):
     """Where a curriculum measures from: arrays in the library's own loop, loaders in yours."""
 
     def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
         """Return the class uncertainty over training samples, (classes,) or (attributes, 2)."""
 
-    def for_correction(self) -> Labelled | None:
+    def for_correction(self) -> LabelledFeatures | None:
         """Return samples that were not trained on, None without any."""
 
-    def for_strength(self) -> Labelled:
+    def for_strength(self) -> LabelledFeatures:
         """Return held-out samples, or training samples without any."""
 
 
@@ -94,7 +94,7 @@ class ArraySamples:
     network: Network
     data: ArrayData
     back: Tensor | None
-    held_out: Labelled | None
+    held_out: LabelledFeatures | None
     settings: Settings
 
     def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
@@ -110,13 +110,13 @@ class ArraySamples:
             kind=kind,
         )
 
-    def for_correction(self) -> Labelled | None:
+    def for_correction(self) -> LabelledFeatures | None:
         """Return the samples that the first two stages leave out."""
         if self.back is None:
             return None
         return labelled_features(self.accelerator, self.network, self.data.subset(self.back))
 
-    def for_strength(self) -> Labelled:
+    def for_strength(self) -> LabelledFeatures:
         """Return the validation samples, or without them some of the training samples."""
         if self.held_out is not None:
             return self.held_out
@@ -139,7 +139,7 @@ def gathered_features(accelerator: Accelerator, network: Network, data: ArrayDat
     return _gather_rows(accelerator, torch.cat(parts) if parts else nothing, len(data))
 
 
-def labelled_features(accelerator: Accelerator, network: Network, data: ArrayData) -> Labelled:
+def labelled_features(accelerator: Accelerator, network: Network, data: ArrayData) -> LabelledFeatures:
     """Return features of some samples with their targets and weights, in the form that a curriculum takes."""
     features = gathered_features(accelerator, network, data)
     weight = None if data.weight is None else data.weight.to(features.device)

@@ -74,7 +74,7 @@ def mc_dropout(
         if isinstance(module, nn.TransformerEncoderLayer):
             module.training = True  # the flag only: in eval mode a fast path would skip its dropout
     with torch.no_grad():
-        _forward(twin, rows_of(x, slice(1)))  # one row shows which dropout modules are called, and with which shapes
+        _forward(twin, input_rows(x, slice(1)))  # one row shows which dropout modules are called, and with which shapes
         if not fired:
             raise InvalidStateError(
                 f"no dropout fired in {type(model).__name__}, so every pass is the same; put nn.Dropout with p > 0 "
@@ -84,14 +84,14 @@ def mc_dropout(
         return _all_passes(twin, x, masks, own=any(module in own for module in fired))
 
 
-def rows_of(x: Inputs, rows: slice | Tensor) -> Inputs:
+def input_rows(x: Inputs, rows: slice | Tensor) -> Inputs:
     """Return some rows of a model's arguments; what has no rows is unchanged.
 
-    >>> rows_of({"ids": torch.arange(3), "scale": 2.0}, slice(1))
+    >>> input_rows({"ids": torch.arange(3), "scale": 2.0}, slice(1))
     {'ids': tensor([0]), 'scale': 2.0}
     """
     if isinstance(x, Mapping):
-        return {name: rows_of(value, rows) if isinstance(value, Tensor) else value for name, value in x.items()}
+        return {name: input_rows(value, rows) if isinstance(value, Tensor) else value for name, value in x.items()}
     return x[rows] if x.ndim else x
 
 
