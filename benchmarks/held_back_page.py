@@ -18,11 +18,11 @@ LABELS = {
 
 INTRODUCTION = """# Does calibration on samples held back earn its place?
 
-The first two stages leave some samples out. These can calibrate the probabilities before the last stage trains on them
-too. All columns come from one fit with the estimator's defaults: `calibration="none"`; always a temperature, whether it
-helps or not; `calibration="held_back"`, which takes a scaling only if it helps samples left out of its fit by more than
-a standard error; and the best temperature for the scored rows themselves, which no rule can know in advance. Scores are
-of held-out training rows; a fifth of each table was set aside and never read. Repeat it with
+The first two stages hold some samples back. These can calibrate the probabilities before the last stage trains on them,
+too. Does that help? All columns come from one fit with the estimator's defaults: `calibration="none"`; always a
+temperature, whether it helps or not; `calibration="held_back"`, which uses a scaling only if it helps on left-out folds
+by more than a standard error; and the best temperature for the scored rows themselves, which no rule can know in
+advance. Scores are on held-out training rows; a fifth of each table was set aside and never read. Repeat it with
 
 ```text
 python benchmarks/held_back.py && python benchmarks/held_back_page.py
@@ -77,9 +77,9 @@ def lines() -> list[str]:
     return out
 
 
-CONCLUSION = """Where the network is too sure of itself, the held-back samples show it, and most of the possible gain is
-kept. Elsewhere no scaling is taken and nothing changes. So `"held_back"` stays the default. A scale above 1 may not
-last, because the network becomes surer in the last stage; such a scale is never taken."""
+CONCLUSION = """Where the network is overconfident, the held-back samples show it, and calibration gets most of the
+possible gain. Elsewhere no scaling is used and nothing changes. So `"held_back"` stays the default. A scale above 1 may
+not last, because the last stage makes the network more confident; such a scale is never used."""
 
 
 if __name__ == "__main__":

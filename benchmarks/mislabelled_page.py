@@ -12,9 +12,9 @@ OURS = "left out; softmax stage"
 
 INTRODUCTION = """# Which labels are wrong
 
-Before training, 5 % of the labels, drawn at random, are flipped to another class. How many of them does `equipoise
-inspect` find? Percent, mean over the seeds {seeds}, with the worst seed in brackets. "1:10" keeps a tenth of half of
-the classes; flips hit all samples equally, so a rare class has about one wrong label for three correct ones.
+How many wrong labels does `equipoise inspect` find? Before training, 5 % of the labels, drawn at random, are flipped to
+another class. Figures are percent, mean over the seeds {seeds}, with the worst seed in brackets. "1:10" keeps a tenth
+of half of the classes. Flips hit all samples equally, so a rare class has about one wrong label for three correct ones.
 "Memorised" trains twice as long with little dropout and no weight decay. The rule was developed on other seeds. Repeat
 it with
 
@@ -24,9 +24,9 @@ python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
 
 ## What the command does
 
-"First tenth": flipped labels found in the first tenth of the ranking, at best half of which can be flipped.
-"Suspected": labels that fit another class better, as the command counts them; "wrongly": correct labels of rare
-classes.
+"First tenth": flipped labels found in the first tenth of the ranking (at most half of it can be flipped). "Suspected":
+labels that fit another class better, as the command counts them. "Wrongly": suspected labels of rare classes that are
+correct.
 """
 
 RULES = """## What was tried
@@ -36,8 +36,8 @@ precision and, with rare classes, how many of their correct labels are in the fi
 
 - *left out*: a linear regression from features to labels that has not seen the sample, in closed form; a class of n
   samples weighs √n. This is the rule.
-- *classes weigh n* and *alike*: the same with weight n, or equal weights. Weight n makes labels suspicious for being
-  rare; equal weights do so least, but miss more of the wrong labels among them.
+- *classes weigh n* and *alike*: the same with weight n, or equal weights. Weight n makes labels suspicious because they
+  are rare; equal weights do so least, but miss more of the wrong labels in rare classes.
 - *own probability*: the probability that the network gives the label; *less the class's mean*: relative to the class.
 - *F̂ under dropout*: the sample uncertainty of the paper, the probability that dropout lets a rival win.
 - *nearest others*: how many of ten neighbours have another label.
@@ -47,11 +47,11 @@ precision and, with rare classes, how many of their correct labels are in the fi
 
 READING = """## In words
 
-The network's own predictions, with or without dropout, fail once labels have been memorised. The fully trained network,
-whose margins favour rare classes, accepts wrong labels among them. A left-out label is judged well from the features of
-either network, so a run needs no second training, and methods without a softmax stage work too. Flips were drawn
-uniformly over the classes. People confuse what looks similar, and such errors are harder to find. Missing figures have
-not been run.
+The network's own predictions, with or without dropout, fail once it has memorised the labels. The fully trained
+network, whose margins favour rare classes, accepts wrong labels in them. The leave-one-out regression judges labels
+well on the features of either network, so a run needs no second training, and methods without a softmax stage work too.
+Flips were drawn uniformly over the classes. Real annotators confuse what looks similar, and such errors are harder to
+find. Missing figures have not been run.
 """
 
 

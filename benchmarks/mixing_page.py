@@ -21,15 +21,15 @@ METRICS = {
 }
 HEAD = """# A sample level by mixing
 
-A sample between two classes is an uncertain sample: x̃ = λx_i + (1 − λ)x_j. The partner's class is drawn in proportion
-to the root of its frequency, and the margins follow the prior that remains ([training](../training.md)). What does this
-add, and what should margins start from?
+Does training on blends of two samples help, and should margins come from counts or from uncertainty? A mixed sample x̃
+= λx_i + (1 − λ)x_j is an uncertain one. The partner's class is drawn in proportion to the root of its frequency, and
+the margins follow the resulting prior ([training](../training.md)).
 
 `python benchmarks/mixing.py` writes this page. Differences are in points, paired over results (one case and seed), with
-95 % intervals and the number of results. After balanced accuracy come the geometric mean of recalls and macro F1. With
-few results an interval is wide. The results come from two states of the code, which were not compared one by one. The
-run was stopped for lack of time, not because of its figures: two of nine test results are missing, and most controls
-have one result.
+95 % intervals and the number of results in parentheses. The tables show balanced accuracy, then the geometric mean of
+recalls and macro F1. The results come from two versions of the code, which were not compared one by one. The run was
+stopped for lack of time, not because of its figures: two of nine test results are missing, and most controls have one
+result.
 """
 Scores = dict[tuple[str, int], dict[str, dict[str, float]]]
 
@@ -131,8 +131,8 @@ def times(speed: dict[str, dict[str, float]]) -> list[str]:
     lines = [
         "## Time",
         "",
-        "Process time of a training step, from drawing to the optimiser, against cross-entropy's; the least of",
-        "several in turn. Small networks spend most of a step outside of arithmetic.",
+        "Process time of a training step, from drawing to the optimiser, relative to cross-entropy; the minimum of",
+        "several alternating runs. Small networks spend most of a step on overhead, not arithmetic.",
         "",
         "| | " + " | ".join(methods) + " |",
         "|---" * (len(methods) + 1) + "|",
@@ -151,12 +151,13 @@ def page(record: dict[str, Any], methods: list[str], tables: list[str]) -> str:
         groups[group][case, seed] = scores
     settings, versions = record["settings"], record["versions"]
     images = (
-        f"At most {settings['images_a_class']} images a class before thinning out, two layers of {settings['width']}, "
-        f"{settings['epochs']} epochs. MNIST at 14×14 pixels, scored on 10,000 other training images."
+        f"At most {settings['images_a_class']} images per class before they are thinned out, two layers of "
+        f"{settings['width']}, {settings['epochs']} epochs. MNIST at 14×14 pixels, scored on 10,000 other training "
+        "images."
     )
     rows = (
         f"The development tables of KEEL and UCI, at most {settings['table_rows']:,} rows to fit, scored on held-out "
-        "rows of the part that choices may use. Text is one-hot encoded: a mixed row lies between categories."
+        "rows of the part reserved for choices. Text is one-hot encoded, so a mixed row lies between categories."
     )
     lines = [
         HEAD,
