@@ -156,7 +156,7 @@ class Chosen:
             classes: of the model, or its attributes where a row has ``several`` labels.
             where: what an error calls its place.
         """
-        from equipoise.decisions.rules import rule_from_json
+        from equipoise.decisions import rule_from_json
 
         record = as_record(value, ChosenRecord, where, remedy=REMEDY)
         size = len(classes)
