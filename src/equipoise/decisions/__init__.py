@@ -6,13 +6,12 @@ from typing import Any
 from msgspec import Struct
 
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
-from equipoise.decisions.balanced import Balanced
 from equipoise.decisions.chosen import Chosen
 from equipoise.decisions.costs import Costs
 from equipoise.decisions.evidence import Evidence
 from equipoise.decisions.expected import ClassExpectation, Expected
 from equipoise.decisions.f_score import FScore
-from equipoise.decisions.natural import Natural
+from equipoise.decisions.most_probable import Balanced, Natural
 from equipoise.decisions.policy import Promise
 from equipoise.decisions.precision_at_least import PrecisionAtLeast
 from equipoise.decisions.recall_at_least import RecallAtLeast

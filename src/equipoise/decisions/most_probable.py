@@ -1,7 +1,9 @@
-"""The default rule: the most probable class if all were equally common."""
+"""The most probable class: if all were equally common, the default, or where the model is used."""
 
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from equipoise.decisions.policy import Policy
 from equipoise.decisions.rule import DecisionRule
@@ -30,3 +32,25 @@ class Balanced(DecisionRule):
         if situation.several:
             return Policy(thresholds=each_label(situation, lambda _: 0.5, ()), as_aimed=True)
         return Policy(weights=situation.balanced_weights, as_aimed=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Natural(DecisionRule):
+    """Predict the most probable class: the fewest mistakes, most of them on rare classes.
+
+    Args:
+        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+
+    >>> Natural(class_prior={"fraud": 0.001})
+    Natural(class_prior={'fraud': 0.001})
+    """
+
+    name: ClassVar[str] = "natural"
+    meaning: ClassVar[str] = "most probable where it is used"
+    needs_evidence: ClassVar[bool] = False
+
+    def _policy(self, situation: Situation) -> Policy:
+        size = len(situation.classes)
+        if situation.several:
+            return Policy(thresholds=np.full(size, 0.5), decided_at=situation.used_at)
+        return Policy(weights=np.ones(size), decided_at=situation.used_at)
