@@ -1,6 +1,7 @@
 """The site builds strictly, needs nothing from elsewhere, and every page of it is whole in a real browser."""
 
 import base64
+import importlib.util
 import io
 import os
 import shutil
@@ -21,6 +22,34 @@ ROOT = Path(__file__).parent.parent
 FETCHED = {("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src"), ("source", "srcset")}
 """What a browser loads by itself."""
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+
+
+def extension():
+    """The site's own Sphinx extension, which is no package."""
+    pytest.importorskip("sphinx", reason="the site needs Sphinx: pip install 'equipoise[docs]'")
+    spec = importlib.util.spec_from_file_location("equipoise_site", ROOT / "docs" / "_site" / "equipoise_site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_printed_sentences_wrap_and_tables_do_not():
+    sentence = "  " + "word " * 30 + "end."
+    lines = extension().wrapped(sentence).split("\n")
+    assert " ".join(" ".join(lines).split()) == " ".join(sentence.split())
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 100
+    assert lines[1].startswith("    word")  # below its own indentation
+    table = "│ " + "cell │ " * 30
+    assert extension().wrapped(table) == table
+
+
+def test_the_gallery_orders_every_example():
+    names = sorted(path.name for path in (ROOT / "examples").glob("plot_*.py"))
+    site = extension()
+    assert sorted(site.EXAMPLES) == names
+    order = site.ExampleOrder("examples")
+    assert sorted(["skorch_net.py", *names], key=order) == [*site.EXAMPLES, "skorch_net.py"]
 
 
 class Page(HTMLParser):
