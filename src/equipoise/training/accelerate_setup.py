@@ -172,7 +172,7 @@ class Stepper:
     def step(self, loss: Tensor) -> None:
         """Go back through the network, and step once the gradients are complete."""
         if self.every_batch:
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         else:
             self.accelerator.backward(loss)
         if self.complete:
