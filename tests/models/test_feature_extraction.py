@@ -253,6 +253,8 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def extract_elsewhere():
     """Extracts in processes of their own, several at once or killed after some rows: their exits, their progress."""
+    if not hasattr(os, "fork"):
+        pytest.skip("processes are forked and killed")
     server = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(folder, *names, stop_at=-1, every=0.0):

@@ -98,8 +98,8 @@ def from_hugging_face(place: str, *, pretrained: bool, config: dict[str, Any] | 
             return HuggingFaceNetwork(model, dict(config["processing"]))
         processing = get_image_processor_config(place)
         if pretrained:
-            return HuggingFaceNetwork(AutoModel.from_pretrained(place), processing)
-        return HuggingFaceNetwork(build(AutoConfig.from_pretrained(place)), processing)
+            return HuggingFaceNetwork(AutoModel.from_pretrained(place), processing)  # the user names it  # nosec B615
+        return HuggingFaceNetwork(build(AutoConfig.from_pretrained(place)), processing)  # nosec B615
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise InvalidInputError(

@@ -177,7 +177,7 @@ def test_sentences_tell_of_classes_that_are_not_listed(tmp_path):
 
 def test_how_it_was_calibrated_is_said(seven_record, tmp_path):
     assert "each of 5 parts" in calibrated_how(seven_record)
-    for source, words in (("held_back", "calibrated on training samples"), ("nothing", "are as they are")):
+    for source, words in (("held_back", "calibrated on training samples"), ("nothing", "are not calibrated")):
         told = {"source": source, "samples": 900, "folds": 5}
         assert words in calibrated_how(read_run(made_up(tmp_path / source, 3, calibration=told)))
     assert "are as they are" in calibrated_how(read_run(made_up(tmp_path / "none", 3, calibration=None)))
