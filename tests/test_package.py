@@ -165,3 +165,24 @@ def test_the_lowest_versions_are_those_of_the_metadata():
     assert lowest.keys() <= tried.keys()
     for name, version in lowest.items():
         assert f"{tried[name]}.".startswith(f"{version}."), f"{name} is tried at {tried[name]}, allowed from {version}"
+
+
+def test_the_container_installs_extras_that_exist_from_files_it_is_given():
+    recipe, ignored = ((ROOT / name).read_text(encoding="utf-8") for name in ("Dockerfile", ".dockerignore"))
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    known = set(re.findall(r"^(\w+) = \[", metadata.partition("[project.optional-dependencies]")[2], re.M))
+    extras = re.search(r"ARG EXTRAS=(\S+)", recipe)[1].split(",")
+    assert set(extras) <= known
+    copied = [name for line in re.findall(r"^COPY (?!--)(.*) \S+$", recipe, re.M) for name in line.split()]
+    assert copied
+    assert {f"!{name}" for name in copied} <= set(ignored.splitlines())
+
+
+def test_the_workflows_and_the_guide_for_contributors_name_sessions_that_exist():
+    sessions = set(re.findall(r"^@nox\.session.*\ndef (\w+)", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.M))
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    files = [guide, *(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))]
+    assert len(files) == 3
+    named = {name for text in files for given in re.findall(r"nox -s ((?:\w+ ?)+)", text) for name in given.split()}
+    assert named <= sessions
+    assert {name for name in sessions if f"nox -s {name}" not in guide} == set()
