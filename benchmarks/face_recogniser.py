@@ -16,6 +16,7 @@ import os
 import sys
 import time
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,21 +53,36 @@ RARE = 3
 """People with at most this many training images are rare."""
 
 
-def embed(aligned: Path, recogniser: Path, path: Path) -> StoredEmbeddings:
-    """Compute the features of every aligned face, each averaged with its mirror image, once."""
-    if not path.exists():
-        encoder, names = OnnxEncoder(recogniser), scan_images(aligned).images
-        pairs = Pairs(tuple(names), np.arange(len(names)), *[np.zeros(0, dtype=np.intp)] * 2, np.zeros(0, bool),
-                      np.zeros(0, dtype=np.int64), root=aligned)  # fmt: skip
-        images = pairs.images(encoder.size, encoder.channels)
-        parts = []
-        for start in range(0, len(names), BATCH):
-            parts.append(encoder(np.ascontiguousarray(images[slice(start, min(start + BATCH, len(names)))])))
-            print(start, "of", len(names), end="\r", file=sys.stderr)
-        part = path.with_suffix(".part.npz")
-        np.savez(part, names=names, embeddings=np.concatenate(parts))
-        part.replace(path)
-    return StoredEmbeddings.load(path)
+def person(name: str) -> str | None:
+    """Return whom an image of LFW shows by its name, such as Ann_Lee_0003.jpg."""
+    who, _, number = Path(name).stem.rpartition("_")
+    return who if number.isdecimal() else None
+
+
+def several_images(names: list[str]) -> list[str]:
+    """Return the images of everybody with two or more."""
+    counts = Counter(person(name) for name in names)
+    return [name for name in names if person(name) is not None and counts[person(name)] >= 2]
+
+
+def embed(aligned: Path, names: list[str], recogniser: Path, folder: Path) -> StoredEmbeddings:
+    """Compute the features of aligned faces, each averaged with its mirror image; parts that are done are kept."""
+    encoder = OnnxEncoder(recogniser)
+    folder.mkdir(exist_ok=True)
+    parts = []
+    for start in range(0, len(names), BATCH):
+        own = names[start : start + BATCH]
+        path = folder / f"{hashlib.sha256(' '.join(own).encode()).hexdigest()[:24]}.npy"
+        if not path.exists():
+            pairs = Pairs(tuple(own), np.arange(len(own)), *[np.zeros(0, dtype=np.intp)] * 2, np.zeros(0, bool),
+                          np.zeros(0, dtype=np.int64), root=aligned)  # fmt: skip
+            images = pairs.images(encoder.size, encoder.channels)
+            part = path.with_suffix(".part.npy")
+            np.save(part, encoder(np.ascontiguousarray(images[slice(0, len(own))])))
+            part.replace(path)
+            print(start, "of", len(names), flush=True)
+        parts.append(np.load(path))
+    return StoredEmbeddings(folder, tuple(names), np.concatenate(parts).astype(np.float64))
 
 
 def verified(stored: StoredEmbeddings, listed: Path, aligned: Path) -> dict[str, Any]:
@@ -100,12 +116,10 @@ def verified(stored: StoredEmbeddings, listed: Path, aligned: Path) -> dict[str,
 
 def people(stored: StoredEmbeddings) -> tuple[np.ndarray, np.ndarray]:
     """Return features and names of everybody with two images or more."""
-    names = np.array([Path(name).stem.rsplit("_", 1)[0] for name in stored.names])
-    known = np.array([Path(name).stem.rsplit("_", 1)[-1].isdecimal() for name in stored.names])
-    found, counts = np.unique(names[known], return_counts=True)
-    rows = np.flatnonzero(known & np.isin(names, found[counts >= 2]))
+    wanted = several_images(list(stored.names))
+    rows = np.flatnonzero(np.isin(stored.names, wanted))
     unit = stored.values[rows] / np.linalg.norm(stored.values[rows], axis=1, keepdims=True)
-    return unit, names[rows]
+    return unit, np.array([person(name) for name in wanted])
 
 
 def split(y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -160,29 +174,37 @@ def main() -> None:
     parser.add_argument("--recogniser", type=Path, required=True, help="an ONNX file")
     parser.add_argument("--out", type=Path, required=True, help="for aligned faces and features")
     parser.add_argument("--result", type=Path, default=RESULT)
+    parser.add_argument("--identify-only", action="store_true", help="keep the stored verification")
     options = parser.parse_args()
     torch.set_num_threads(1)
     archive = next((options.data / "lfw").glob("images*.tar*"))
     aligned = options.out / "steadied"
     done = align_folder(unpack(archive), aligned, weights=options.weights, lenient=True)
-    stored = embed(aligned, options.recogniser, options.out / "steadied.npz")
     record: dict[str, Any] = json.loads(options.result.read_text()) if options.result.exists() else {"identified": {}}
-    record |= {
-        "recogniser": {
-            "file": options.recogniser.name,
-            "sha256": hashlib.sha256(options.recogniser.read_bytes()).hexdigest(),
-        },
-        "alignment": {"images": done.images, "aligned": done.aligned, "without": done.without, "several": done.several},
-        "verified": verified(stored, options.data / "lfw" / "pairs.txt", aligned),
-        "versions": {
-            "equipoise": equipoise.__version__,
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-            "python": sys.version.split()[0],
-        },
+    record["versions"] = {
+        "equipoise": equipoise.__version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "python": sys.version.split()[0],
     }
-    options.result.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"{record['verified']['all']['accuracy']:.4%} of {record['verified']['all']['pairs']:,} pairs")
+    names = several_images(scan_images(aligned).images)
+    stored = embed(aligned, names, options.recogniser, options.out / "embedded")
+    if not options.identify_only:
+        rest = sorted(set(scan_images(aligned).images) - set(names))
+        others = embed(aligned, rest, options.recogniser, options.out / "embedded")
+        every = StoredEmbeddings(
+            stored.path, stored.names + others.names, np.concatenate([stored.values, others.values])
+        )
+        record |= {
+            "recogniser": {
+                "file": options.recogniser.name,
+                "sha256": hashlib.sha256(options.recogniser.read_bytes()).hexdigest(),
+            },
+            "alignment": {name: getattr(done, name) for name in ("images", "aligned", "without", "several")},
+            "verified": verified(every, options.data / "lfw" / "pairs.txt", aligned),
+        }
+        options.result.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"{record['verified']['all']['accuracy']:.4%} of {record['verified']['all']['pairs']:,} pairs")
     for seed in SEEDS:
         for name in ("nearest mean", *METHODS):
             if f"{name} {seed}" not in record["identified"]:

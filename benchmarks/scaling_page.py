@@ -1,87 +1,16 @@
-"""docs/results/scaling.md: what was measured on this scale, and a cost model from constants of other benchmarks.
+"""docs/results/scaling.md: what was measured on this scale, and a cost model from measured constants.
 
 python benchmarks/scaling_page.py
 """
 
-import itertools
-import json
+import textwrap
 from pathlib import Path
-from typing import Any
+
+from cost_model import model, read
 
 ROOT = Path(__file__).parent.parent
-RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/results/scaling.md"
-
-ROWS, COLUMNS, HIDDEN = 1_000_000_000, 30, 512
-"""The table: a billion rows of 30 columns through two layers of 512."""
-IMAGES, PEOPLE, FEATURES, VISITS = 100_000_000, 10_000_000, 512, 20
-"""The faces: 100 million images of 10 million people, 20 visits."""
-BACKBONE_GFLOP = 3.3
-"""Forward and backward pass of ResNet-50 at 112 x 112, per image: three times 1.1 GFLOP."""
-GPU_GFLOPS, NETWORK_MB = 40_000.0, 1250.0
-"""Assumed, not measured: what a GPU reaches in training, and a network of 10 Gbit/s."""
-MACHINES, CORES, GPUS, WORKERS = 8, 16, 64, 8
-"""Of the plan: machines with cores for the table; GPUs for the faces, and workers that decode for each."""
-
-
-def read(name: str) -> Any:
-    """Return a stored result, or None before its benchmark was run."""
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
-
-
-def constants() -> dict[str, float]:
-    """Constants of one core, from stored results."""
-    speed, head, images, reading = (read(n) for n in ("training_speed", "face_head", "image_memory", "table_reading"))
-    shape = speed["shape"]
-    layers = [shape["columns"], *shape["hidden"], shape["classes"]]
-    flop_row = 6 * sum(a * b for a, b in itertools.pairwise(layers))
-    rows = speed["epochs"] * shape["rows"] / speed["seconds"]["uncertainty_margin"]
-    asked, own = head["settings"], head["heads"]["Equipoise, class level only"]
-    flop_head = 6 * asked["classes"] * asked["features"] * asked["batch"]
-    decoded = images["equipoise"][1]
-    encoded = reading["tables"]["numbers"]["equipoise"]
-    return {
-        "table_gflops": rows * flop_row / 1e9,
-        "head_gflops": flop_head / (own["cpu_ms"] / 1e3) / 1e9,
-        "images_per_worker": decoded["images"] / decoded["seconds"] / images["workers"],
-        "encode_microseconds": (encoded["seconds"] - encoded["read_seconds"]) / reading["rows"] * 1e6,
-        "read_microseconds": encoded["read_seconds"] / reading["rows"] * 1e6,
-    }
-
-
-def table_plan(known: dict[str, float]) -> dict[str, float]:
-    """Hours of one visit of the table, and bytes that do not divide."""
-    weights = COLUMNS * HIDDEN + HIDDEN * HIDDEN + HIDDEN * 2
-    compute = ROWS * 6 * weights / 1e9 / known["table_gflops"]
-    reading = ROWS * (known["encode_microseconds"] + known["read_microseconds"]) / 1e6
-    cores, batch = MACHINES * CORES, 65_536
-    exchange = ROWS / batch * 2 * 4 * weights / 2**20 / NETWORK_MB
-    return {
-        "compute_core_hours": compute / 3600,
-        "reading_core_hours": reading / 3600,
-        "minutes_per_visit": ((compute + reading) / cores + exchange) / 60,
-        "exchange_share": exchange / ((compute + reading) / cores + exchange),
-        "storage_gb": ROWS * COLUMNS * 4 / 1e9,
-        "order_gb": ROWS * 5 * 8 / 1e9,
-    }
-
-
-def faces_plan(known: dict[str, float]) -> dict[str, float]:
-    """Hours of all visits of the faces on GPUs, and the memory of the head."""
-    head = 6 * PEOPLE * FEATURES / 1e9
-    seconds = IMAGES * VISITS * (BACKBONE_GFLOP + head) / GPU_GFLOPS
-    decoding = IMAGES * VISITS / known["images_per_worker"]
-    batch = 128 * GPUS
-    return {
-        "head_gflop": head,
-        "gpu_hours": seconds / 3600,
-        "hours": seconds / GPUS / 3600,
-        "decoding_hours": decoding / (GPUS * WORKERS) / 3600,
-        "core_years": IMAGES * VISITS * (BACKBONE_GFLOP + head) / known["head_gflops"] / 3.15e7,
-        "weights_gb": PEOPLE * FEATURES * 4 / 1e9,
-        "per_gpu_gb": PEOPLE * FEATURES * 4 * 4 / GPUS / 1e9,
-        "logits_gb": batch * PEOPLE / GPUS * 4 / 1e9,
-    }
+PAGE = ROOT / "docs/results/scaling.md"
+GUIDE, MARKS = ROOT / "docs/scaling-out.md", ("<!-- measured -->", "<!-- end of what was measured -->")
 
 
 def streaming() -> list[str]:
@@ -135,82 +64,61 @@ def class_parallel() -> list[str]:
     ]
 
 
-def steps() -> list[str]:
-    """Measured: share of the matrix-product peak."""
-    found = read("scaling_constants")
+def sharding() -> list[str]:
+    """Measured: a network shared by processes."""
+    found = read("sharded_memory")
     if found is None:
         return []
+    shape, one = found["shape"], found["processes"]["1"]
     rows = [
-        f"| {name} | {own['batch']} | {own['milliseconds_per_step']:g} | {own['gflops']:g} | {own['sgemm_gflops']:g} | "
-        f"{own['share_of_peak']:.0%} |"
-        for name, own in found["steps"].items()
+        f"| {processes} | {own['held_mb']:,.0f} | {own['held_mb'] / one['held_mb']:.2f} | {own['peak_mb']:,.0f} | "
+        f"{own['peak_mb'] / one['peak_mb']:.2f} |"
+        for processes, own in found["processes"].items()
     ]
-    overhead = found["overhead"]
     return [
-        "## Steps beside the peak of the machine",
+        "## A network shared by processes",
         "",
-        "A whole step (forward, backward, AdamW) and a product of two 1,024 x 1,024 matrices in the same run, one "
-        "thread, process time (`python benchmarks/scaling_constants.py`).",
+        f"{shape['layers']} layers of {shape['width']:,}, AdamW, shared by FSDP2 (`equipoise.training.sharding`), a "
+        f"batch of {shape['batch']} in all (`python benchmarks/sharded_memory.py`). A process holds its share of "
+        "weights, gradients and optimiser state; the peak of its resident memory, above the interpreter with torch, "
+        "also has the layers that are whole while they work, and gloo's buffers. `MALLOC_MMAP_THRESHOLD_=1048576` "
+        "makes glibc return freed layers at once; without it a process keeps more than one process would need alone.",
         "",
-        "| network | batch | ms per step | GFLOP/s | sgemm, GFLOP/s | share |",
-        "|---|---|---|---|---|---|",
+        "| processes | held by each, MB | ratio | peak, MB | ratio |",
+        "|---|---|---|---|---|",
         *rows,
         "",
-        f"A step of a tiny network takes {overhead['torch_microseconds']:g} µs by torch alone and "
-        f"{overhead['accelerate_microseconds']:g} µs through the calls of Accelerate that the loop makes.",
-        "",
     ]
 
 
-def model() -> list[str]:
-    """The cost model."""
-    known = constants()
-    table, faces = table_plan(known), faces_plan(known)
-    return [
-        "## A cost model",
-        "",
-        "Constants of one core, from stored results of other pages:",
-        "",
-        "| constant | value | from |",
-        "|---|---|---|",
-        f"| training a table network | {known['table_gflops']:.0f} GFLOP/s | [speed of training](training-speed.md) |",
-        f"| training a head of 8,631 classes | {known['head_gflops']:.0f} GFLOP/s | [face head](face-head.md) |",
-        f"| decoding JPEG of 218 x 178 | {known['images_per_worker']:.0f} images/s | [image memory](image-memory.md) |",
-        f"| reading a row of 30 numbers, CSV | {known['read_microseconds']:.1f} µs | `benchmarks/table_reading.py` |",
-        f"| encoding it | {known['encode_microseconds']:.1f} µs | `benchmarks/table_reading.py` |",
-        "",
-        f"Assumed, not measured: {GPU_GFLOPS / 1000:.0f} TFLOP/s of a GPU in training, a network of "
-        f"{NETWORK_MB * 8 / 1000:.0f} Gbit/s.",
-        "",
-        f"**A billion rows of {COLUMNS} columns**, one visit, a network of two layers of {HIDDEN}:",
-        "",
-        f"- {table['compute_core_hours']:.1f} core hours of training and {table['reading_core_hours']:.1f} of "
-        "reading and "
-        f"encoding; {table['storage_gb']:.0f} GB as float32.",
-        f"- On {MACHINES} machines of {CORES} cores {table['minutes_per_visit']:.0f} minutes, of which exchanging "
-        "gradients "
-        f"takes {table['exchange_share']:.1%} at batches of 65,536.",
-        f"- What breaks first: every process holds the labels, the row groups and the order of all rows, about "
-        f"{table['order_gb']:.0f} GB. Up to 100 million rows that is {table['order_gb'] / 10:.0f} GB. Beyond, each "
-        "process "
-        "must hold those of its own share.",
-        "",
-        f"**{IMAGES // 10**6} million faces of {PEOPLE // 10**6} million people**, {VISITS} visits, ResNet-50 at 112 "
-        "x 112:",
-        "",
-        f"- The head takes {faces['head_gflop']:.0f} GFLOP per image, the backbone {BACKBONE_GFLOP:g}: on CPUs "
-        f"{faces['core_years']:.0f} core years, on GPUs {faces['gpu_hours']:,.0f} hours, {faces['hours']:.1f} on "
-        f"{GPUS}.",
-        f"- Decoding takes {faces['decoding_hours']:.1f} hours with {WORKERS} workers per GPU, beside the training.",
-        f"- Class vectors take {faces['weights_gb']:.0f} GB, with gradients and AdamW {faces['per_gpu_gb']:.1f} GB "
-        "on each of "
-        f"{GPUS} GPUs.",
-        f"- What breaks first: the logits, {faces['logits_gb']:.1f} GB per GPU for a batch of {128 * GPUS:,}, and "
-        "the softmax "
-        "and its gradient as much each. Partial FC's remedy, a tenth of the negative classes per step, is not built "
-        "here.",
-        "",
+def measured() -> str:
+    """What the guide tells of all this, a bullet each."""
+    tables, heads, shards, steps = (
+        read(n) for n in ("streaming", "class_parallel", "sharded_memory", "training_speed")
+    )
+    small, *_, large = sorted(tables["rows"], key=lambda name: float(name.split()[0]))
+    first, last = tables["rows"][small], tables["rows"][large]
+    ratios = [own["ratios"] for name, own in heads.items() if name not in ("versions", "shape")]
+    held = {count: own["held_mb"] / shards["processes"]["1"]["held_mb"] for count, own in shards["processes"].items()}
+    spread = {name: f"{min(r[name] for r in ratios):.1f} to {max(r[name] for r in ratios):.1f}" for name in ratios[0]}
+    shares = ", ".join(f"{own['share']:.0%} ({name})" for name, own in steps["steps"].items())
+    bullets = [
+        f"{large} rows of {tables['columns']} columns are trained on from disk within "
+        f"{last['above_interpreter_mb']:,} MB above the interpreter, in "
+        f"{last['processor_seconds'] / first['processor_seconds']:.1f} times the time of {small}.",
+        "A million classes of 512 features on four processes, beside 100,000 on one: "
+        f"{spread['mb_per_process']} times the memory of a process, {spread['processor_seconds_per_step']} times the "
+        "work of a step.",
+        f"FSDP2: each of two processes holds {held['2']:.2f} of what one holds alone, each of four {held['4']:.2f}.",
+        f"A training step spends this share of its time on the matrix products it consists of: {shares}.",
     ]
+    return "\n".join(textwrap.fill(each, 128, initial_indent="- ", subsequent_indent="  ") for each in bullets)
+
+
+def with_measured(guide: str) -> str:
+    """Return the guide with these bullets between its marks."""
+    before, rest = guide.split(MARKS[0])
+    return f"{before}{MARKS[0]}\n{measured()}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
 
 
 def lines() -> list[str]:
@@ -218,16 +126,17 @@ def lines() -> list[str]:
     return [
         "# Beyond one machine",
         "",
-        "What was measured, and what follows for data that do not fit here. [Scaling out](../scaling-out.md) says "
-        "how to use "
-        "it. Repeat the page with `python benchmarks/scaling_page.py`.",
+        "What was measured, and what follows for data that do not fit here. [Scaling out](../scaling-out.md) says how "
+        "to use it, [speed of training](training-speed.md) how fast a step is. Repeat the page with `python "
+        "benchmarks/scaling_page.py`.",
         "",
         *streaming(),
         *class_parallel(),
-        *steps(),
+        *sharding(),
         *model(),
     ][:-1]
 
 
 if __name__ == "__main__":
     PAGE.write_text("\n".join(lines()) + "\n", encoding="utf-8")
+    GUIDE.write_text(with_measured(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,7 @@
-"""How long a fit takes: Equipoise against cross-entropy, and an epoch against skorch and scikit-learn.
+"""How long training takes: beside the matrix products it consists of, plain torch, skorch and scikit-learn.
 
     python benchmarks/training_speed.py                  # writes benchmarks/results/training_speed.json
+    python benchmarks/training_speed.py --parts steps    # measures one part anew
 
 skorch is no dependency: its row is left out, and said so, where it cannot be imported.
 Methods take turns in one run, on one thread; ratios of medians are what counts.
@@ -8,12 +9,10 @@ Methods take turns in one run, on one thread; ratios of medians are what counts.
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,13 @@ from pathlib import Path
 import numpy as np
 import sklearn
 import torch
+from matrix_products import cpu_seconds
 from sklearn.neural_network import MLPClassifier
+from training_steps import loop_overhead, million_rows, steps_beside_their_products
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.training import ArrayData
 
 ROWS, COLUMNS, CLASSES, BATCH, WIDTH = 27_500, 512, 10, 256, 512
 RESULT = Path(__file__).parent / "results" / "training_speed.json"
@@ -37,13 +39,6 @@ def imbalanced_features(rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np
     y = np.sort(rng.choice(CLASSES, size=rows, p=share / share.sum()))
     centres = rng.normal(size=(CLASSES, COLUMNS)) * 0.12
     return (centres[y] + rng.normal(size=(rows, COLUMNS))).astype(np.float32), y
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time, which a busy machine does not stretch."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def skorch_epochs(x: np.ndarray, y: np.ndarray, epochs: int) -> Callable[[], object] | None:
@@ -68,10 +63,11 @@ def skorch_epochs(x: np.ndarray, y: np.ndarray, epochs: int) -> Callable[[], obj
     return lambda: net.fit(x, y.astype(np.int64))
 
 
-def compare(repeats: int, epochs: int) -> dict[str, object]:
+def compare(repeats: int = 3, epochs: int = 12) -> dict[str, object]:
     """Medians over turns."""
     x, y = imbalanced_features()
     common = {"epochs": epochs, "batch_size": BATCH, "width": WIDTH, "random_state": 0}
+    peers = ("sklearn_mlp", "skorch")
     peer = MLPClassifier(
         (WIDTH, WIDTH), batch_size=BATCH, max_iter=epochs, n_iter_no_change=epochs, random_state=0, tol=0.0
     )
@@ -86,15 +82,21 @@ def compare(repeats: int, epochs: int) -> dict[str, object]:
     present["cross_entropy"]()  # imports and caches
     for _ in range(repeats):
         for name, work in present.items():
-            taken[name].append(seconds(work))
-    return {"epochs": epochs, "seconds": {name: round(statistics.median(v), 3) for name, v in taken.items()}}
+            taken[name].append(cpu_seconds(work))
+    median = {name: statistics.median(values) for name, values in taken.items()}
+    ratios = {"Equipoise / cross_entropy": median["uncertainty_margin"] / median["cross_entropy"]}
+    ratios |= {f"cross_entropy / {name}": median["cross_entropy"] / median[name] for name in peers if name in median}
+    return {
+        "epochs": epochs,
+        "seconds": {name: round(value, 3) for name, value in median.items()},
+        "ratios": {name: round(value, 3) for name, value in ratios.items()},
+    }
 
 
 def margins_by_cap(caps: tuple[int, ...] = (50, 100, 200, 500, 1000, 100_000)) -> dict[str, object]:
     """Margins of one network by how many samples of each class take part in its class uncertainty."""
     from accelerate import Accelerator
 
-    from equipoise.training import ArrayData
     from equipoise.training.measure import estimate_class_uncertainty
     from equipoise.uncertainty import margins_from_uncertainty
 
@@ -118,6 +120,12 @@ def margins_by_cap(caps: tuple[int, ...] = (50, 100, 200, 500, 1000, 100_000)) -
         }
         for cap, margins in found.items()
     }
+
+
+def memory_by_rows() -> list[dict[str, object]]:
+    """Memory at two numbers of rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [memory_on_disk(rows, Path(folder)) for rows in (20_000, 200_000)]
 
 
 def memory_on_disk(rows: int, folder: Path) -> dict[str, object]:
@@ -145,43 +153,40 @@ def memory_on_disk(rows: int, folder: Path) -> dict[str, object]:
     return {"rows": rows, "file_mb": file_mb, "peak_mb": peak, "own_mb": anonymous}
 
 
+PARTS: dict[str, Callable[[], object]] = {
+    "fits": compare,
+    "steps": steps_beside_their_products,
+    "overhead": loop_overhead,
+    "million_rows": million_rows,
+    "margins_by_cap": margins_by_cap,
+    "memory_on_disk": memory_by_rows,
+}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    result: dict[str, object] = {
-        "versions": {
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for part in options.parts:
+        result[part] = PARTS[part]()
+        result["shape"] = {
+            "rows": ROWS,
+            "columns": COLUMNS,
+            "classes": CLASSES,
+            "batch": BATCH,
+            "hidden": [WIDTH, WIDTH],
+        }
+        result.setdefault("versions", {})[part] = {
             "equipoise": equipoise.__version__,
             "torch": torch.__version__,
             "sklearn": sklearn.__version__,
             "python": sys.version.split()[0],
-        },
-        "shape": {"rows": ROWS, "columns": COLUMNS, "classes": CLASSES, "batch": BATCH, "hidden": [WIDTH, WIDTH]},
-        "threads": 1,
-        "clock": "process time",
-    }
-    result |= compare(options.repeats, options.epochs)
-    taken = result["seconds"]
-    assert isinstance(taken, dict)
-    result["ratios"] = {
-        "Equipoise / cross_entropy": round(taken["uncertainty_margin"] / taken["cross_entropy"], 3),
-        **{
-            f"cross_entropy / {name}": round(taken["cross_entropy"] / taken[name], 3)
-            for name in ("sklearn_mlp", "skorch")
-            if name in taken
-        },
-    }
-    print(json.dumps(result["ratios"], indent=2), flush=True)
-    result["margins_by_cap"] = margins_by_cap()
-    with tempfile.TemporaryDirectory() as folder:
-        result["memory_on_disk"] = [memory_on_disk(rows, Path(folder)) for rows in (20_000, 200_000)]
-    result["peak_mb_of_this_process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+        }
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
+        print(part, json.dumps(result[part], indent=2), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,75 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/results/training-speed.md"
+
+
+def beside_products(speed: dict[str, Any]) -> list[str]:
+    """Steps beside the matrix products they consist of."""
+    rows = [
+        f"| {name} | {own['batch']} | {own['milliseconds_per_step']:.1f} | {own['milliseconds_of_its_products']:.1f} | "
+        f"{own['share']:.0%} | {own['gflops']:.0f} | {own['gflops_of_its_products']:.0f} | "
+        f"{own['gflops_of_a_large_product']:.0f} |"
+        for name, own in speed["steps"].items()
+    ]
+    spent = speed["overhead"]
+    return [
+        "## A step beside its matrix products",
+        "",
+        "How much of a training step is work that it cannot do without? A whole step (forward pass, backward pass, "
+        "AdamW, the margins of our loss, dropout) and the matrix products of just its shapes, by torch's sgemm and on "
+        "operands of their own, take turns; a convolution counts as the product of its im2col matrix. The large "
+        "product is of two 1,024 x 1,024 matrices.",
+        "",
+        "| network | batch | ms, step | ms, its products | share | GFLOP/s, step | its products | a large product |",
+        "|---|---|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"A step of a tiny network takes {spent['torch']:.0f} µs by torch alone, {spent['loop']:.0f} µs as the loop "
+        f"takes it and {spent['accelerate']:.0f} µs through Accelerate's wrappers, which one process passes by. A step "
+        f"of `train` takes {spent['train']:.0f} µs: cutting the batch, checking the loss and recording it come on top.",
+        "",
+    ]
+
+
+def million(speed: dict[str, Any]) -> list[str]:
+    """Epochs of a million rows."""
+    found = speed["million_rows"]
+    plain = found["seconds"]["torch, cross_entropy"]
+    return [
+        "## An epoch of a million rows",
+        "",
+        f"{found['rows']:,} × {found['columns']} numbers in memory, hidden layers {found['hidden']}, batch "
+        f"{found['batch']:,}: processor seconds of one epoch, on one thread.",
+        "",
+        "| | seconds | ratio |",
+        "|---|---|---|",
+        *(f"| {name} | {value:.0f} | {value / plain:.2f} |" for name, value in found["seconds"].items()),
+        "",
+    ]
+
+
+def versions(speed: dict[str, Any]) -> str:
+    """Which versions measured what."""
+    told: dict[str, list[str]] = {}
+    for part, used in speed["versions"].items():
+        told.setdefault(", ".join(f"{name} {version}" for name, version in used.items()), []).append(part)
+    return "Versions: " + "; ".join(f"{', '.join(parts)}: {used}" for used, parts in told.items()) + "."
 
 
 def lines() -> list[str]:
     """The page, line by line."""
     speed = json.loads((RESULTS / "training_speed.json").read_text())
     two = json.loads((RESULTS / "two_processes.json").read_text())
-    shape = speed["shape"]
+    shape, fits = speed["shape"], speed["fits"]
     return [
         "# Speed of training",
         "",
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
-        f"{shape['hidden']}, batch {shape['batch']}, {speed['epochs']} epochs, one thread, {speed['clock']}, "
+        f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread, process time, "
         "medians; the methods take turns in one run. Repeat it with",
         "",
         "```text",
@@ -26,9 +80,11 @@ def lines() -> list[str]:
         "",
         "| ratio | measured |",
         "|---|---|",
-        *(f"| {name} | {value} |" for name, value in speed["ratios"].items()),
+        *(f"| {name} | {value} |" for name, value in fits["ratios"].items()),
         f"| seconds of an epoch, two processes / one, same machine | {two['ratio two / one']} |",
         "",
+        *beside_products(speed),
+        *million(speed),
         "## How many samples the class uncertainty needs",
         "",
         "How many samples per class are enough to measure its uncertainty? For one network and margins from 1 to 3: "
@@ -54,7 +110,7 @@ def lines() -> list[str]:
             for row in speed["memory_on_disk"]
         ),
         "",
-        "Versions: " + ", ".join(f"{name} {version}" for name, version in speed["versions"].items()) + ".",
+        versions(speed),
     ]
 
 

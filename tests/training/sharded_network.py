@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from torch.distributed.tensor import DTensor
 
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
@@ -40,6 +42,14 @@ def whole() -> dict[str, torch.Tensor]:
     network = new_network()
     steps(network, optimizer_of(network), 0, STEPS, 0, 1)
     return network.state_dict()
+
+
+def by_accelerate() -> dict[str, Any]:
+    """What Accelerate's plugin for FSDP2 makes of processes on CPUs."""
+    accelerator = Accelerator(cpu=True, fsdp_plugin=FullyShardedDataParallelPlugin(fsdp_version=2))
+    model = accelerator.prepare(new_network())
+    sharded = any(isinstance(each, DTensor) for each in model.parameters())
+    return {"kind": accelerator.distributed_type.value, "wrapper": type(model).__name__, "sharded": sharded}
 
 
 def compare(folder: str, resume: bool = False) -> dict[str, Any]:

@@ -29,6 +29,12 @@ def test_processes_share_a_network_and_train_it_as_one(groups, tmp_path, process
     assert max(each["difference"] for each in again) < 1e-5, "by another number of processes"
 
 
+@pytest.mark.slow
+def test_accelerate_shares_nothing_between_cpus_which_is_why_this_module_exists(groups):
+    found = groups.answers(2, "tests.training.sharded_network:by_accelerate")
+    assert found == [{"kind": "MULTI_CPU", "wrapper": "DistributedDataParallel", "sharded": False}] * 2
+
+
 def test_one_process_is_not_enough_and_a_folder_must_hold_a_checkpoint(tmp_path):
     network = new_network()
     with pytest.raises(InvalidStateError, match="needs several processes; start them with torchrun"):
