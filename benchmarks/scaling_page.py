@@ -27,7 +27,8 @@ def streaming() -> list[str]:
         "## Tables on disk",
         "",
         f"`equipoise train` on Parquet of {found['columns']} columns in row groups of {found['row_group']:,}, one "
-        f"visit, batches of {found['batch']:,}, one thread (`python benchmarks/streaming.py`).",
+        f"visit, batches of {found['batch']:,}, hidden layers of {found['width']}, one thread (`python "
+        "benchmarks/streaming.py`).",
         "",
         "| rows | files, MB | memory above the interpreter, MB | processor seconds, all in all | balanced accuracy |",
         "|---|---|---|---|---|",

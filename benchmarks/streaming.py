@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 RESULT = Path(__file__).parent / "results" / "streaming.json"
-COLUMNS, PART, GROUP, BATCH, SEED = 30, 1_000_000, 100_000, 4096, 0
+COLUMNS, PART, GROUP, BATCH, WIDTH, SEED = 30, 1_000_000, 100_000, 4096, 128, 0
+"""A narrow network, so that reading takes its part of the time."""
 
 
 def write_table(folder: Path, rows: int) -> float:
@@ -45,8 +46,10 @@ def worker(source: str) -> None:
     import equipoise
     from equipoise.app.runs.run_options import TrainOptions
     from equipoise.app.runs.train import train_run
+    from equipoise.estimators import training_plan
 
     torch.set_num_threads(1)
+    training_plan.choose_width = lambda _: WIDTH
     bare = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as out:
         options = TrainOptions(source, target="rare", stream=True, epochs=1, batch_size=BATCH, seed=SEED)
@@ -85,8 +88,10 @@ def main() -> None:
             "columns": COLUMNS,
             "row_group": GROUP,
             "batch": BATCH,
+            "width": WIDTH,
         }
-        known.setdefault("rows", {})[f"{millions:g} million"] = found | {"file_mb": size // 2**20}
+        rows = known.get("rows", {}) | {f"{millions:g} million": found | {"file_mb": size // 2**20}}
+        known["rows"] = dict(sorted(rows.items(), key=lambda row: float(row[0].split()[0])))
         RESULT.write_text(json.dumps(known, indent=2) + "\n")
         print(millions, found, flush=True)
 
