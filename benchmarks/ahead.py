@@ -38,7 +38,7 @@ from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official
 from equipoise.evaluation import scores
-from equipoise.paper.tables.experiments import Source
+from equipoise.paper.tables.table_samples import Source
 
 Rows = tuple[np.ndarray, np.ndarray]
 Case = Callable[[int], tuple[Rows, Rows]]

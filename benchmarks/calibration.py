@@ -27,7 +27,8 @@ from equipoise.calibration import ClassThresholds
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.reliability import BINS, SMALLEST
 from equipoise.calibration.scaling import Scaling
-from equipoise.paper.tables.experiments import Case, Source
+from equipoise.paper.tables.table_cases import Case
+from equipoise.paper.tables.table_samples import Source
 
 Floats = NDArray[np.float64]
 SETS = {"cifar10": ("CIFAR-10, step 1:10", "step"), "ham10000": ("HAM10000, by lesion", "grouped")}

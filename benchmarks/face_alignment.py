@@ -25,9 +25,10 @@ from PIL import Image
 import equipoise
 from equipoise.data.images.decode import GREY_MODES, decode_image, header, read_bytes
 from equipoise.data.images.scan import scan
+from equipoise.paper.face_options import AlignmentOptions
 from equipoise.paper.faces import MTCNN, align_folder, find_faces, load_mtcnn
 from equipoise.paper.faces.alignment_log import COLUMNS, LOG
-from equipoise.paper.faces.alignment_worker import AlignmentOptions, align_files
+from equipoise.paper.faces.alignment_worker import align_files
 from equipoise.paper.sets.lfw import FACE
 from equipoise.storage.archives import unpack
 

@@ -29,7 +29,7 @@ from equipoise.calibration.scaling import Scaling, _fit, fit_scaling
 from equipoise.data.imbalance import step
 from equipoise.models import extract_features, image_backbone
 from equipoise.paper.sets import find_set
-from equipoise.paper.tables.experiments import Source
+from equipoise.paper.tables.table_samples import Source
 from equipoise.training import curriculum
 
 TABLES = "contraceptive marketing satimage splice german phoneme tic-tac-toe titanic page-blocks0 winequality-red-4"

@@ -36,7 +36,7 @@ import safetensors
 import torch
 
 import equipoise
-import equipoise.app.report.page
+import equipoise.app.report.run_page
 import equipoise.app.runs.predict
 import equipoise.main
 import equipoise.paper.tables

@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from equipoise.app.compare import METHODS, Place, rank
-from equipoise.paper.tables.experiments import FOLDS, TEST_SHARE
+from equipoise.paper.tables.table_cases import FOLDS, TEST_SHARE
 from equipoise.wording import EQUIPOISE
 
 ROOT = Path(__file__).parent.parent

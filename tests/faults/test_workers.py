@@ -21,7 +21,7 @@ from tests.training.processes import ENVIRONMENT
 ROOM = 2**26
 HUNGRY = f"""
 import resource, sys
-import equipoise.main, equipoise.app.report.page, equipoise.app.runs.train, sklearn.utils.validation, torch
+import equipoise.main, equipoise.app.report.run_page, equipoise.app.runs.train, sklearn.utils.validation, torch
 sizes = open("/proc/self/statm").read().split()
 limit = int(sizes[0]) * resource.getpagesize() + {ROOM}
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

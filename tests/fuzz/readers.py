@@ -329,10 +329,9 @@ def _read_decision(path: Path) -> None:
     """What is not refused answers with numbers."""
     decision = Decision.load(path)
     size = len(decision.classes)
-    logits = decision.logits(np.concatenate((np.eye(size), np.full((1, size), 1 / size))))
-    found = decision.calibrated.probabilities(logits), decision.uncertainty_of(logits)
-    assert all(np.isfinite(np.asarray(values)).all() for values in found)
-    decision.calibrated.sets(logits, 0.9)
+    found = decision.predictions(np.concatenate((np.eye(size), np.full((1, size), 1 / size))))
+    assert found.finite.all()
+    decision.calibrated.sets(found.logits, 0.9)
     decision.human_threshold(0.1)
 
 

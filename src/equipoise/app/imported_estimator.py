@@ -8,8 +8,8 @@ from typing import Any
 from equipoise.errors import InvalidInputError
 
 
-def imported_estimator(place: str) -> Any:
-    """Import an estimator, or call the class or function that makes one without arguments.
+def imported_estimator(place: str, name: str | None = None) -> Any:
+    """Import an estimator, or call the class or function that makes one without arguments; ``name`` is the user's.
 
     The module is looked for on Python's path, then in the current folder; importing it runs its code.
 
@@ -17,8 +17,9 @@ def imported_estimator(place: str) -> Any:
     GaussianNB()
     """
     module, _, attribute = place.partition(":")
-    if not (module and attribute):
-        raise InvalidInputError(f"your own estimator must be given as MODULE:OBJECT, got {place!r}.")
+    if not (module and attribute) or name == "":
+        form, got = ("MODULE:OBJECT", repr(place)) if name is None else ("NAME=MODULE:OBJECT", f"{name}={place}")
+        raise InvalidInputError(f"your own estimator must be given as {form}, got {got}.")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:

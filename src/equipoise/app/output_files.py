@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from equipoise.errors import InvalidInputError
-from equipoise.storage.files import raise_if_full, remove_abandoned, written_beside
+from equipoise.storage.files import DiskFullError, raise_if_full, remove_abandoned, write_atomically, written_beside
 from equipoise.wording import is_number
 
 if TYPE_CHECKING:
@@ -113,6 +113,25 @@ def check_free(out: Path, force: bool) -> None:
 
 
 @contextmanager
+def refusing(out: Path) -> Iterator[None]:
+    """Turn the system's refusal to write a file of the user's into a sentence; a full disk has one already."""
+    try:
+        remove_abandoned(out.parent, out.name)
+        yield
+    except DiskFullError:
+        raise
+    except OSError as error:
+        raise_if_full(error, out, 0)
+        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+
+
+def write_file(out: Path, content: bytes) -> None:
+    """Write a file of the user's atomically."""
+    with refusing(out):
+        write_atomically(out, content)
+
+
+@contextmanager
 def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = False) -> "Iterator[Write]":
     """Yield a function that writes a table's rows, to standard output without ``out``; the file is complete at the end
     or absent. ``raw`` writes names to CSV unchanged, even if a spreadsheet would take them for formulas.
@@ -135,14 +154,9 @@ def _output(out: Path | None, *, force: bool) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     check_free(out, force)
-    try:
-        remove_abandoned(out.parent, out.name)
-        with written_beside(out) as file:
-            yield file
-            check_free(out, force)  # it may have appeared meanwhile
-    except OSError as error:
-        raise_if_full(error, out, 0)
-        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+    with refusing(out), written_beside(out) as file:
+        yield file
+        check_free(out, force)  # it may have appeared meanwhile
 
 
 @contextmanager

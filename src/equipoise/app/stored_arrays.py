@@ -97,32 +97,24 @@ def read_held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldO
     if not path.is_file():
         return None
     stored = load_arrays(path, remedy=REMEDY)
-    before = stored.get("before")
-    found = HeldOut(
-        probabilities=stored["probabilities"],
-        labels=stored["labels"].astype(np.int64),
-        predicted=stored["predicted"].astype(np.int64),
-        uncertainty=stored["uncertainty"].astype(np.float64),
-        rows=stored["rows"].astype(np.int64),
-        before=None if before is None else before.astype(np.int64),
-        trust=_trust(stored),
-    )
-    samples = len(found.labels)
-    labels = [found.labels, found.predicted, *([] if found.before is None else [found.before])]
-    fits = found.probabilities.dtype.kind == "f" and found.probabilities.shape == (samples, size) and samples > 0
-    fits &= found.uncertainty.shape == (samples,) == found.rows.shape
+    whole = {
+        name: stored[name].astype(np.int64) for name in ("labels", "predicted", "rows", "before") if name in stored
+    }
+    p, uncertainty = stored["probabilities"], stored["uncertainty"].astype(np.float64)
+    samples = len(whole["labels"])
+    trust = None
+    if {"uncalibrated", "sets", "prior"} <= set(stored):
+        trust = Trust(stored["uncalibrated"], stored["sets"], stored["prior"].astype(np.float64))
+    found = HeldOut(p, uncertainty=uncertainty, trust=trust, **whole)
+    labels = [whole[name] for name in ("labels", "predicted", "before") if name in whole]
+    fits = p.dtype.kind == "f" and p.shape == (samples, size) and samples > 0
+    fits &= uncertainty.shape == (samples,) == found.rows.shape
     fits &= all(_are_places(part, samples, size, multilabel) for part in labels)
     if fits and samples != scored:
         raise InvalidInputError(f"{path} holds {samples} samples, and {SCORES} is of {scored}; {REMEDY}.")
-    if not fits or not _trust_fits(found.trust, found.probabilities.shape, multilabel):
+    if not fits or not _trust_fits(trust, p.shape, multilabel):
         raise _unfit(path, size)
     return found
-
-
-def _trust(stored: Mapping[str, NDArray[Any]]) -> Trust | None:
-    if not {"uncalibrated", "sets", "prior"} <= set(stored):
-        return None
-    return Trust(stored["uncalibrated"], stored["sets"], stored["prior"].astype(np.float64))
 
 
 def _trust_fits(trust: Trust | None, shape: tuple[int, ...], multilabel: bool) -> bool:
@@ -156,22 +148,16 @@ def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels
     missing = {"rows", "test", "labels", "suggested", "error"} - set(stored)
     if missing:
         raise InvalidInputError(f"{path} lacks {', '.join(sorted(missing))}; {REMEDY}.")
-    names = stored.get("names", np.zeros(0, np.uint8))
-    if names.dtype != np.uint8 or names.ndim != 1:
+    rows, test, labels, text = stored["rows"], stored["test"], stored["labels"], stored.get("names")
+    if text is not None and (text.dtype != np.uint8 or text.ndim != 1):
         raise InvalidInputError(f"the names in {path} are not text; {REMEDY}.")
-    found = JudgedLabels(
-        rows=stored["rows"],
-        test=stored["test"],
-        labels=stored["labels"],
-        doubt=LabelDoubt(stored["error"], stored["suggested"]),
-        names=tuple(names.tobytes().decode("utf-8", errors="replace").split("\0")) if "names" in stored else None,
-    )
-    rows, error, samples = found.rows, found.doubt.error, len(found.rows) if found.rows.ndim == 1 else 0
-    fits = rows.dtype == np.int64 and found.test.dtype == np.bool_ and error.dtype == np.float32
-    fits &= samples > 0 and found.test.shape == (samples,) and error.shape == found.labels.shape
-    fits &= found.names is None or len(found.names) == samples
-    places = (found.labels, found.doubt.suggested)
-    if not fits or not all(_are_places(part, samples, classes, multilabel) for part in places):
+    names = None if text is None else tuple(text.tobytes().decode("utf-8", errors="replace").split("\0"))
+    found = JudgedLabels(rows, test, labels, LabelDoubt(stored["error"], stored["suggested"]), names)
+    samples = len(rows) if rows.ndim == 1 else 0
+    fits = rows.dtype == np.int64 and test.dtype == np.bool_ and found.doubt.error.dtype == np.float32
+    fits &= samples > 0 and test.shape == (samples,) and found.doubt.error.shape == labels.shape
+    fits &= names is None or len(names) == samples
+    if not fits or not all(_are_places(part, samples, classes, multilabel) for part in (labels, stored["suggested"])):
         raise _unfit(path, classes)
     return found
 

@@ -1,5 +1,6 @@
 """A run's folder as the report and ``inspect`` read it, without torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,6 +116,26 @@ class StoredRun:
         if source is None:
             return np.full(len(self.classes), np.nan)
         return _floats(source[metric]["each"])
+
+    @property
+    def by_count(self) -> list[int]:
+        """Class indices from the largest to the smallest."""
+        found: list[int] = np.argsort(-self.counts, kind="stable").tolist()
+        return found
+
+    def rows(self, places: Sequence[int], **columns: Any) -> list[dict[str, Any]]:
+        """Return a row for each of these classes: name, group, training samples, held-out ones, and its values of the
+        columns."""
+        return [
+            {
+                "name": self.classes[place],
+                "group": self.groups[place],
+                "count": int(self.counts[place]),
+                "support": int(self.support[place]),
+                **{name: values[place] for name, values in columns.items()},
+            }
+            for place in places
+        ]
 
     def in_group(self, *groups: Group) -> NDArray[np.bool_]:
         """Mark the classes of a group."""

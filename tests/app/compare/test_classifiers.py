@@ -135,7 +135,7 @@ def test_small_images_are_columns_and_large_ones_are_refused():
     small = (rng.integers(0, 100, (20, 1, 8, 8)) + 100 * y[:, None, None, None]).astype(np.uint8)
     assert fitted("random_forest", small, y, small).labels.tolist() == y.tolist()
     large = np.zeros((20, 3, 64, 64), dtype=np.uint8)
-    with pytest.raises(CannotRunError, match=r"images of 12,288 values are too large to be columns \(4,096"):
+    with pytest.raises(CannotRunError, match=r"images of 12,288 values are too large to be columns \(at most 4,096"):
         fitted("random_forest", large, y, large)
 
 
@@ -153,7 +153,7 @@ def test_hyperparameters_reach_the_classifier(name):
 def test_every_model_is_compared_plain_and_no_remedy_is_called_plain():
     assert set(TABLE_MODELS) <= set(METHODS)
     for name, model in TABLE_MODELS.items():
-        assert METHODS[name].remedy == ("training" if model.remedy else "none")
+        assert METHODS[name].remedy == model.remedy
     assert METHODS["boosting"].said == "plain gradient boosting"
     assert METHODS["logit_adjustment_post_hoc"].said == "plain cross-entropy with a moved threshold"
     assert METHODS["boosting_balanced"].said == "gradient boosting, balanced"

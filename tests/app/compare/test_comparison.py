@@ -418,16 +418,17 @@ def test_what_the_data_do_not_suit_is_not_offered_and_named_once():
     rng = np.random.default_rng(0)
     several = rng.integers(0, 2, (30, 2))
     tables = Samples(rng.normal(size=(30, 3)), several, attributes=("a", "b"))
-    chosen, (note,) = _suited(METHODS, tables)
+    notes = []
+    chosen = _suited(METHODS, tables, notes)
     assert {"cross_entropy", "random_forest_prior_shift"} <= set(chosen)
     assert not {"smote", "boosting", "svm_linear"} & set(chosen)
-    assert note.startswith("Not compared (it takes one label per sample, not several): gradient boosting, ")
+    assert notes.pop().startswith("Not compared (it takes one label per sample, not several): gradient boosting, ")
     images = Samples(np.zeros((4, 3, 64, 64), dtype=np.uint8), np.arange(4) % 2)
-    chosen, (note,) = _suited(METHODS, images)
+    chosen = _suited(METHODS, images, notes)
     assert {"cross_entropy", "svm_linear", "smote"} <= set(chosen)
     assert not any(method.family == "table" for method in chosen.values())
-    assert "too large to be columns" in note
-    assert _suited(METHODS, wine()) == (METHODS, ())
+    assert "too large to be columns" in notes.pop()
+    assert (_suited(METHODS, wine(), notes), notes) == (METHODS, [])
 
 
 def test_doing_nothing_is_a_rival(tmp_path):
@@ -451,7 +452,7 @@ def test_a_file_of_results_knows_the_version_of_a_package(tmp_path, monkeypatch)
     pytest.importorskip("lightgbm")
     some = {"methods": ("lightgbm", "logistic_regression"), "seeds": 1, "folds": 2, "out": tmp_path / "fits.jsonl"}
     compare(wine(), **some)
-    monkeypatch.setattr("equipoise.app.compare.methods.version", lambda _: "0.0.1")
+    monkeypatch.setattr("equipoise.app.compare.method.version", lambda _: "0.0.1")
     with pytest.raises(InvalidInputError, match=r"data method lightgbm = .*now it is 'lightgbm 0\.0\.1'"):
         compare(wine(), **some)
 

@@ -8,7 +8,7 @@ import pytest
 from equipoise.app.compare import METHODS, Comparison, rank, recommend
 from equipoise.app.compare.comparison import SHOWN
 from equipoise.app.compare.comparison_page import check_page, html, markdown, table_rows, write_methods_page
-from equipoise.app.compare.methods import Method
+from equipoise.app.compare.method import Method
 from equipoise.decisions import Costs
 from equipoise.errors import InvalidInputError
 

@@ -292,7 +292,7 @@ def test_tuning_takes_the_best_setting_of_the_validation_rows_and_the_published_
     assert plain.tried == ()
     assert plain.hyperparameters == {}
     assert fit_tuned("cross_entropy", x, y, x_test, seed=0, options=quick, tune=True).tried == ()
-    with pytest.raises(InvalidInputError, match="method must be one of cross_entropy"):
+    with pytest.raises(InvalidInputError, match="methods must be some of cross_entropy"):
         fit_tuned("magic", x, y, x_test, seed=0, options=quick)
 
 

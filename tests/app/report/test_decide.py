@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.asked_rule import asked_threshold
-from equipoise.app.report.sections.decide import candidates, notes, section
-from equipoise.app.report.threshold_choice import (
+from equipoise.app.report.chosen_rule import asked_threshold
+from equipoise.app.report.decide_sliders import (
     BUDGETS,
     CASES,
     MISSES,
@@ -24,6 +23,7 @@ from equipoise.app.report.threshold_choice import (
     sentence,
     situation,
 )
+from equipoise.app.report.sections.decide import candidates, notes, section
 from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.app.stored_run import read_run
 from equipoise.decisions import Costs, Evidence, Natural, ReviewBudget, Situation

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from equipoise.app.report import page as page_module
+from equipoise.app.report import run_page as page_module
 from equipoise.app.report import write_report
 from equipoise.app.report.drawing import label_points
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.page import write_page
+from equipoise.app.report.run_page import write_page
 from equipoise.app.report.sections.gallery import gallery
 from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
@@ -169,7 +169,7 @@ def test_a_folder_is_not_overwritten(seven, tmp_path):
     with pytest.raises(InvalidInputError, match="which is a folder; name a file in it"):
         write_report(seven, tmp_path)
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match=r"cannot be written to .*; choose another file"):
+    with pytest.raises(InvalidInputError, match=r"cannot be written \(.*\); choose another file"):
         write_page("page", tmp_path / "file" / "report.html")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 

@@ -180,7 +180,7 @@ def test_how_it_was_calibrated_is_said(seven_record, tmp_path):
     for source, words in (("held_back", "calibrated on training samples"), ("nothing", "are not calibrated")):
         told = {"source": source, "samples": 900, "folds": 5}
         assert words in calibrated_how(read_run(made_up(tmp_path / source, 3, calibration=told)))
-    assert "are as they are" in calibrated_how(read_run(made_up(tmp_path / "none", 3, calibration=None)))
+    assert "are not calibrated" in calibrated_how(read_run(made_up(tmp_path / "none", 3, calibration=None)))
     with pytest.raises(
         InvalidInputError, match=r"no valid field 'calibration\.folds': expected a whole number, got text"
     ):

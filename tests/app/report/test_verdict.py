@@ -11,8 +11,8 @@ from markupsafe import escape
 from msgspec import structs
 
 from equipoise.app.report import write_report
+from equipoise.app.report.model_grade import worth
 from equipoise.app.report.sections.verdict import _went, run_skill, verdict
-from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import read_run
 from equipoise.data.leaks import leak_notes
 from equipoise.data.samples import Samples

@@ -35,14 +35,6 @@ LOGISTIC = "sklearn.linear_model:LogisticRegression"
 """Quicker than any family of the library's own."""
 
 
-class Notes(RunWatcher):
-    def __init__(self):
-        self.said = []
-
-    def note(self, sentence):
-        self.said.append(sentence)
-
-
 @pytest.fixture(scope="module")
 def frame():
     return made.patients_frame()
@@ -155,19 +147,19 @@ def test_a_run_is_evaluated_at_any_prior_with_sets(blend_run):
 
 @pytest.mark.slow
 def test_the_default_for_a_table_is_the_blend_of_all_families(table, tmp_path):
-    told = Notes()
+    told = RunWatcher()
     result = train_run(TrainOptions(table, target="state"), tmp_path / "run", watcher=told)
     names = [part.name for part in read_run_record(tmp_path / "run").blend]
     assert names == ["network", "random forest", "extra trees", "gradient boosting"]
     assert isinstance(result.model, BalancedClassifier)
-    assert not any("--model" in sentence for sentence in told.said)
+    assert not any("--model" in sentence for sentence in told.notes)
     assert len(RunModel.load(tmp_path / "run").predict(made.patients_frame())) == 240
 
 
 def test_an_option_of_the_network_without_a_model_trains_the_network(table, tmp_path):
-    told = Notes()
+    told = RunWatcher()
     train_run(TrainOptions(table, target="state", epochs=1), tmp_path / "run", watcher=told)
-    assert "--epochs is an option of the network, so the network is trained instead of --model auto." in told.said
+    assert "--epochs is an option of the network, so the network is trained instead of --model auto." in told.notes
     assert read_run_record(tmp_path / "run").blend is None
     assert RunModel.load(tmp_path / "run").network is not None
 

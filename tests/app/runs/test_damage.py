@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from equipoise.app.report import page, write_report
+from equipoise.app.report import run_page as page
+from equipoise.app.report import write_report
 from equipoise.app.runs import RunModel
 from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.run_options import read_config

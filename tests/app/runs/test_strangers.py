@@ -21,7 +21,7 @@ WATCHED = """
 import json, os, sys
 from pathlib import Path
 import matplotlib.font_manager
-import equipoise.main, equipoise.app.report.page, equipoise.app.runs.predict
+import equipoise.main, equipoise.app.report.run_page, equipoise.app.runs.predict
 root, done = Path(sys.argv[1]), []
 seen = []
 

@@ -229,7 +229,7 @@ def test_an_unfinished_run_goes_on_only_when_asked_and_as_it_was(table, tmp_path
     with pytest.raises(InvalidInputError, match="holds an unfinished run; pass --resume to continue, or another --out"):
         train_run(options, folder)
     other = TrainOptions(str(table), target="state", epochs=3)
-    with pytest.raises(InvalidStateError, match="was started with epochs = 2, and now it is 3; give it as it was"):
+    with pytest.raises(InvalidStateError, match="was started with epochs = 2, and now it is 3; use the same value"):
         train_run(other, folder, resume=True)
     finished = train_run(options, folder, resume=True)
     assert finished.scores == train_run(options, tmp_path / "other").scores

@@ -109,8 +109,8 @@ def test_stored_embeddings_are_verified_and_shown_on_a_page(equipoise, people, t
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((), "give one of RUN, --model FILE.onnx and --embeddings FILE.npz, got none of them."),
-        (("--model", "a.onnx", "--embeddings", "b.npz"), "got 2 of them."),
+        ((), "give exactly one of RUN, --model FILE.onnx and --embeddings FILE.npz, got none."),
+        (("--model", "a.onnx", "--embeddings", "b.npz"), "got 2."),
         (("--model", "a.onnx"), "there is no file 'a.onnx'; check --model."),
         (("--embeddings", "a.npz"), "there is no file 'a.npz'; check --embeddings."),
     ],

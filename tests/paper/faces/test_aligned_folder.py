@@ -284,9 +284,9 @@ def test_an_empty_folder_and_bad_options_are_one_sentence(tmp_path, weights):
     with pytest.raises(InvalidInputError, match=r"there is no image in '.*empty'"):
         align_folder(tmp_path / "empty", tmp_path / "out", weights=weights)
     for options, sentence in (
-        ({"min_face": 20}, "from 0 to 1; got 20"),
-        ({"side": 8}, "16 to 1,024 pixels; got 8"),
-        ({"choose": "best"}, "one of centre, largest; got 'best'"),
+        ({"min_face": 20}, "min_face must lie between 0.001 and 1.0, got 20"),
+        ({"side": 8}, "side must lie between 16 and 1024, got 8"),
+        ({"choose": "best"}, "choose must be one of centre, largest, got 'best'"),
         ({"workers": 0}, "1 or more; got 0"),
     ):
         with pytest.raises(InvalidInputError, match=sentence):

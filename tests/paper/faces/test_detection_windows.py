@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from equipoise.paper.faces.detection import AreaTable
+from equipoise.paper.faces.area_table import AreaTable
 
 RNG = np.random.default_rng(3)
 IMAGE = RNG.integers(0, 256, (2, 7, 9), dtype=np.uint8)

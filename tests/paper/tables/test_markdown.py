@@ -3,7 +3,7 @@
 import pytest
 
 from equipoise.app.compare import METHODS
-from equipoise.paper.tables.markdown import against_resampling, orders
+from equipoise.paper.tables.claims import against_resampling, orders
 
 NAMES = ("precision", "recall", "f1", "g_mean", "iba")
 

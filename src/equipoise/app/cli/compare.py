@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,12 @@ import typer
 from rich.console import Console
 
 from equipoise.app.cli import completion
-from equipoise.app.cli.decision_flags import DECISION
-from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes
+from equipoise.app.cli.flags import DECISION, AsJson, Quiet, check_weights, takes
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
+from equipoise.app.imported_estimator import imported_estimator
 from equipoise.app.runs.run_options import TrainOptions
+from equipoise.errors import InvalidInputError
+from equipoise.family_names import check_methods, method_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,33 +159,19 @@ def named_methods(text: str) -> dict[str, Any]:
     The object is an estimator, or a class or function that makes one without arguments. The module is looked for where
     Python looks, and last in the present folder; importing it runs its code.
     """
-    from equipoise.errors import InvalidInputError
-    from equipoise.family_names import check_methods, method_names
-
     parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     known = [name for name, own, _ in parts if not own]
-    twice = next((name for place, (name, *_) in enumerate(parts) if name in [one[0] for one in parts[:place]]), None)
-    if twice is not None:
-        raise InvalidInputError(f"--methods names {twice!r} twice; give each a name of its own.")
+    for name, times in Counter(name for name, *_ in parts).items():
+        if times > 1:
+            raise InvalidInputError(f"--methods names {name!r} twice; give each a name of its own.")
     if known or not parts:
         check_methods(known, method_names())
-    return {name: _imported(name, place) if own else None for name, own, place in parts}
-
-
-def _imported(name: str, place: str) -> Any:
-    from equipoise.app.imported_estimator import imported_estimator
-    from equipoise.errors import InvalidInputError
-
-    module, _, attribute = place.partition(":")
-    if not (name and module and attribute):
-        raise InvalidInputError(f"your own estimator must be given as NAME=MODULE:OBJECT, got {name}={place}.")
-    return imported_estimator(place)
+    return {name: imported_estimator(place, name) if own else None for name, own, place in parts}
 
 
 def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data: str) -> "Samples":
     """Return what was read; raise an error once the budget has run out."""
     from equipoise.app.compare.deadline import Deadline, OutOfTimeError
-    from equipoise.errors import InvalidInputError
 
     if not minutes > 0:
         raise InvalidInputError(f"--budget must be above 0 minutes, got {minutes:g}.")
@@ -226,28 +215,19 @@ def plain(found: "Comparison") -> dict[str, Any]:
 
 
 def _print(console: Console, found: "Comparison") -> None:
-    from equipoise.app.compare.comparison_page import absences, basis
+    from equipoise.app.compare.comparison_page import absences, basis, table_rows
 
-    ranking = found.ranking
     console.print(f"[bold]{shown(found.verdict)}[/bold]", highlight=False, soft_wrap=True)
     console.print(basis(found), highlight=False, soft_wrap=True)
-    metric = ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
+    metric = found.ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
     counted = None if found.yardstick is None else found.yardstick.counted
     headings = ["", "method", metric, "behind\nthe best", "average\nprecision", "log\nloss"]
     headings += [] if counted is None else [f"{counted.replace('_', ' ')}\nin 1,000"]
     table = new_table(*headings, left=("", "method"))
-    for position, place in enumerate(ranking.places, start=1):
-        means = found.means(place.method)
-        precision, loss = means["macro_average_precision"], means["log_loss"]
-        table.add_row(
-            f"{position}{'=' if place.tied and position > 1 else ''}",
-            shown(found.methods[place.method].label),
-            f"{place.mean:.1%}",
-            _points(place.to_best),
-            "–" if precision is None else f"{precision:.1%}",
-            "–" if loss is None else f"{loss:.3f}",
-            *([] if counted is None else [f"{means[counted]:,.1f}"]),
-        )
+    for place, row in zip(found.ranking.places, table_rows(found), strict=True):
+        cells = [row["position"], shown(row["label"]), f"{place.mean:.1%}", _points(place.to_best)]
+        cells += [row["shown"][name] for name in ("macro_average_precision", "log_loss")]
+        table.add_row(*cells, *([] if counted is None else [f"{row['values'][counted]:,.1f}"]))
     console.print(table)
     for sentence in filter(None, (*absences(found), found.recommendation.removeprefix(found.verdict).strip())):
         console.print(shown(sentence), highlight=False, soft_wrap=True)

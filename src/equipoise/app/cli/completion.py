@@ -83,7 +83,7 @@ def _head_of_table(typed: dict[str, Any]) -> list[list[str]]:
 
 def tables() -> list[str]:
     """Return the tables of the paper."""
-    return [*family_names("equipoise.paper.tables.experiments", "TABLES"), "illustration"]
+    return [*family_names("equipoise.paper.tables.table_cases", "TABLES"), "illustration"]
 
 
 methods = several_of(method_names)

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import Abstain, AsJson, Prior, Quiet, RunFolder, takes
+from equipoise.app.cli.flags import (
+    DECISION,
+    Abstain,
+    AsJson,
+    Prior,
+    Quiet,
+    RunFolder,
+    rule_of_flags,
+    takes,
+    tell_expected,
+)
 from equipoise.app.cli.printing import (
     ConsoleWatcher,
     print_json,
@@ -19,7 +28,7 @@ from equipoise.app.cli.printing import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.app.report.worth import Worth
+    from equipoise.app.report.model_grade import Worth
     from equipoise.app.run_folder import RunRecord
     from equipoise.app.runs import RunModel
     from equipoise.app.runs.evaluate import Evaluation
@@ -104,8 +113,8 @@ def _check_source(record: "RunRecord", data: str, *, target: str | None, labels:
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
     import numpy as np
 
-    from equipoise.app.report.asked_rule import differs
-    from equipoise.app.report.worth import worth
+    from equipoise.app.report.chosen_rule import differs
+    from equipoise.app.report.model_grade import worth
     from equipoise.data.summary import class_groups
 
     counts = model.learnt("train_counts") or [1] * len(model.classes)

@@ -1,19 +1,37 @@
 """Options shared by several commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
 
 from equipoise.app.cli import completion
+from equipoise.app.cli.printing import print_sentence
+from equipoise.app.runs.decision_option import read_decision
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.errors import InvalidInputError
 from equipoise.options import declared
 
+if TYPE_CHECKING:
+    from equipoise.decisions import Chosen, DecisionRule
+
 Command = TypeVar("Command", bound=Callable[..., None])
+DECISION = ("cost", "recall", "precision_floor", "review", "f_score")
+"""Training options that ask for a decision rule."""
+
+
+def rule_of_flags(values: Mapping[str, Any], *, prior: str | None = None) -> "DecisionRule | None":
+    """Return the rule that the values of ``DECISION`` ask for, at a class ``prior`` if that is given, or None."""
+    return read_decision(**{name.removesuffix("_floor"): values[name] for name in DECISION}, prior=prior)
+
+
+def tell_expected(chosen: "Chosen", *, tell: Callable[[str], None] = print_sentence) -> None:
+    """Tell what a rule is expected to give, one sentence per line: by default on standard output, with the scores."""
+    for sentence in chosen.told():
+        tell(sentence)
 
 
 def _check_abstain(share: float | None) -> float | None:
@@ -61,42 +79,45 @@ def checked_output(
     return file, chosen
 
 
-def takes(*names: str, optional: bool = False) -> Callable[[Command], Command]:
-    """Give a command training options in place of its ``**values``, each as its field in TrainOptions declares it.
+def takes(*names: str, of: type = TrainOptions, optional: bool = False) -> Callable[[Command], Command]:
+    """Give a command options in place of its ``**values``, each as its field declares it.
 
     They follow the command's own arguments and precede its own options, which stand behind a ``*``.
 
     Args:
-        names: of the options.
+        names: of the options; none takes all.
+        of: the dataclass that declares them.
         optional: whether what has no default, the data, may be left out.
     """
 
     def derived(command: Command) -> Command:
         own = [each for each in signature(command).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        found = [*first, *(_parameter(name, optional) for name in names), *own[len(first) :]]
+        taken = names or [each.name for each in fields(of)]
+        found = [*first, *(_parameter(of, name, optional) for name in taken), *own[len(first) :]]
         command.__signature__ = Signature(found)  # type: ignore[attr-defined]
         return command
 
     return derived
 
 
-def _parameter(name: str, optional: bool) -> Parameter:
-    """Return typer's description of a training option."""
-    field = next(each for each in fields(TrainOptions) if each.name == name)
-    kind, found = get_type_hints(TrainOptions)[name], declared(field)
-    kind = str if get_origin(kind) is Literal else kind
-    if field.default is MISSING:
+def _parameter(of: type, name: str, optional: bool) -> Parameter:
+    """Return typer's description of an option."""
+    field = next(each for each in fields(of) if each.name == name)
+    kind, found = get_type_hints(of)[name], declared(field)
+    kind = str if get_origin(kind) is Literal and of is TrainOptions else kind
+    if field.default is MISSING and not found.flags:
         flag: Any = typer.Argument(metavar=name.upper(), help=found.help)
     else:
-        low, high = (found.least, found.most) if found.whole else (None, None)
+        stated = found.whole or None not in (found.least, found.most)  # typer knows no open ranges
+        low, high = (found.least, found.most) if stated else (None, None)
         flag = typer.Option(
             *found.flags,
             help=found.help,
             metavar=found.metavar,
             min=low,
             max=high,
-            autocompletion=completion.TRAINING.get(name),
+            autocompletion=completion.TRAINING.get(name) if of is TrainOptions else None,
         )
     missing = None if optional else Parameter.empty
     default = missing if field.default is MISSING else field.default

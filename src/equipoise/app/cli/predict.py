@@ -6,26 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import (
-    Abstain,
-    AsJson,
-    Force,
-    Human,
-    Prior,
-    Quiet,
-    Raw,
-    RunFolder,
-    check_data,
-    checked_output,
-    takes,
-)
+from equipoise.app.cli import flags
+from equipoise.app.cli.flags import DECISION, Abstain, AsJson, Force, Human, Prior, Quiet, Raw, RunFolder
 from equipoise.app.cli.printing import ConsoleWatcher, print_json, shares_sentence
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
     from equipoise.app.runs import RunModel
-    from equipoise.app.runs.predict import PredictedCounts
+    from equipoise.app.runs.answer_table import PredictedCounts
     from equipoise.app.runs.trained_run import Prior as Shares
 
 Source = Annotated[
@@ -37,7 +25,7 @@ Out = Annotated[
 Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")]
 
 
-@takes(*DECISION)
+@flags.takes(*DECISION)
 def predict(
     run: RunFolder,
     data: Source,
@@ -75,10 +63,10 @@ def predict(
     """
     from equipoise.app.run_folder import finished_record
 
-    file, chosen = checked_output(out, kind, force=force, as_json=as_json, what="predictions")
-    rule = rule_of_flags(values)
+    file, chosen = flags.checked_output(out, kind, force=force, as_json=as_json, what="predictions")
+    rule = flags.rule_of_flags(values)
     finished_record(run)
-    check_data(data)
+    flags.check_data(data)
     from equipoise.app.runs.predict import human_threshold, predict_to
     from equipoise.app.runs.trained_run import RunModel  # torch
 
@@ -87,19 +75,9 @@ def predict(
         shares = _shares(model, prior, data, watcher)
         model = model.deciding(rule, shares)
         if rule is not None and model.chosen is not None:
-            tell_expected(model.chosen, tell=watcher.note)
-        found = predict_to(
-            model,
-            data,
-            file,
-            kind=chosen,
-            threshold=threshold,
-            tell=watcher.note,
-            force=force,
-            prior=shares,
-            abstain=abstain,
-            raw=raw,
-        )
+            flags.tell_expected(model.chosen, tell=watcher.note)
+        how: dict[str, Any] = {"kind": chosen, "force": force, "raw": raw, "threshold": threshold, "abstain": abstain}
+        found = predict_to(model, data, file, tell=watcher.note, prior=shares, **how)
     _tell(watcher, found, file)
     if as_json:
         named = None if shares is None else model.named_shares(shares)

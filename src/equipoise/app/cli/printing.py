@@ -47,6 +47,7 @@ class ConsoleWatcher(RunWatcher):
     """Watcher that prints to standard error, so that standard output holds only the result."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self.console = Console(stderr=True, quiet=quiet)
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -71,12 +72,12 @@ class ConsoleWatcher(RunWatcher):
 
     def note(self, sentence: str) -> None:
         """Print a sentence on a line of its own."""
+        super().note(sentence)
         self.console.print(shown(sentence), highlight=False, soft_wrap=True)
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
         """Print the class table."""
-        for sentence in classes.notes:
-            self.note(sentence)
+        super().summary(classes, train=train, test=test)
         print_summary(self.console, classes, title=f"{counted(train, 'sample')} to train on, {test:,} to score on")
 
     def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
@@ -266,13 +267,6 @@ def print_json(content: Any) -> None:
 
 def add_rows(table: Table, rows: list[Any], cells: Callable[[Any], Sequence[str]]) -> None:
     """Fill a table with the cells of each row, or with too many of the first and the last with a gap between."""
-    for row in ends(rows):
-        table.add_row(*(["…", *[""] * (len(table.columns) - 1)] if row is None else cells(row)))
-
-
-def ends(rows: list[Any]) -> list[Any]:
-    """Return all rows, or with too many the first and the last with a gap between."""
-    if len(rows) <= MOST_CLASSES:
-        return list(rows)
     half = MOST_CLASSES // 2
-    return [*rows[:half], None, *rows[-half:]]
+    for row in rows if len(rows) <= MOST_CLASSES else [*rows[:half], None, *rows[-half:]]:
+        table.add_row(*(["…", *[""] * (len(table.columns) - 1)] if row is None else cells(row)))

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import DECISION, rule_of_flags, tell_expected
-from equipoise.app.cli.flags import Abstain, AsJson, Force, Human, Prior, Quiet, Raw, check_data, checked_output, takes
-from equipoise.app.cli.printing import ConsoleWatcher, ends, new_table, print_json, print_verdict, shown
+from equipoise.app.cli import flags
+from equipoise.app.cli.flags import DECISION, Abstain, AsJson, Force, Human, Prior, Quiet, Raw
+from equipoise.app.cli.printing import (
+    ConsoleWatcher,
+    add_rows,
+    new_table,
+    print_json,
+    print_sentence,
+    print_verdict,
+    shown,
+)
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 
 if TYPE_CHECKING:
     from equipoise.app.runs.rebalance import Rebalanced
-    from equipoise.decisions import DecisionRule
 
 
 Predictions = Annotated[
@@ -45,7 +52,7 @@ Format = Annotated[
 ]
 
 
-@takes("target", *DECISION)
+@flags.takes("target", *DECISION)
 def rebalance(
     data: Predictions,
     *,
@@ -78,37 +85,26 @@ def rebalance(
         equipoise rebalance --apply runs/predictions/decision.json new.csv --out answers.csv
         equipoise rebalance --apply runs/predictions/decision.json new.csv --prior estimate --abstain 0.1
     """
-    rule = rule_of_flags(values, prior=prior if apply is None else None)
+    rule = flags.rule_of_flags(values, prior=prior if apply is None else None)
     output = {"raw": raw, "as_json": as_json, "quiet": quiet}
     if apply is None:
-        _refuse_options(
-            "it requires --apply",
-            {"--format": kind, "--abstain": abstain, "--force": force or None},
-        )
-        _fit(data, values["target"], columns, out, human=human, rule=rule, **output)
+        _refuse_options("it requires --apply", {"--format": kind, "--abstain": abstain, "--force": force or None})
+        _fit(data, out, target=values["target"], columns=columns, human=human, rule=rule, **output)
         return
     if rule is not None:
         raise InvalidInputError(
             "--apply uses the rule chosen on labelled rows; give a rule's flags when you fit the decision."
         )
     _refuse_options("labels are not used with --apply", {"--target": values["target"]})
-    file, kind = checked_output(out, kind, force=force, as_json=as_json, what="answers")
+    file, kind = flags.checked_output(out, kind, force=force, as_json=as_json, what="answers")
     given: dict[str, Any] = {"columns": columns, "human": human, "prior": prior, "abstain": abstain}
     _apply(apply, data, file, kind=kind, force=force, **given, **output)
 
 
-def _apply(
-    decision: Path,
-    data: str,
-    file: Path | None,
-    *,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def _apply(decision: Path, data: str, file: Path | None, *, as_json: bool, quiet: bool, **options: Any) -> None:
     if not decision.is_file():
         raise InvalidInputError(f"there is no file {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
-    check_data(data)
+    flags.check_data(data)
     from equipoise.app.runs.apply_decision import apply_decision  # torch
     from equipoise.app.runs.decision_file import Decision
 
@@ -126,48 +122,30 @@ def _refuse_options(reason: str, given: dict[str, object]) -> None:
             raise typer.BadParameter(f"{reason}; leave it out.", param_hint=f"'{name}'")
 
 
-def _fit(
-    data: str,
-    target: str | None,
-    columns: str | None,
-    out: Path | None,
-    *,
-    human: float,
-    rule: "DecisionRule | None",
-    raw: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def _fit(data: str, out: Path | None, *, as_json: bool, quiet: bool, **how: Any) -> None:
     from equipoise.app.run_folder import check_unused, new_folder
     from equipoise.data.sources import check_source
 
     if not Path(data).expanduser().is_file():
         raise InvalidInputError(f"there is no file {data!r}; give a CSV or Parquet file of predictions.")
-    check_source(data, target=target)
+    check_source(data, target=how["target"])
     folder = out or new_folder(data)
     check_unused(folder)
     from equipoise.app.report.sections.verdict import verdict
     from equipoise.app.runs.rebalance import rebalance as fit  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
-        found = fit(data, folder, target=target, columns=columns, human=human, rule=rule, raw=raw, watcher=watcher)
-        judged = verdict(found.run)
+        found = fit(data, folder, watcher=watcher, **how)
+        judged, chosen = verdict(found.run), found.decision.chosen
         if as_json:
-            print_json(
-                {
-                    "folder": str(folder),
-                    "verdict": judged.as_dict(),
-                    "classes": list(found.decision.classes),
-                    "before": found.before.as_dict(),
-                    "after": found.after.as_dict(),
-                    "decision": None if found.decision.chosen is None else found.decision.chosen.to_json(),
-                }
-            )
+            told = {"folder": str(folder), "verdict": judged.as_dict(), "classes": list(found.decision.classes)}
+            scores = {"before": found.before.as_dict(), "after": found.after.as_dict()}
+            print_json(told | scores | {"decision": None if chosen is None else chosen.to_json()})
         else:
             _print(found)
             print_verdict(Console(), judged.headline, [*judged.worth, *judged.change])
-        if found.decision.chosen is not None:
-            tell_expected(found.decision.chosen, tell=watcher.note if as_json else None)
+        if chosen is not None:
+            flags.tell_expected(chosen, tell=watcher.note if as_json else print_sentence)
         watcher.note(f"The decision, the corrected answers and the report are in {folder}.")
         watcher.note(f"Answer new predictions with: equipoise rebalance --apply {folder / 'decision.json'} new.csv")
 
@@ -177,19 +155,17 @@ def _print(found: "Rebalanced") -> None:
     from equipoise.app.report.rebalance_page import figure_rows
 
     console, before, after = Console(highlight=False), found.before, found.after
-    console.print(
-        f"On {after.samples:,} labelled rows, each answered by a correction fitted to others", highlight=False
-    )
+    console.print(f"On {after.samples:,} labelled rows, each answered by a correction fitted to others")
     table = new_table("", "before", "after", left=[""])
     for row in figure_rows(before.as_dict(), after.as_dict()):
         table.add_row(*row)
     console.print(table)
     table = new_table("class", "rows", "recall before", "recall after", "margin", left=["class"])
     margins = found.decision.blend.margins.tolist()
-    for place in ends(sorted(range(len(after.classes)), key=lambda place: -after.support[place])):
-        if place is None:
-            table.add_row("…", *[""] * 4)
-            continue
+
+    def cells(place: int) -> list[str]:
         recalls = [f"{scores.recall.each[place]:.1%}" for scores in (before, after)]
-        table.add_row(shown(after.classes[place]), f"{after.support[place]:,}", *recalls, f"{margins[place]:.2f}")
+        return [shown(after.classes[place]), f"{after.support[place]:,}", *recalls, f"{margins[place]:.2f}"]
+
+    add_rows(table, sorted(range(len(after.classes)), key=lambda place: -after.support[place]), cells)
     console.print(table)

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from equipoise.app.cli.decision_flags import tell_expected
-from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes
-from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, print_json, print_scores, print_verdict
+from equipoise.app.cli.flags import AsJson, Quiet, check_weights, takes, tell_expected
+from equipoise.app.cli.printing import (
+    ConsoleWatcher,
+    Interrupted,
+    print_json,
+    print_scores,
+    print_sentence,
+    print_verdict,
+)
 from equipoise.app.runs.run_options import NETWORK, NETWORK_OPTIONS, OUT, TrainOptions, read_config
 from equipoise.errors import InvalidInputError
 
@@ -101,7 +107,7 @@ def _tell(result: "RunResult", watcher: ConsoleWatcher, *, as_json: bool) -> Non
         found = verdict_of(result)
         print_verdict(Console(), found.headline, [*found.worth, *found.change])
     if result.decision is not None:
-        tell_expected(result.decision, tell=watcher.note if as_json else None)
+        tell_expected(result.decision, tell=watcher.note if as_json else print_sentence)
     watcher.note(f"The run is in {result.folder}.")
     watcher.note(f"Open {result.report} in a browser.")
 

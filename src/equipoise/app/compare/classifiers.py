@@ -1,7 +1,7 @@
 """Classifiers for tables: forests, boosting, logistic regression and support vectors, plain, balanced or shifted."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal
@@ -18,12 +18,19 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.app.compare.networks import FitOptions, Hyperparameters
+from equipoise.app.compare.method import Hyperparameters, Method, Remedy
+from equipoise.app.compare.networks import FitOptions
 from equipoise.data.labels import class_indices
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.wording import EQUIPOISE
 
 Form = Literal["plain", "balanced", "prior_shift"]
+FORMS: dict[Form, tuple[str, Remedy]] = {
+    "plain": ("", "none"),
+    "balanced": (", balanced", "training"),
+    "prior_shift": (", prior shift", "threshold"),
+}
+"""Form -> suffix of the model's label, and the kind of remedy."""
 Make = Callable[..., Any]
 """(seed, balanced, hyperparameters as keywords) -> an estimator."""
 
@@ -108,38 +115,13 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
 
-@dataclass(frozen=True)
-class TableModel:
-    """A classifier for tables.
-
-    Args:
-        label: display name, to which the form is added.
-        make: makes the estimator.
-        grid: hyperparameters for tuning, after the defaults.
-        package: the package it needs beside equipoise, if any.
-        several_labels: whether it takes 0/1 of shape (samples, attributes).
-        remedy: whether the model itself treats imbalance.
-        growth: exponent with which the time of a fit grows with the rows. From 4,000 rows to 32,000, with 30 columns,
-            random forests were measured at 1.4, extra trees at 1.1, balanced forests at 0.8, and all others below 0.5,
-            where fixed costs count; more is assumed, as they count less in larger tables.
-    """
-
-    label: str
-    make: Make
-    grid: tuple[Hyperparameters, ...] = ()
-    package: str | None = None
-    several_labels: bool = False
-    remedy: bool = False
-    growth: float = 0.8
-
-
 def flat_columns(x: Any) -> NDArray[Any]:
     """Return samples of any shape, including images on disk, as one row of columns each."""
     return np.asarray(x).reshape(len(x), -1)
 
 
 def table_classifier(
-    model: str,
+    make: Make,
     form: Form,
     seed: int,
     hyperparameters: Hyperparameters,
@@ -149,8 +131,15 @@ def table_classifier(
 
     Columns are standardised for all, so that forests, which round to 32 bits, tell dates apart.
     """
-    made = TABLE_MODELS[model].make(seed, form == "balanced", **hyperparameters)
+    made = make(seed, form == "balanced", **hyperparameters)
     return _on_columns(PriorShift(made) if form == "prior_shift" else made)
+
+
+def in_form(model: Method, form: Form) -> Method:
+    """Return a classifier of ``TABLE_MODELS`` in one of its forms."""
+    added, remedy = FORMS[form]
+    kept = model.remedy if model.remedy == "training" else remedy
+    return replace(model, label=f"{model.label}{added}", build=partial(model.build, form), remedy=kept)
 
 
 def support_vectors(
@@ -196,30 +185,48 @@ def _settings(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
     return tuple({name: value} for value in values)
 
 
+def _model(label: str, make: Make, grid: tuple[Hyperparameters, ...] = (), **more: Any) -> Method:
+    """Describe a classifier whose ``build`` takes the form first.
+
+    From 4,000 rows to 32,000, with 30 columns, the time of a fit was measured to grow with the power 1.4 of the rows
+    for random forests, 1.1 for extra trees, 0.8 for balanced forests, and below 0.5 for all others, where fixed costs
+    count; more is assumed, as they count less in larger tables.
+    """
+    usual: dict[str, Any] = {"remedy": "none", "model": label, "several_labels": False, "growth": 0.8}
+    return Method(label, "table", partial(table_classifier, make), ({}, *grid), **usual | more)
+
+
 LEAVES, RATES = _settings("min_samples_leaf", 2, 5, 10), _settings("learning_rate", 0.02, 0.05, 0.2)
 QUIET = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
-TABLE_MODELS: dict[str, TableModel] = {
-    "random_forest": TableModel(
+TABLE_MODELS: dict[str, Method] = {
+    "random_forest": _model(
         "random forest", partial(_weighted, RandomForestClassifier), LEAVES, several_labels=True, growth=1.4
     ),
-    "extra_trees": TableModel(
+    "extra_trees": _model(
         "extra trees", partial(_weighted, ExtraTreesClassifier), LEAVES, several_labels=True, growth=1.2
     ),
-    "boosting": TableModel("gradient boosting", partial(_weighted, HistGradientBoostingClassifier), RATES),
-    "logistic_regression": TableModel(
+    "boosting": _model("gradient boosting", partial(_weighted, HistGradientBoostingClassifier), RATES),
+    "logistic_regression": _model(
         "logistic regression",
         partial(_weighted, partial(LogisticRegression, max_iter=1000)),
         _settings("C", 0.01, 0.1, 10.0),
     ),
-    "blend": TableModel(f"{EQUIPOISE} blend", partial(_remedy, BalancedClassifier), several_labels=True, remedy=True),
-    "balanced_random_forest": TableModel(
-        "balanced random forest", partial(_remedy, BalancedRandomForestClassifier), LEAVES, remedy=True
+    "blend": _model(f"{EQUIPOISE} blend", partial(_remedy, BalancedClassifier), several_labels=True, remedy="training"),
+    "balanced_random_forest": _model(
+        "balanced random forest", partial(_remedy, BalancedRandomForestClassifier), LEAVES, remedy="training"
     ),
-    "easy_ensemble": TableModel("EasyEnsemble", partial(_remedy, EasyEnsembleClassifier), remedy=True),
-    "lightgbm": TableModel(
-        "LightGBM", partial(_boosted, "lightgbm", "LGBMClassifier", {"verbose": -1, "n_jobs": 1}), RATES, "lightgbm"
+    "easy_ensemble": _model("EasyEnsemble", partial(_remedy, EasyEnsembleClassifier), remedy="training"),
+    "lightgbm": _model(
+        "LightGBM",
+        partial(_boosted, "lightgbm", "LGBMClassifier", {"verbose": -1, "n_jobs": 1}),
+        RATES,
+        package="lightgbm",
     ),
-    "xgboost": TableModel("XGBoost", partial(_boosted, "xgboost", "XGBClassifier", {"n_jobs": 1}), RATES, "xgboost"),
-    "catboost": TableModel("CatBoost", partial(_boosted, "catboost", "CatBoostClassifier", QUIET), RATES, "catboost"),
+    "xgboost": _model(
+        "XGBoost", partial(_boosted, "xgboost", "XGBClassifier", {"n_jobs": 1}), RATES, package="xgboost"
+    ),
+    "catboost": _model(
+        "CatBoost", partial(_boosted, "catboost", "CatBoostClassifier", QUIET), RATES, package="catboost"
+    ),
 }
 """Every classifier for tables, with its library's defaults; packages are imported when one is built."""

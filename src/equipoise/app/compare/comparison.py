@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.compare.advice import Advice, recommend
+from equipoise.app.compare.advice import recommend
 from equipoise.app.compare.deadline import Clock, Deadline
 from equipoise.app.compare.decision_scores import checked_rule
 from equipoise.app.compare.image_features import Reading, with_features
 from equipoise.app.compare.leaderboard import Ranking, mean_score, rank
-from equipoise.app.compare.methods import METHODS, Method, check_installed, own_method
+from equipoise.app.compare.method import Method
+from equipoise.app.compare.methods import METHODS, check_installed, own_method
 from equipoise.app.compare.networks import FitOptions
 from equipoise.app.compare.results import ResultStore
 from equipoise.app.compare.runner import Progress
@@ -124,31 +125,25 @@ def compare(
 
     Args:
         samples: a table or images with their labels, see ``open_data``.
-        methods: names of ``METHODS``; None takes all but the research variants, as far as the data allow them and
-            their packages are installed. A mapping from a name to a scikit-learn estimator, or to its class, adds one
-            of your own, to None takes the method of that name: ``{"mine": MyClassifier(), "cross_entropy": None}``.
+        methods: names of ``METHODS``; or a mapping from a name to an estimator of your own or its class, or to None for
+            the method of that name. None takes all but research variants, as far as data and packages allow them.
         seeds: each shuffles the folds anew and starts from other weights.
         folds: None takes the official test part where there is one, else 5, or as many as the rarest class has
             samples, but 3 at least. Rows of one group are never divided.
-        budget_seconds: a limit on the clock, at which a fit that is still running is aborted. How long fits take is
-            measured first; none is started that does not fit. As many methods as possible, the cheapest first beside
-            plain boosting, boosting with a moved threshold, cross-entropy and Equipoise, get the three fits that an
-            interval needs, then more.
+        budget_seconds: a limit on the clock, at which a running fit is aborted; as many methods as possible get the
+            three fits that an interval needs, then more.
         out: a file that stores every fit; the same call resumes an interrupted comparison.
-        progress: called with each finished fit.
-        reading: called with the number of images embedded so far, and their total.
-        note: called with sentences on what fits into the budget, before the first fit.
+        progress, reading, note: called with finished fits, with the number of images embedded so far and their total,
+            and with sentences on what fits into the budget.
         jobs: processes.
         tune: choose each method's hyperparameters on a fifth of the training rows, 4 settings at the most for each.
         metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`; None is balanced
             accuracy, and with a decision rule what its answers are judged by.
-        decision: a rule of :mod:`equipoise.decisions` by which all methods decide. Its thresholds are chosen by a part
-            of the test predictions and judged by the others. Methods are ranked by the share of costs saved, of false
-            alarms spared at the recall promised, or of cases found at a precision or within a review budget.
+        decision: a rule of :mod:`equipoise.decisions` by which all methods decide, with thresholds that are chosen by
+            a part of the test predictions and judged by the others.
         options: of the network; the same for all.
         prepare: makes the network's input from training rows; None suits tables and images trained from scratch.
-        started: when the budget began to run, by the clock; None is now.
-        clock: seconds, by which the budget is kept.
+        started, clock: when the budget began to run, by default now, and the seconds that it is kept by.
     """
     began = clock()
     chosen = _chosen_methods(methods, jobs)
@@ -157,32 +152,16 @@ def compare(
     start = began if started is None else started
     limit = None if budget_seconds is None else Deadline(start, budget_seconds, clock)
     prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
-    notes = tuple(leak_notes(samples))
+    notes = leak_notes(samples)
     samples, backbone = with_features(samples, prepare, limit, reading)
-    folds, more = _chosen_folds(samples, folds)
-    notes += more
+    folds = _chosen_folds(samples, folds, notes)
     if methods is None:
-        chosen, left = _suited(chosen, samples)
-        notes += left
+        chosen = _suited(chosen, samples, notes)
     rule = None if decision is None else checked_rule(decision, samples, folds)
     run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, rule)
     with _store(run, out, backbone) as store:
         reached = run_rounds(run, store, seeds * (folds or 1), first=FIRST, jobs=jobs, progress=progress, note=note)
-    ranking, advice = _ranked(run, reached, metric)
-    return Comparison(
-        ranking=ranking,
-        verdict=advice.verdict,
-        recommendation=str(advice),
-        left_out=reached.left_out,
-        notes=notes + reached.notes,
-        records=reached.records,
-        methods=chosen,
-        seeds=seeds,
-        folds=folds,
-        rounds=reached.rounds,
-        seconds=clock() - began,
-        yardstick=None if rule is None else rule.yardstick,
-    )
+    return _result(run, reached, metric, notes, seeds=seeds, seconds=clock() - began)
 
 
 def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> ResultStore:
@@ -193,17 +172,33 @@ def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> Result
     return ResultStore(out, data={CASE: run.samples.checksum()} | own, settings=settings)
 
 
-def _ranked(run: FoldRun, reached: Reached, metric: str | None) -> tuple[Ranking, Advice]:
+def _result(
+    run: FoldRun, reached: Reached, metric: str | None, notes: list[str], *, seeds: int, seconds: float
+) -> Comparison:
     """Rank the methods, and recommend one in words."""
-    names = {
-        what: [name for name, each in run.methods.items() if each.remedy == what] for what in ("none", "threshold")
-    }
+    plain, moved = (
+        [name for name, each in run.methods.items() if each.remedy == what] for what in ("none", "threshold")
+    )
     yardstick = None if run.decision is None else run.decision.yardstick
     metric = metric or ("balanced_accuracy" if yardstick is None else yardstick.score)
     share = 0.0 if run.folds is None else 1 / (run.folds - 1)
-    ranking = rank(reached.records, metric=metric, baseline=names["none"], test_to_train=share)
+    ranking = rank(reached.records, metric=metric, baseline=plain, test_to_train=share)
     said = {name: method.said for name, method in run.methods.items()}
-    return ranking, recommend(ranking, said, plain=names["none"], moved=names["threshold"], more=reached.more)
+    advice = recommend(ranking, said, plain=plain, moved=moved, more=reached.more)
+    return Comparison(
+        ranking=ranking,
+        verdict=advice.verdict,
+        recommendation=str(advice),
+        left_out=reached.left_out,
+        notes=(*notes, *reached.notes),
+        records=reached.records,
+        methods=run.methods,
+        seeds=seeds,
+        folds=run.folds,
+        rounds=reached.rounds,
+        seconds=seconds,
+        yardstick=yardstick,
+    )
 
 
 def default_methods() -> tuple[str, ...]:
@@ -234,39 +229,37 @@ def _chosen_methods(methods: Sequence[str] | Mapping[str, Any] | None, jobs: int
     return chosen
 
 
-def _suited(chosen: Mapping[str, Method], samples: Samples) -> tuple[dict[str, Method], tuple[str, ...]]:
-    """Leave out the methods that do not take such samples, with a sentence for each reason."""
+def _suited(chosen: Mapping[str, Method], samples: Samples, notes: list[str]) -> dict[str, Method]:
+    """Leave out the methods that do not take such samples, with a note for each reason."""
     why = {name: unsuited(each, samples.x.shape, several_labels=samples.multilabel) for name, each in chosen.items()}
-    notes = []
     for reason in dict.fromkeys(filter(None, why.values())):
         labels = [chosen[name].label for name, own in why.items() if own == reason]
         notes.append(f"Not compared ({reason}): {', '.join(labels)}.")
-    return {name: method for name, method in chosen.items() if why[name] is None}, tuple(notes)
+    return {name: method for name, method in chosen.items() if why[name] is None}
 
 
-def _chosen_folds(samples: Samples, folds: int | None) -> tuple[int | None, tuple[str, ...]]:
+def _chosen_folds(samples: Samples, folds: int | None, notes: list[str]) -> int | None:
+    """Return the number of folds, None for the official test part, with notes where the user may wonder."""
     if folds is None and samples.partition is not None and "test" in samples.partition:
-        return None, ("Trained on the official training part and tested on the official test part.",)
+        notes.append("Trained on the official training part and tested on the official test part.")
+        return None
     if folds is not None and folds < 2:
         raise InvalidInputError(f"folds must be 2 or more, got {folds}.")
     if samples.multilabel:
-        return folds or MOST_FOLDS, ()
-    members = samples.y
+        return folds or MOST_FOLDS
+    members, what = samples.y, "sample"
     if samples.groups is not None:  # each class's groups, once
-        groups = np.unique(samples.groups, return_inverse=True)[1]
+        groups, what = np.unique(samples.groups, return_inverse=True)[1], "group"
         codes = class_indices(samples.y)[1]
         members = samples.y[np.unique(codes.astype(np.int64) * (groups.max() + 1) + groups, return_index=True)[1]]
     classes, counts = np.unique(members, return_counts=True)
     fewest = int(counts.min())
     chosen = folds or max(3, min(MOST_FOLDS, fewest))
-    what = "sample" if samples.groups is None else "group"
-    notes = []
     if folds is None and chosen < MOST_FOLDS:
-        notes.append(
-            f"{chosen} folds instead of {MOST_FOLDS}, as class {classes[counts.argmin()]} has {counted(fewest, what)}."
-        )
+        rarest = classes[counts.argmin()]
+        notes.append(f"{chosen} folds instead of {MOST_FOLDS}, as class {rarest} has {counted(fewest, what)}.")
     if fewest < chosen:
         few = int((counts < chosen).sum())
         those = "1 class has" if few == 1 else f"{few} classes have"
         notes.append(f"{those} fewer {plural(2, what)} than there are folds; some test parts have none of them.")
-    return chosen, tuple(notes)
+    return chosen

@@ -9,11 +9,11 @@ from markupsafe import Markup
 
 from equipoise.app.compare.comparison import COUNTED, SHOWN, Comparison
 from equipoise.app.compare.leaderboard import SMALLER_IS_BETTER, Interval
-from equipoise.app.compare.methods import Remedy
+from equipoise.app.compare.method import Remedy
 from equipoise.app.output_files import one_line
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import number, percent, render
-from equipoise.app.report.page import page_path, write_page
+from equipoise.app.report.run_page import page_path, write_page
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 

@@ -26,12 +26,7 @@ class Measured(Exception):  # noqa: N818
 
 
 class FirstSteps(Silence):
-    """A watcher that times the first steps of a training and then ends it.
-
-    Args:
-        deadline: its clock is used, and a measurement takes little of its time.
-        steps: how many intervals between steps; 0 ends at the first step.
-    """
+    """A watcher that times the first steps of a training, none of them with 0 ``steps``, and then ends it."""
 
     def __init__(self, deadline: Deadline, steps: int) -> None:
         self.deadline, self.steps = deadline, steps

@@ -21,13 +21,8 @@ def decision_scores(
     """Return what the rule's answers to the test rows are worth, by the names of its yardstick.
 
     The test rows are divided into parts. Each is answered by thresholds chosen by the others, which the method has not
-    been trained on either: as honest as out-of-fold predictions, and the same for all methods.
-
-    Args:
-        rule: judges the answers.
-        y_train, y_test: true labels of both parts, (rows,), or 0/1 of shape (rows, attributes).
-        probabilities: of the test rows, (rows, classes), with attributes that of a 1; None for a method without them.
-        classes: all labels.
+    been trained on either: as honest as out-of-fold predictions, and the same for all methods. Labels are (rows,), or
+    0/1 of shape (rows, attributes); ``classes`` are all of them.
 
     Raises:
         CannotRunError: without probabilities, or where a part lacks a class that the rule is about.
@@ -48,11 +43,7 @@ def decision_scores(
 
 
 def checked_rule(rule: DecisionRule, samples: Samples, folds: int | None) -> JudgedRule:
-    """Return the rule for labels as the samples have them; refuse wrong names, and a rule that ranks nothing.
-
-    Args:
-        folds: of cross-validation; None for an official test part.
-    """
+    """Return the rule for labels as the samples have them; refuse wrong names, and a rule that ranks nothing."""
     several = samples.multilabel
     names = list(samples.attributes) if several else np.unique(samples.y).astype(str).tolist()
     rule.check(names, several=several)

@@ -21,11 +21,8 @@ def with_features(
 ) -> tuple[Samples, str | None]:
     """Return the samples as features of a frozen backbone or unchanged, and what identifies a trained backbone.
 
-    A backbone that is trained is identified by the weights it begins with.
-
-    Args:
-        limit: of the extraction, which ends as soon as it is clear that the limit will not be kept.
-        reading: called with the number of images done, and their total.
+    A backbone that is trained is identified by the weights it begins with. Extraction ends as soon as it is clear that
+    the limit will not be kept.
     """
     if samples.x.ndim == 2:
         return samples, None

@@ -11,24 +11,15 @@ published one first. The paper's method has none: it is compared with its defaul
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from sklearn.base import clone
 
-from equipoise.app.compare.classifiers import (
-    TABLE_MODELS,
-    Form,
-    support_vectors,
-    table_classifier,
-)
+from equipoise.app.compare.classifiers import TABLE_MODELS, Form, in_form, support_vectors
+from equipoise.app.compare.method import Hyperparameters, Method
 from equipoise.app.compare.networks import (
-    Build,
     FitOptions,
-    Hyperparameters,
     class_balanced_network,
     network,
     post_hoc_network,
@@ -39,85 +30,8 @@ from equipoise.estimators.training_options import PRESETS
 from equipoise.family_names import loss_names
 from equipoise.wording import EQUIPOISE
 
-Family = Literal["baseline", "uncertainty", "loss", "margin", "resampling", "svm", "table", "own"]
-Remedy = Literal["none", "threshold", "training"]
 GRID = 4
 """Settings that a method with a hyperparameter may be tuned over."""
-FORMS: dict[Form, tuple[str, Remedy]] = {
-    "plain": ("", "none"),
-    "balanced": (", balanced", "training"),
-    "prior_shift": (", prior shift", "threshold"),
-}
-"""Form -> suffix of the model's label, and the kind of remedy."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method of a comparison.
-
-    Args:
-        label: its name in a table.
-        family: what kind of method it is; ``"own"`` for an estimator of one's own.
-        build: makes the estimator for a seed, a setting of the grid and the options that all methods share.
-        grid: hyperparameters for tuning, the published ones, ``{}``, first; only that where there are none.
-        variant: of the paper's method or of a margin head, for research; ``compare`` leaves these out unless asked.
-        description: distinguishes it, in a file of results, from another method of the same name.
-        remedy: ``"none"`` for a model that is trained and used as if classes were balanced, ``"threshold"`` for the
-            same with only its decision moved to balanced classes, ``"training"`` for every other.
-        model: what is trained, without the remedy; methods of the same model take the same time.
-        package: what it needs beside equipoise; None where nothing more.
-        several_labels: whether it takes several labels per sample.
-        growth: exponent with which the time of a fit grows with the rows, for methods without a network.
-
-    >>> METHODS["focal"].family, METHODS["focal"].grid
-    ('loss', ({}, {'gamma': 0.5}, {'gamma': 1.0}, {'gamma': 5.0}))
-    >>> METHODS["smote"].build(0, {"k_neighbors": 3}, FitOptions())["network"].method
-    'cross_entropy'
-    >>> METHODS["smote"].several_labels, METHODS["smote"].network_only
-    (False, False)
-    >>> METHODS["boosting_prior_shift"].said, METHODS["boosting_prior_shift"].has_network
-    ('plain gradient boosting with a moved threshold', False)
-    >>> METHODS["boosting"].installed, METHODS["boosting"].identity
-    (True, '')
-    """
-
-    label: str
-    family: Family
-    build: Build
-    grid: tuple[Hyperparameters, ...] = ({},)
-    variant: bool = False
-    description: str = ""
-    remedy: Remedy = "training"
-    model: str = ""
-    package: str | None = None
-    several_labels: bool = True
-    growth: float = 2.0
-
-    @property
-    def has_network(self) -> bool:
-        """True if it trains our network."""
-        return self.family not in ("svm", "table", "own")
-
-    @property
-    def network_only(self) -> bool:
-        """True if only the network determines its cost; other methods take additional time."""
-        return self.has_network and self.family != "resampling"
-
-    @property
-    def said(self) -> str:
-        """Its name within a sentence."""
-        moved = " with a moved threshold" if self.remedy == "threshold" else ""
-        return self.label if self.remedy == "training" else f"plain {self.model}{moved}"
-
-    @property
-    def installed(self) -> bool:
-        """True if the package that it needs is installed."""
-        return self.package is None or find_spec(self.package) is not None
-
-    @property
-    def identity(self) -> str:
-        """Its identity in a file of results: its description, or the version of its package."""
-        return self.description or (f"{self.package} {version(self.package)}" if self.package else "")
 
 
 def check_installed(names: Iterable[str]) -> None:
@@ -129,11 +43,7 @@ def check_installed(names: Iterable[str]) -> None:
 
 
 def own_method(name: str, estimator: Any) -> Method:
-    """Return a method that fits copies of a scikit-learn estimator, each with the seed of its fit.
-
-    Args:
-        name: of the method.
-        estimator: the estimator, or its class, which is called without arguments.
+    """Return a method that fits copies of an estimator, or of its class's instance, each with the seed of its fit.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> mine = own_method("mine", LogisticRegression(C=0.1))
@@ -169,19 +79,7 @@ def _resampling(label: str, name: str, grid: tuple[Hyperparameters, ...] = ({},)
 
 def _table(name: str, form: Form = "plain") -> Method:
     """Return a classifier of ``TABLE_MODELS`` in one of its forms."""
-    model = TABLE_MODELS[name]
-    added, remedy = FORMS[form]
-    return Method(
-        f"{model.label}{added}",
-        "table",
-        partial(table_classifier, name, form),
-        ({}, *model.grid),
-        remedy="training" if model.remedy else remedy,
-        model=model.label,
-        package=model.package,
-        several_labels=model.several_labels,
-        growth=model.growth,
-    )
+    return in_form(TABLE_MODELS[name], form)
 
 
 def _machine(label: str, kernel: Literal["linear", "rbf"], *costs: float) -> Method:

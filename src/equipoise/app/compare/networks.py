@@ -11,6 +11,7 @@ from imblearn.pipeline import Pipeline
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from equipoise.app.compare.method import Build, Hyperparameters
 from equipoise.app.compare.resamplers import Resampler
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.estimators.calibrated_classifier import Prior
@@ -19,10 +20,6 @@ from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, LossBuilder, ef
 from equipoise.training import Settings
 from equipoise.training.settings import Length, choose_batch_size, choose_length, choose_width
 from equipoise.uncertainty.class_level import UncertaintyKind
-
-Hyperparameters = Mapping[str, Any]
-Build = Callable[..., Any]
-"""(seed, hyperparameters, options) -> an unfitted estimator; its ``predict_proba`` is used where it has one."""
 
 
 @dataclass(frozen=True)

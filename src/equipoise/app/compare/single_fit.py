@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,16 +14,17 @@ from torch import nn
 
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.decision_scores import decision_scores
-from equipoise.app.compare.methods import METHODS, Method, check_installed
-from equipoise.app.compare.networks import FitOptions, Hyperparameters
+from equipoise.app.compare.method import Hyperparameters, Method
+from equipoise.app.compare.methods import METHODS, check_installed
+from equipoise.app.compare.networks import FitOptions
 from equipoise.app.compare.results import CannotRunError, Fit
 from equipoise.app.runs.inputs import RunInput
 from equipoise.data.labels import label_places
 from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.decisions import JudgedRule
-from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
+from equipoise.family_names import check_methods
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -123,9 +124,8 @@ def fit_tuned(
             setting that stands first, the published one. Without it the published setting is taken.
         groups: of the training rows, (samples,), kept on one side of the validation split.
     """
-    if isinstance(method, str) and method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
     if isinstance(method, str):
+        check_methods([method], METHODS)
         check_installed([method])
     chosen = METHODS[method] if isinstance(method, str) else method
     # all rows decide the sizes, so that a setting is tried with the batches it is later used with, for as many steps
@@ -212,13 +212,8 @@ def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
 class FoldRun:
     """Runs the fits of one data set; it holds the samples, and may be sent to another process.
 
-    Args:
-        folds: how many; None tests on the official test part.
-        tune: choose each method's hyperparameters on a share of the training rows.
-        prepare: makes, from training rows, what turns rows into the network's input.
-        deadline: ends a fit that is still running; None lets each take its time.
-        methods: by name; others are those of ``METHODS``.
-        decision: a rule by which all methods decide; None leaves them their own answers.
+    Without ``folds`` it tests on the official test part. A ``deadline`` ends a fit that is still running; ``methods``
+    are looked up here before ``METHODS``; by a ``decision`` all of them decide.
     """
 
     samples: Samples
@@ -246,25 +241,16 @@ class FoldRun:
         """Train a method on some rows and predict others."""
         train = self.samples.take(train_rows)
         x_train, x_test, options = self._inputs(train, self.samples.take(test_rows).x)
-        return fit_tuned(
-            self.method(name),
-            x_train,
-            train.y,
-            x_test,
-            seed=seed,
-            options=options,
-            tune=self.tune,
-            groups=train.groups,
-        )
+        how: dict[str, Any] = {"options": options, "tune": self.tune, "groups": train.groups}
+        return fit_tuned(self.method(name), x_train, train.y, x_test, seed=seed, **how)
 
     def split(self, seed: int) -> list[tuple[Rows, Rows]]:
         """Return training and test rows of each fold: the same for every method."""
         samples = self.samples
         if self.folds is None:
             parts = official(samples)
-            nothing = np.empty(0, np.intp)
-            learnt = np.concatenate([parts.get("train", nothing), parts.get("val", nothing)])
-            return [(np.sort(learnt), parts["test"])]
+            learnt = [parts[part] for part in ("train", "val") if part in parts]
+            return [(np.sort(np.concatenate(learnt)), parts["test"])]
         return stratified_folds(samples.y, self.folds, groups=samples.groups, seed=seed, allow_missing=True)
 
     def _inputs(self, train: Samples, x_test: Any) -> tuple[Any, Any, FitOptions]:
@@ -274,11 +260,6 @@ class FoldRun:
         made = self.prepare(x_train, train.y, train.groups)
         options = self.options
         if made.backbone is not None and options.backbone is None:
-            options = replace(options, backbone=lambda: self._new_backbone(x_train))
+            # built anew, so that its initial weights come from the fit's seed
+            options = replace(options, backbone=lambda: cast(nn.Module, self.prepare(x_train).backbone))
         return made.training_rows(x_train), made.rows(x_test), options
-
-    def _new_backbone(self, x_train: Any) -> nn.Module:
-        """Rebuild the backbone, so that its initial weights come from the fit's seed."""
-        backbone = self.prepare(x_train).backbone
-        assert backbone is not None
-        return backbone

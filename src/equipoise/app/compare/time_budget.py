@@ -28,11 +28,7 @@ Turn = tuple[str, int]  # method, round
 
 @dataclass(frozen=True)
 class Plan:
-    """The methods that are compared, and the number of rounds.
-
-    Args:
-        rounds: pairs of a seed and a fold; in each every method has its turn.
-    """
+    """The methods that are compared, and the number of rounds: pairs of a seed and a fold, in which each has a turn."""
 
     methods: tuple[str, ...]
     rounds: int
@@ -50,14 +46,8 @@ def choose(
 
     As many methods as possible get three rounds, which an interval needs. Where these would be fewer than four, or
     would not include the first in the order, as many as possible get one round. Further rounds follow where there is
-    time for all of the chosen.
-
-    Args:
-        order: all methods, those that are to be included first at the beginning.
-        cost: seconds of one fit of each method.
-        finished: the rounds that each method has finished.
-        rounds: how many are wanted.
-        left: seconds; 0 chooses what is finished.
+    time for all of the chosen. The ``order`` begins with those to be included first, ``finished`` has the rounds
+    that each method has finished, and no seconds ``left`` choose what is finished.
 
     >>> cost = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "slow": 60.0, "quick": 0.5}
     >>> choose([*cost], cost, {}, rounds=10, left=50.0)
@@ -89,17 +79,9 @@ def choose(
 class Schedule:
     """Source of the next fit, as long as one fits into the time left.
 
-    Estimates are replaced by measurements as fits are finished, and the plan is made again before each fit.
-
-    Args:
-        names: all methods, most wanted first.
-        store: of finished fits.
-        deadline: of all fits.
-        first: methods that are to be included before any other.
-        alone: methods without a network, whose times say nothing about those of others.
-        fit: makes the fit of a method in a round.
-        rounds: how many are wanted.
-        jobs: processes.
+    Estimates are replaced by measurements as fits are finished, and the plan is made again before each fit. Methods of
+    ``first`` are included before any other; those that stand ``alone`` have no network, and their times say nothing
+    about those of others.
     """
 
     def __init__(

@@ -39,8 +39,9 @@ def render(template: str, **content: Any) -> str:
 
 
 def fill(template: str, **content: Any) -> Markup:
-    """Fill a template for a part of a page."""
-    return Markup(_compiled(template).render(content))  # the environment escapes  # nosec B704
+    """Fill a template for a part of a page: a short one as it is, or a file of ``templates/`` by its name."""
+    found = _environment().get_template(template) if template.endswith(".j2") else _compiled(template)
+    return Markup(found.render(content))  # the environment escapes  # nosec B704
 
 
 @cache

@@ -2,9 +2,9 @@
 
 import shlex
 
-from equipoise.app.report.asked_rule import is_asked
+from equipoise.app.report.chosen_rule import is_asked
+from equipoise.app.report.model_grade import Worth
 from equipoise.app.report.sections.before_after import Change
-from equipoise.app.report.worth import Worth
 from equipoise.app.stored_run import StoredRun
 
 ENOUGH = 100

@@ -12,31 +12,6 @@ from equipoise.errors import listed
 
 MOST_CLASSES = 100
 """Most classes that a table lists."""
-TEMPLATE = """\
-<h3>Which {{ run.nouns }} remain possible?</h3>
-<p>Instead of one answer, list all {{ run.nouns }} that cannot be ruled out. The list should contain the true \
-{{ run.noun }} for at least {{ "{:.0%}".format(level) }} of its samples, however rare it is. \
-{% if not run.is_blend %}Here, too, each sample was judged by a calibration on others. {% endif %}\
-{{ sets_sentence }}</p>
-{% call table("Sets of possible " ~ run.nouns, "sets") %}
-<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
-{{ sort("covered", hint="share of its samples for which it remains possible") }}\
-{{ sort("unanswered", dir="descending", hint="share of its samples with more than one possibility") }}\
-{{ held_out_head(run) }}{{ sort("possibilities", hint="on average for its samples") }}\
-{{ sort("verdict", "text") }}</tr></thead>
-<tbody>
-{% for row in sets[:most] %}
-<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}{{ n(row.coverage|percent) }}\
-<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.size|number) }}\
-<td>{% if not row.always or row.verdict != "in proportion" %}{{ row.verdict }}\
-{{ "; " if row.always else "" }}{% endif %}{{ "never ruled out" if row.always else "" }}</td></tr>
-{% endfor %}
-</tbody>{% endcall %}
-<p class="aside">\
-{% if sets|length > most %}The {{ most }} {{ run.nouns }} left unanswered most; {{ (sets|length - most)|whole }} more \
-are not listed. {% endif %}Never ruled out: fewer than {{ (level / (1 - level))|round|int }} samples of it are too few \
-to rule it out at this level, so it stays possible everywhere.</p>
-"""
 
 
 def possible_classes(run: StoredRun) -> Markup:
@@ -45,23 +20,20 @@ def possible_classes(run: StoredRun) -> Markup:
     if not rows:
         return Markup()
     level = LEVEL if told is None or told.level is None else told.level
-    return fill(TEMPLATE, run=run, sets=rows, sets_sentence=set_sentence(run, rows), level=level, most=MOST_CLASSES)
+    return fill(
+        "possible_classes.html.j2",
+        run=run,
+        sets=rows,
+        sets_sentence=set_sentence(run, rows),
+        level=level,
+        most=MOST_CLASSES,
+    )
 
 
 def share_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
     """Return one row per class with samples, those sent or left unanswered most first."""
-    rows = [
-        {
-            "name": run.classes[place],
-            "group": run.groups[place],
-            "support": count,
-            "sent": shares.each[place],
-            "verdict": shares.verdicts[place],
-            **{name: values[place] for name, values in columns.items()},
-        }
-        for place, count in enumerate(shares.samples)
-        if count
-    ]
+    places = [place for place, count in enumerate(shares.samples) if count]
+    rows = run.rows(places, support=shares.samples, sent=shares.each, verdict=shares.verdicts, **columns)
     return sorted(rows, key=lambda row: -row["sent"])
 
 

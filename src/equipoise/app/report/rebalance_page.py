@@ -9,13 +9,12 @@ import numpy as np
 
 from equipoise.app.output_files import one_line
 from equipoise.app.report.markup import Section, fill, render
-from equipoise.app.report.page import subtitle_of, write_page
+from equipoise.app.report.run_page import subtitle_of, write_page
 from equipoise.app.report.sections import confusion, decide, human_review, verdict
-from equipoise.app.report.sections.class_table import by_count
+from equipoise.app.report.sections.class_table import ends_by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.stored_run import StoredRun
 
-MOST_ROWS = 2000
 SHOWN = {
     "balanced accuracy": (("balanced_accuracy",), "{:.1%}"),
     "accuracy": (("accuracy",), "{:.1%}"),
@@ -25,46 +24,6 @@ SHOWN = {
     "the same class by class, mean": (("calibration", "mean_class_ece"), "{:.2%}"),
 }
 """Name of a figure -> its key in ``Scores.as_dict``, and its format."""
-FIGURES = """\
-<p>{{ run.support.sum()|whole }} labelled rows. Before: the predictions as given, where the most probable class is the \
-answer. After: corrected, and decided {{ "by the rule you asked for" if run.record.decision else \
-"at a class prior close to a balanced one" }}. The scores are cross-validated: each of {{ folds }} \
-parts was answered by a correction fitted to the others.</p>
-<div class="scroll" tabindex="0" role="region" aria-label="Figures before and after"><table id="figures">
-<thead><tr><th scope="col"></th>{{ heads("before", "after") }}</tr></thead>
-<tbody>
-{% for name, before, after in figures %}
-<tr><th scope="row">{{ name }}</th>{{ n(before) }}{{ n(after) }}</tr>
-{% endfor %}
-</tbody></table></div>
-"""
-CLASSES = """\
-<p>The margin is how far the logit of a class is moved, given its count and its uncertainty.\
-{% if rows|length < run.classes|length %} Of {{ run.classes|length|whole }} classes the {{ (rows|length // 2)|whole }} \
-largest and as many of the smallest are listed.{% endif %} <span class="screen">Choose a heading to sort.</span></p>
-{% if rows|length > 15 %}{{ finder("class") }}{% endif %}
-{% call table("Classes before and after", "classes") %}
-<thead><tr>{{ sort("class", "text") }}{{ sort("group", "text") }}{{ sort("rows", dir="descending") }}\
-{{ sort("recall before") }}{{ sort("recall after") }}{{ sort("precision before") }}{{ sort("precision after") }}\
-{{ sort("margin") }}</tr></thead>
-<tbody>
-{% for row in rows %}
-<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}{{ n(row.count|whole) }}\
-<td class="n barred">{{ row.recall[0]|percent }}{{ bar(row.recall[0]) }}</td>\
-<td class="n barred">{{ row.recall[1]|percent }}{{ bar(row.recall[1]) }}</td>\
-{{ n(row.precision[0]|percent) }}{{ n(row.precision[1]|percent) }}{{ n(row.margin|number) }}</tr>
-{% endfor %}
-</tbody>{% endcall %}
-"""
-RELIABILITY = """\
-<p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
-too sure of itself. The larger a dot, the more answers; bars are 95% intervals.</p>
-<div class="three">
-{% for part, picture in diagrams %}<figure><figcaption><strong>{{ part.title }}</strong><br>ECE \
-{{ part.diagram.ece|percent }} · {{ part.diagram.count.sum()|whole }} answers</figcaption>{{ picture }}</figure>
-{% endfor %}
-</div>
-"""
 
 
 def write_rebalanced(run: StoredRun, path: Path) -> Path:
@@ -101,26 +60,14 @@ def _figures(run: StoredRun) -> Section:
     assert run.before is not None
     assert run.record.calibration is not None
     rows = figure_rows(run.before, run.scores)
-    body = fill(FIGURES, run=run, folds=run.record.calibration.folds, figures=rows)
+    body = fill("rebalance_figures.html.j2", run=run, folds=run.record.calibration.folds, figures=rows)
     return Section("Before and after", "Before and after", body)
 
 
 def _classes(run: StoredRun) -> Section:
-    both = {name: (run.each(name, before=True), run.each(name)) for name in ("recall", "precision")}
-    order = by_count(run).tolist()
-    order = order if len(order) <= MOST_ROWS else order[: MOST_ROWS // 2] + order[-MOST_ROWS // 2 :]
-    assert run.margins is not None
-    rows = [
-        {
-            "name": run.classes[place],
-            "group": run.groups[place],
-            "count": int(run.counts[place]),
-            "margin": float(run.margins[place]),
-            **{name: [float(values[place]) for values in pair] for name, pair in both.items()},
-        }
-        for place in order
-    ]
-    return Section("Classes", "Class by class", fill(CLASSES, run=run, rows=rows))
+    both = {name: np.stack((run.each(name, before=True), run.each(name)), 1) for name in ("recall", "precision")}
+    rows = run.rows(ends_by_count(run), margin=run.margins, **both)
+    return Section("Classes", "Class by class", fill("rebalance_classes.html.j2", run=run, rows=rows))
 
 
 def _reliability(run: StoredRun) -> Section:
@@ -134,5 +81,5 @@ def _reliability(run: StoredRun) -> Section:
         diagram_of(title, p[rows, named].astype(np.float64).clip(0, 1), named == held.labels)
         for title, (p, named) in sides.items()
     ]
-    diagrams = [(part, reliability_figure(part, place)) for place, part in enumerate(parts)]
-    return Section("Reliability", "Reliability", fill(RELIABILITY, diagrams=diagrams))
+    drawn = [(part, reliability_figure(part, place)) for place, part in enumerate(parts)]
+    return Section("Reliability", "Reliability", fill("{{ diagrams(parts) }}", parts=drawn))

@@ -1,8 +1,9 @@
 """Tables of answers: class, rule, probabilities, uncertainty, sets of classes, and what they leave unanswered."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.app.output_files import open_rows
 from equipoise.app.runs.decision_file import Decision
 from equipoise.app.runs.trained_run import Predictions, Prior, RunModel
 from equipoise.calibration.conformal import unanswered_rows
@@ -34,13 +36,25 @@ DecidingModel = RunModel | Decision
 """Source of answers: a run's model, or a decision fitted to another model's predictions."""
 
 
-@dataclass
-class Abstained:
-    """The sets of possible classes, and counts of what they leave unanswered, by predicted class.
+@dataclass(frozen=True)
+class PredictedCounts:
+    """Number of samples, of unreadable ones, and of those for human review.
 
     Args:
-        abstain: allowed error rate per class.
+        abstained: number with more than one possible class, or unreadable; None if not requested.
+        unread_values: number of unreadable values by column, which count as missing.
     """
+
+    samples: int
+    broken: int
+    human: int
+    abstained: int | None
+    unread_values: dict[str, int]
+
+
+@dataclass
+class Abstained:
+    """The sets of possible classes at an allowed error rate, and counts of what they leave unanswered, by class."""
 
     model: DecidingModel
     abstain: float
@@ -111,6 +125,36 @@ class Abstained:
         return f"; with --abstain {share:g} or more none would be" if fewest else "; hold out more of them"
 
 
+def write_answers(
+    tables: Iterable[tuple[pd.DataFrame, int]],
+    out: Path | None,
+    *,
+    tell: Callable[[str], None],
+    unanswered: Abstained | None,
+    unread: dict[str, int],
+    lacking: str = "",
+    **how: Any,
+) -> PredictedCounts:
+    """Write tables of answers one by one, each with the number of its rows that could not be read.
+
+    Args:
+        tell: receives sentences on classes left unanswered too often.
+        unanswered, unread: what the tables have counted by the end.
+        lacking: a sentence on rows that could not be read, with ``{broken:,}`` of ``{samples:,}``.
+        how: as for :func:`equipoise.app.output_files.open_rows`.
+    """
+    samples = broken = human = 0
+    with open_rows(out, **how) as write:
+        for rows, lost in tables:
+            write(rows)
+            samples, broken, human = samples + len(rows), broken + lost, human + int(rows["human"].sum())
+    if broken and lacking:
+        tell(lacking.format(broken=broken, samples=samples))
+    for sentence in unanswered.sentences() if unanswered is not None else ():
+        tell(sentence)
+    return PredictedCounts(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
+
+
 def answered(
     model: DecidingModel,
     names: dict[str, Any],
@@ -121,6 +165,7 @@ def answered(
     doubtful: NDArray[np.bool_] | None = None,
     prior: Prior | None = None,
     unanswered: Abstained | None = None,
+    possible: NDArray[np.bool_] | None = None,
     dtype: Any = np.float32,
 ) -> pd.DataFrame:
     """Return a table with a row per sample; one that could not be read or has no finite probabilities has no class.
@@ -133,18 +178,20 @@ def answered(
         doubtful: further rows for human review.
         prior: the class prior of the predictions, if one was given.
         unanswered: counts the samples, and adds the sets of possible classes.
+        possible: the sets, if they are known: (rows, classes) or (rows, attributes, 2).
         dtype: of probabilities and uncertainty.
     """
     shape, decided = (len(known), len(model.classes)), known.copy()
     probabilities, uncertainty = np.full(shape, np.nan, dtype), np.full(len(known), np.nan, dtype)
     predicted = np.zeros(shape if model.multilabel else len(known), dtype=np.int64)
-    possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # all, for unreadable samples
+    if unanswered is not None:
+        possible = np.ones((len(known), *model.calibrated.prior.shape), dtype=np.bool_)  # all, for unreadable samples
     if found is not None:
         finite = found.finite
         decided[known] = finite
         probabilities[decided], uncertainty[decided] = found.probabilities[finite], found.uncertainty[finite]
         predicted[decided] = found.predicted[finite]
-        if unanswered is not None and finite.any():
+        if unanswered is not None and possible is not None and finite.any():
             possible[decided] = unanswered.add(found.logits[torch.from_numpy(finite)], predicted[decided])
     if unanswered is not None:  # unreadable samples are unanswered, and of no class
         lost = int((~decided).sum())
@@ -152,41 +199,9 @@ def answered(
     rules = rule_column(rule_of(model, prior), probabilities, predicted, decided)
     rules[known & ~decided] = UNDECIDED
     human = (uncertainty > threshold) | ~decided
-    return answer_rows(
-        model,
-        names,
-        predicted=predicted,
-        decided=decided,
-        rules=rules,
-        probabilities=probabilities,
-        uncertainty=uncertainty,
-        human=human if doubtful is None else human | doubtful,
-        possible=None if unanswered is None else possible,
-    )
-
-
-def answer_rows(
-    model: DecidingModel,
-    names: dict[str, Any],
-    *,
-    predicted: NDArray[np.int64],
-    decided: NDArray[np.bool_],
-    rules: Any,
-    probabilities: NDArray[Any],
-    uncertainty: NDArray[Any],
-    human: NDArray[np.bool_],
-    possible: NDArray[np.bool_] | None,
-) -> pd.DataFrame:
-    """Return the columns common to all tables of answers, to follow those that name the rows.
-
-    Args:
-        decided: rows that have a class.
-        rules: from :func:`rule_column`.
-        possible: classes not ruled out, (rows, classes) or (rows, attributes, 2); None without sets.
-    """
     columns = names | _class_columns(model, predicted, decided) | {"rule": rules}
     columns |= {f"p_{name}": probabilities[:, place] for place, name in enumerate(model.classes)}
-    columns |= {"uncertainty": uncertainty, "human": human}
+    columns |= {"uncertainty": uncertainty, "human": human if doubtful is None else human | doubtful}
     return pd.DataFrame(columns if possible is None else columns | _set_columns(model, possible))
 
 

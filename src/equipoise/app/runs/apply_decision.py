@@ -9,19 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import open_rows
-from equipoise.app.runs.answer_table import Abstained, answered
+from equipoise.app.runs.answer_table import Abstained, PredictedCounts, answered, write_answers
 from equipoise.app.runs.decision_file import HUMAN, Decision
-from equipoise.app.runs.predict import PredictedCounts
+from equipoise.app.runs.decision_option import read_prior
 from equipoise.app.runs.prediction_table import iterate_predictions, read_probabilities, row_names
-from equipoise.app.runs.prior_option import read_prior
 from equipoise.app.runs.probability_columns import asked_columns
-from equipoise.app.runs.trained_run import ESTIMATE, Predictions, Prior
+from equipoise.app.runs.trained_run import ESTIMATE, Prior
 from equipoise.app.runs.unlabelled_data import ROWS_AT_ONCE, STANDARD_INPUT, held_standard_input
 from equipoise.calibration import estimate_prior
 from equipoise.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
+LACKING = "{broken:,} of {samples:,} rows lack a probability and have no class; a human should look."
 
 
 def apply_decision(
@@ -29,26 +28,24 @@ def apply_decision(
     source: str,
     out: Path | None,
     *,
-    kind: str,
     tell: Callable[[str], None],
     columns: str | None = None,
     human: float = HUMAN,
     prior: str | None = None,
     abstain: float | None = None,
-    force: bool = False,
-    raw: bool = False,
+    **how: Any,
 ) -> PredictedCounts:
     """Decide new predictions, a part at a time; a row with missing probabilities gets no class.
 
     Args:
         source: a CSV or Parquet file, or ``-`` for standard input; columns in any order, others are ignored.
-        out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
+        out, how: as for :func:`equipoise.app.output_files.open_rows`.
         tell: receives sentences on rows without a class and on classes left unanswered too often.
         columns: other column names than the decision has, as for
             :func:`equipoise.app.runs.probability_columns.asked_columns`.
         human: share of the labelled rows, the most uncertain, at whose level rows are flagged for human review.
-        prior: the class prior where the predictions come from: ``natural``, ``balanced``, ``estimate``,
-            ``a=0.2,b=0.8``, or a ``.json`` file.
+        prior: the class prior where the predictions come from, as for
+            :func:`equipoise.app.runs.decision_option.read_prior`, or ``estimate``.
         abstain: the allowed error rate of each class; adds sets of classes.
     """
     if decision.chosen is not None and prior is not None:
@@ -56,19 +53,11 @@ def apply_decision(
     shares = _shares(decision, source, columns, prior)
     threshold = decision.human_threshold(human)
     unanswered = None if abstain is None else Abstained(decision, abstain)
-    samples = broken = flagged = 0
     opened = held_standard_input() if source == STANDARD_INPUT else nullcontext(Path(source).expanduser())
-    with opened as file, open_rows(out, kind=kind, force=force, raw=raw) as write:
-        for frame in iterate_predictions(file, rows=ROWS_AT_ONCE):
-            rows, missing = _answers(decision, frame, str(source), columns, threshold, shares, unanswered)
-            write(rows)
-            samples, broken = samples + len(rows), broken + missing
-            flagged += int(rows["human"].sum())
-    if broken:
-        tell(f"{broken:,} of {samples:,} rows lack a probability and have no class; a human should look.")
-    for sentence in unanswered.sentences() if unanswered is not None else ():
-        tell(sentence)
-    return PredictedCounts(samples, broken, flagged, None if unanswered is None else unanswered.rows, {})
+    with opened as file:
+        frames = iterate_predictions(file, rows=ROWS_AT_ONCE)
+        tables = (_answers(decision, frame, str(source), columns, threshold, shares, unanswered) for frame in frames)
+        return write_answers(tables, out, tell=tell, unanswered=unanswered, unread={}, lacking=LACKING, **how)
 
 
 def _shares(decision: Decision, source: str, columns: str | None, prior: str | None) -> Prior | None:
@@ -115,10 +104,7 @@ def _answers(
     given = _probabilities(decision, frame, where, columns)
     known, found = np.asarray(~np.isnan(given).any(1)), None
     if known.any():
-        logits = decision.logits(given[known])
-        probabilities: Any = decision.calibrated.probabilities(logits, prior).numpy()
-        uncertainty: Any = decision.uncertainty_of(logits, prior)
-        found = Predictions(probabilities, decision.places(logits, prior), uncertainty, logits)
+        found = decision.predictions(given[known], prior)
     names = row_names(frame, decision.columns)
     more: dict[str, Any] = {"prior": prior, "unanswered": unanswered, "dtype": np.float64}
     rows = answered(decision, names, known, found, threshold=threshold, **more)

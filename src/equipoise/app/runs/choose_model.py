@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from equipoise.app.imported_estimator import imported_estimator
 from equipoise.app.run_folder import are_several
+from equipoise.app.runs.choose_split import Targets
 from equipoise.app.runs.inputs import RunInput
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor, within_reach
 from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
+from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.families import FAMILIES, as_estimators, default_families
@@ -32,8 +31,8 @@ def own_estimator(options: TrainOptions) -> Any:
     return found
 
 
-def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> tuple[str, str | None]:
-    """Return the name of the model to train for labels ``y``, and a note if the choice may surprise the user."""
+def choose_model(options: TrainOptions, prepared: RunInput, targets: Targets) -> tuple[str, str | None]:
+    """Return the name of the model to train, and a note if the choice may surprise the user."""
     if prepared.streamed:
         if options.model not in (None, NETWORK):
             raise InvalidInputError(
@@ -47,7 +46,7 @@ def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> 
                 f"--model {options.model} takes a table, or images through a frozen backbone (--weights, --freeze); "
                 "leave it out for images."
             )
-        return options.model, _left_out(y) if options.model == AUTO else None
+        return options.model, _left_out(targets) if options.model == AUTO else None
     if prepared.encoder is None:
         return NETWORK, None
     if options.of_network:
@@ -57,12 +56,12 @@ def choose_model(options: TrainOptions, prepared: RunInput, y: NDArray[Any]) -> 
         )
     if are_several():
         return NETWORK, "several processes train a network; --model auto needs a single process."
-    return AUTO, _left_out(y)
+    return AUTO, _left_out(targets)
 
 
-def _left_out(y: NDArray[Any]) -> str | None:
+def _left_out(targets: Targets) -> str | None:
     """Return which classifiers the default leaves out for many classes."""
-    classes = 2 if y.ndim == 2 else len(np.unique(y))
+    classes = 2 if targets.several else len(targets.classes)
     missing = [family.label for name, family in FAMILIES.items() if name not in default_families(classes)]
     if not missing:
         return None
@@ -70,34 +69,25 @@ def _left_out(y: NDArray[Any]) -> str | None:
 
 
 def fit_model(
-    model: Any,
-    options: TrainOptions,
-    prepared: RunInput,
-    rows: Any,
-    y: NDArray[Any],
-    *,
-    groups: NDArray[Any] | None,
-    folder: Path,
-    verbose: int,
+    model: Any, options: TrainOptions, prepared: RunInput, rows: Any, train: Samples, *, folder: Path, verbose: int
 ) -> Predictor:
     """Train a model.
 
     Args:
         model: ``"network"``, or what :class:`BalancedClassifier` takes.
         prepared: its backbone is trained below a network's head.
-        rows: training samples as the model takes them, with labels ``y``.
-        groups: kept together where members are cross-fitted.
+        rows: the training samples ``train`` as the model takes them.
         folder: of the run, where a network keeps its epochs.
         verbose: 1 shows progress: a bar on a terminal for a network, a line for each classifier of a blend.
     """
     if model != NETWORK:
         blend = BalancedClassifier(model, verbose=verbose, random_state=options.seed)
-        return BlendPredictor(blend.fit(within_reach(rows), y, groups=groups))
+        return BlendPredictor(blend.fit(within_reach(rows), train.y, groups=train.groups))
     network = UncertaintyBalancedClassifier(
         **training_values(options),
         backbone=prepared.backbone,
         run_dir=folder,
         verbose=verbose,
         random_state=options.seed,
-    ).fit(rows, y)
+    ).fit(rows, train.y)
     return NetworkPredictor(network, network.network_)

@@ -1,7 +1,7 @@
 """The split into training and scored samples, decided before any expensive work."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from equipoise.app.runs.inputs import RunInput
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note
-from equipoise.data.labels import label_indices
+from equipoise.data.labels import class_indices, label_places
 from equipoise.data.samples import rows_of
 from equipoise.data.sources import grouped
 from equipoise.data.splits import Split, hold_out
@@ -45,15 +45,32 @@ class GivenSamples:
 
 
 class Targets(NamedTuple):
-    """Labels of the training and test samples as class indices, or as 0 and 1 for attributes."""
+    """Labels of the training and test samples as indices into ``classes``, −1 if a test sample's class is none of
+    them; or as 0 and 1 for attributes."""
 
+    classes: tuple[str, ...]
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
-    def counts(self, classes: int) -> list[int]:
-        """Count the training samples of each class, or with each attribute."""
-        several = self.train.ndim == 2
-        found: list[int] = (self.train.sum(0) if several else np.bincount(self.train, minlength=classes)).tolist()
+    @classmethod
+    def of(cls, train: Samples, test: Samples) -> "Targets":
+        """Encode labels; each different one is written as text once, which takes far less memory."""
+        if train.multilabel:
+            names = train.attributes or tuple(map(str, range(train.y.shape[1])))
+            return cls(names, train.y.astype(np.int64), test.y.astype(np.int64))
+        (own, places), (different, others) = class_indices(train.y), class_indices(test.y)
+        classes = tuple(own.astype(str).tolist())
+        return cls(classes, places.astype(np.int64), label_places(different.astype(str), classes)[others])
+
+    @property
+    def several(self) -> bool:
+        """True if a sample has several labels."""
+        return self.train.ndim == 2
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of training samples of each class, or with each attribute."""
+        found: list[int] = (self.train.sum(0) if self.several else np.bincount(self.train)).tolist()
         return found
 
 
@@ -79,12 +96,10 @@ class Division:
         own = self.split.test if len(self.split.test) else np.arange(len(self.test))
         return np.asarray(own, dtype=np.int64)
 
-    def targets(self, classes: Sequence[str]) -> Targets:
-        """Return the labels of both parts as indices into the named classes."""
-        train, test = self.train.y, self.test.y
-        if self.train.multilabel:
-            return Targets(train.astype(np.int64), test.astype(np.int64))
-        return Targets(_places(train, classes), _places(test, classes))
+    @cached_property
+    def targets(self) -> Targets:
+        """The labels of both parts as indices."""
+        return Targets.of(self.train, self.test)
 
     def rows(self, prepared: RunInput) -> tuple[Any, Any]:
         """Return both parts as the network takes them; frozen features of the whole are reused whatever the split."""
@@ -94,25 +109,18 @@ class Division:
         return prepared.training_rows(self.train.x), prepared.rows(self.test.x)
 
 
-def _places(labels: NDArray[Any], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return labels as indices; each different one is written as text once, which takes far less memory."""
-    different, place = np.unique(labels, return_inverse=True)
-    return label_indices(different.astype(str), classes)[place]
-
-
 def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
     """Read the data and split them: by official parts, by a separate test set, or by holding out a share."""
     if given is not None:
-        return Division(given.train, given.test, Split(np.arange(len(given.train)), [], []), len(given.train))
+        rows = Split(np.arange(len(given.train)), [], [])
+        return _without_unseen(Division(given.train, given.test, rows, len(given.train)), told)
     samples = _read(options.data, options, told, stream=options.stream)
     if options.time is not None and isinstance(samples.x, StreamedTable):
         raise InvalidInputError("--time sorts all rows, and this table is read in parts; pass --in-memory.")
     times = None if options.time is None else row_times(samples.x, options.time)
     samples = options.columns.of(samples)
-    if options.test is not None:
-        division = _with_own_test(samples, options, told)
-    else:
-        division = _parts(samples, options, told, times)
+    own_test = options.test is not None
+    division = _with_own_test(samples, options, told) if own_test else _parts(samples, options, told, times)
     division = _without_unseen(division, told)
     if samples.partition is None:
         doubled = duplicate_note(division.train.x, division.test.x)
@@ -195,39 +203,23 @@ def _without_unseen(division: Division, told: RunWatcher) -> Division:
         raise InvalidInputError("training and test samples must both have one label each, or both several.")
     if train.multilabel:
         return division
-    seen = np.isin(test.y.astype(str), np.unique(train.y).astype(str))
+    seen = division.targets.test >= 0
     if seen.all():
         return division
     if not seen.any():
         raise InvalidInputError("no test sample has a class of the training samples; check the labels of both.")
     names = ", ".join(map(repr, sorted(set(test.y[~seen].astype(str).tolist()))[:5]))
     told.note(f"{int((~seen).sum())} test samples of classes without a training sample are left out: {names}.")
-    kept = np.flatnonzero(seen)
-    split = division.split
-    if len(split.test):
-        split = Split(split.train, split.val, split.test[kept])
-    return replace(division, test=test.take(kept), split=split)
+    kept, split = np.flatnonzero(seen), division.split
+    own = Split(split.train, split.val, split.test[kept]) if len(split.test) else split
+    return replace(division, test=test.take(kept), split=own)
 
 
 def _read(
-    source: str,
-    options: TrainOptions,
-    told: RunWatcher,
-    *,
-    size: tuple[int, int] | None = None,
-    channels: int | None = None,
-    stream: bool | None = False,
+    source: str, options: TrainOptions, told: RunWatcher, *, size: tuple[int, int] | None = None, **how: Any
 ) -> Samples:
-    samples = open_data(
-        source,
-        target=options.target,
-        labels=options.labels,
-        group=options.group,
-        size=size or options.size,
-        channels=channels,
-        progress=told.progress,
-        stream=stream,
-    )
+    where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group")}
+    samples = open_data(source, **where, size=size or options.size, progress=told.progress, **how)
     for sentence in samples.notes:
         told.note(sentence)
     return samples

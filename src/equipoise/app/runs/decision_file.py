@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from equipoise.app.run_folder import write_json
+from equipoise.app.runs.trained_run import Predictions
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.conformal import MOST_COUNTED, MOST_KEPT
 from equipoise.calibration.scaling import Scaling
@@ -118,12 +119,8 @@ class Decision:
         uncertainty: NDArray[np.float64],
         rule: DecisionRule | None = None,
     ) -> "Decision":
-        """Build a decision from what :meth:`BalancedClassifier.from_predictions` fitted.
-
-        Args:
-            uncertainty: of the labelled rows, (rows,).
-            rule: the rule that answers; None is the default.
-        """
+        """Build a decision from what :meth:`BalancedClassifier.from_predictions` fitted, and the labelled rows'
+        uncertainty, (rows,)."""
         steps = np.quantile(uncertainty, np.arange(STEPS + 1) / STEPS, method="inverted_cdf")
         calibrated, chosen = fitted.calibrated_, None
         if rule is not None:
@@ -131,20 +128,20 @@ class Decision:
             chosen = rule.choose(Situation(classes, prior, aimed, fitted.evidence_))
         return cls(classes, columns, fitted.blend_, calibrated, steps, chosen=chosen)
 
-    def places(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Return the answers as class indices: by the rule, or the most probable class at a class prior."""
-        if self.chosen is not None:
-            return self.chosen.places(self.calibrated, logits)
-        return np.asarray(self.calibrated.decided(logits, prior).numpy())
-
     def logits(self, probabilities: NDArray[np.float64]) -> Tensor:
         """Return the logits, (rows, classes), that ``calibrated`` takes."""
         return self.blend.logits(torch.from_numpy(probabilities)[None])
 
-    def uncertainty_of(self, logits: Tensor, prior: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return the variance of the decided label, Σ p(1 − p), (rows,)."""
-        p = self.calibrated.decision(logits, prior).softmax(-1)
-        return np.asarray((p * (1 - p)).sum(-1).numpy())
+    def predictions(self, probabilities: NDArray[np.float64], prior: ArrayLike | None = None) -> Predictions:
+        """Return the answers: by the rule, or the most probable class at a class prior; the uncertainty is the variance
+        of the decided label, Σ p(1 − p)."""
+        logits, calibrated = self.logits(probabilities), self.calibrated
+        p: Any = calibrated.probabilities(logits, prior).numpy()
+        at_prior = calibrated.decision(logits, prior).softmax(-1)
+        uncertainty: Any = (at_prior * (1 - at_prior)).sum(-1).numpy()
+        if self.chosen is not None:
+            return Predictions(p, self.chosen.places(calibrated, logits), uncertainty, logits)
+        return Predictions(p, calibrated.decided(logits, prior).numpy(), uncertainty, logits)
 
     def human_threshold(self, share: float) -> float:
         """Return the uncertainty exceeded by this share of the labelled rows."""
@@ -204,7 +201,7 @@ class Decision:
 
 
 def _check(record: DecisionRecord, path: Path) -> None:
-    """Raise an error for lists of different lengths, duplicate names, and values that are not finite numbers."""
+    """Raise an error for lists of different lengths, duplicate names, and shares that do not add up."""
     size = len(record.classes)
     names = ("columns", "prior", "aimed", "class_uncertainty", "margins", "conformal")
     lists = {name: getattr(record, name) for name in names}
@@ -218,15 +215,8 @@ def _check(record: DecisionRecord, path: Path) -> None:
         raise InvalidInputError(
             f"{path} must name every class once, and a column of its own for all or all but one; {REMEDY}."
         )
-    numbers = [*record.prior, *record.uncertainty, *(value for name in lists for value in _numbers(lists[name]))]
-    if not np.isfinite(numbers).all():
-        raise InvalidInputError(f"{path} holds numbers that are not finite; {REMEDY}.")
     if not abs(sum(record.prior) - 1) < 1e-6 or sorted(record.uncertainty) != record.uncertainty:
         raise InvalidInputError(f"{path} holds a prior or uncertainties that cannot be; {REMEDY}.")
-
-
-def _numbers(values: list[object]) -> list[float]:
-    return [value for value in values if isinstance(value, float)]
 
 
 def _calibrated(record: DecisionRecord, path: Path) -> Calibrated:

@@ -1,13 +1,18 @@
-"""Decision rules from command-line flags, such as ``--recall fraud=0.95`` or ``--cost miss:fraud=50``."""
+"""Decision rules and class priors from flags, such as ``--recall fraud=0.95`` or ``--prior fraud=0.001``."""
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from equipoise.calibration.calibrated_probabilities import Calibrated
     from equipoise.decisions import DecisionRule
 
 LARGEST_MATRIX = 2**24
@@ -54,6 +59,33 @@ def read_decision(
     if f_score is not None:
         return FScore(f_score, **more)
     return Natural(**more) if cost is None else _costs(cost, more)
+
+
+def read_prior(text: str, classes: Sequence[str], calibrated: "Calibrated") -> "NDArray[np.float64]":
+    """Return a class prior in the order of the classes, (classes,) or (attributes, 2).
+
+    Args:
+        text: ``natural``, as in training; ``balanced``; ``a=0.2,b=0.8``; or a ``.json`` file with such an object.
+            Classes that are not named share the rest as in training. With several labels, the share of each attribute's
+            ones.
+        classes: names of the classes, or of the attributes.
+        calibrated: its class prior is ``natural``.
+    """
+    from equipoise.decisions.by_class import ByClass
+    from equipoise.decisions.situation import prior_of
+    from equipoise.storage.records import read_json
+
+    prior = calibrated.prior.numpy()
+    if text == "natural":
+        return prior
+    if text == "balanced":
+        return calibrated.balanced()
+    if text.lower().endswith(".json"):
+        remedy = "write an object of shares by class"
+        given: dict[str, float] = read_json(Path(text), dict[str, float], remedy=remedy, most_bytes=2**26)
+    else:
+        given = pairs(text, "--prior", otherwise="natural, balanced, estimate, a .json file, or ")
+    return prior_of(ByClass(given, "--prior"), classes, prior, name="--prior")
 
 
 def pairs(text: str, flag: str, *, otherwise: str = "") -> dict[str, float]:

@@ -130,15 +130,17 @@ def _set_scores(asked: Abstained, possible: NDArray[np.bool_], labels: NDArray[n
 
 
 def _read(model: RunModel, source: str, target: str | None, labels: str | Path | None, told: RunWatcher) -> Samples:
-    table = model.input.encoder is not None
-    _check_kind(Path(source), table)
-    arrays = Path(source).suffix.lower() == ".npz"  # their labels have a name of their own
+    table, path = model.input.encoder is not None, Path(source)
+    arrays = path.suffix.lower() == ".npz"  # their labels have a name of their own
+    images = path.is_dir() or (path.is_file() and is_archive(path))
+    if path.exists() and not arrays and images == table:  # before a reader rejects options
+        raise InvalidInputError(_other_kind(source, table))
     if target is None and not arrays and (table or labels is not None):
         target = model.record.target
     shape: dict[str, Any] = {}
     if not table and not arrays:
         channels, height, width = model.input.image_shape
-        shape = {"size": (height, width)} | ({"channels": channels} if Path(source).exists() else {})
+        shape = {"size": (height, width)} | ({"channels": channels} if path.exists() else {})
     samples = open_data(source, target=target, labels=labels, progress=told.progress, **shape)
     for sentence in samples.notes:
         told.note(sentence)
@@ -150,13 +152,6 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
         samples = samples.part("test")
         told.note(f"the official test part, {len(samples)} samples, is scored.")
     return samples
-
-
-def _check_kind(path: Path, table: bool) -> None:
-    """Raise an error for data of another kind before a reader rejects options."""
-    images = path.is_dir() or (path.is_file() and is_archive(path))
-    if path.exists() and path.suffix.lower() != ".npz" and images == table:
-        raise InvalidInputError(_other_kind(str(path), table))
 
 
 def _other_kind(source: str, table: bool) -> str:

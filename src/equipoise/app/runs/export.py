@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from equipoise import __version__
-from equipoise.app.output_files import check_free
+from equipoise.app.output_files import check_free, write_file
 from equipoise.app.runs.blend_graph import blend_graph
 from equipoise.app.runs.graph_builder import OPSET
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.decisions.network_prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.storage.files import DiskFullError, remove_abandoned, write_atomically
 from equipoise.tensor_checks import not_finite
 
 TOLERANCE = 1e-4
@@ -52,13 +51,7 @@ def export_run(model: RunModel, out: Path, *, force: bool = False) -> float:
             f"onnxruntime differs from Python by {difference:.1g}, more than {TOLERANCE:g}, so nothing was written; "
             "please report it with the run's options."
         )
-    try:
-        remove_abandoned(out.parent, out.name)
-        write_atomically(out, content)
-    except DiskFullError:
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+    write_file(out, content)
     return difference
 
 

@@ -1,5 +1,6 @@
 """Predictions for held-out samples, by a calibration and a decision rule that have not seen them."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from equipoise.app.runs.choose_split import Division
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, Trust
 from equipoise.calibration.held_out_calibration import HeldOutCalibration
-from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
+from equipoise.decisions import Chosen, DecisionRule, Evidence
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import Scores
 from equipoise.tensor_checks import check_finite
@@ -19,12 +21,7 @@ from equipoise.tensor_checks import check_finite
 
 @dataclass(frozen=True)
 class HeldOutResult:
-    """Result of :func:`predict_held_out`: predictions, their calibration, and scores.
-
-    Args:
-        before: scores of the model before balancing; None if there is none.
-        decision: the rule with its thresholds; None for the default.
-    """
+    """Predictions for held-out samples, their calibration, scores, those before balancing, and the rule, if any."""
 
     held: HeldOut
     calibration: HeldOutCalibration
@@ -34,29 +31,19 @@ class HeldOutResult:
 
 
 def predict_held_out(
-    model: RunModel,
-    inputs: Any,
-    labels: NDArray[np.int64],
-    *,
-    counts: list[int],
-    rows: NDArray[np.int64],
-    groups: NDArray[Any] | None,
-    softmax: Path,
-    seed: int,
-    rule: DecisionRule | None = None,
+    model: RunModel, division: Division, inputs: Any, *, softmax: Path, seed: int, rule: DecisionRule | None = None
 ) -> HeldOutResult:
     """Predict the test samples by a calibration that has not seen them.
 
     Args:
-        inputs: rows from ``model.input.rows``, with ``labels`` as class indices.
-        counts: training samples of each class.
-        rows: of the samples in the user's data, and their ``groups``.
+        inputs: the test samples as ``model.input.rows`` gives them.
         softmax: weights at the end of a network's softmax stage; the file is optional.
         rule: the rule that answers; None is the default.
     """
+    labels, counts = division.targets.test, division.targets.counts
     first = model.predict_rows(inputs)
     check_finite(first.finite)
-    found = model.predictor.calibrate(first.logits, labels, groups=groups, seed=seed)
+    found = model.predictor.calibrate(first.logits, labels, groups=division.test.groups, seed=seed)
     uncertainty = first.uncertainty
     if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
         for own, calibrated in found.parts:
@@ -74,7 +61,7 @@ def predict_held_out(
     if before is not None:
         old = model.scores(before.probabilities, before.predicted, labels, counts, intervals=False)
     early = None if before is None else before.predicted
-    held = HeldOut(found.probabilities, labels, predicted, uncertainty, rows, early, trust)
+    held = HeldOut(found.probabilities, labels, predicted, uncertainty, division.test_rows, early, trust)
     scores = model.scores(held.probabilities, held.predicted, labels, counts)
     return HeldOutResult(held, found, scores, old, chosen)
 
@@ -91,29 +78,10 @@ def _by_rule(
         return chosen.places(found.model, logits)
     answers = np.empty_like(labels)
     for own, _ in found.parts:
-        others = np.setdiff1d(np.arange(len(labels)), own)
-        one = _chosen_by(model, chosen.rule, found, labels, others) if len(others) else chosen
-        answers[own] = _answers(model, one or chosen, found.probabilities[own])
+        others, one = np.setdiff1d(np.arange(len(labels)), own), chosen
+        with suppress(InvalidInputError):
+            if len(others):
+                one = chosen.rule.choose(model.situation(Evidence.of(found.probabilities[others], labels[others])))
+        rows = Evidence(found.probabilities[own], np.zeros_like(labels[own]), np.ones(len(own)))
+        answers[own] = one.policy.places(model.situation(rows).at(None, one.mix).probabilities)
     return answers
-
-
-def _chosen_by(
-    model: RunModel, rule: DecisionRule, found: HeldOutCalibration, labels: NDArray[np.int64], rows: NDArray[Any]
-) -> Chosen | None:
-    try:
-        return rule.choose(_situation(model, Evidence.of(found.probabilities[rows], labels[rows])))
-    except InvalidInputError:
-        return None
-
-
-def _answers(model: RunModel, chosen: Chosen, probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
-    several = model.multilabel
-    blank = np.zeros(probabilities.shape if several else len(probabilities), dtype=np.int64)
-    rows = Evidence(probabilities, blank, np.ones(len(probabilities)))
-    here = _situation(model, rows).at(None, chosen.mix)
-    return chosen.policy.places(here.probabilities)
-
-
-def _situation(model: RunModel, evidence: Evidence | None) -> Situation:
-    prior, aimed = model.calibrated.prior.numpy(), model.calibrated.aimed.numpy()
-    return Situation(model.classes, prior, aimed, evidence)

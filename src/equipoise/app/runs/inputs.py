@@ -79,13 +79,7 @@ class RunInput(ABC):
 
 
 class TableInput(RunInput):
-    """A table's columns as numbers.
-
-    Args:
-        encoder: fitted.
-        labels, groups: of the rows it was fitted on; None if it did not use them.
-        streamed: training rows stay on disk, and the encoder was fitted on a sample of them.
-    """
+    """A table's columns as numbers; ``streamed`` training rows stay on disk, and the encoder saw a sample of them."""
 
     encoder: TableEncoder
 
@@ -166,11 +160,8 @@ def make_input(
     options: TrainOptions,
     progress: Progress | None = None,
 ) -> RunInput:
-    """Choose the preprocessing for the training rows x: a data frame or a matrix, or images.
-
-    Args:
-        y: their labels, used to learn free text; None learns it without.
-        groups: of the rows, or None.
+    """Choose the preprocessing for the training rows x: a data frame or a matrix, or images; free text is learnt by the
+    labels y, if they are given.
     """
     if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
@@ -227,11 +218,8 @@ def _backbone_name(options: TrainOptions, channels: int, side: int) -> tuple[str
 
 
 def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:
-    """Build the input that a run's record describes, checked against the model.
-
-    Args:
-        columns: number that the model takes.
-        network: None for another kind of model, which takes no images.
+    """Build the input that a run's record describes, checked against a network, or a model of another kind, which takes
+    so many columns and no images.
     """
     if known is not None and known.kind == "table":
         encoder = TableEncoder.from_json(known.encoder)

@@ -29,14 +29,8 @@ FALSE_ALARMS = "seldom missed, mostly false alarms"
 
 @dataclass(frozen=True)
 class ClassAdvice:
-    """Advice on a class or an attribute.
-
-    Args:
-        samples: number of training samples.
-        missed: share of the held-out ones that were not found; None without any.
-        precision: share of its predictions that are right; None without any held out.
-        taken_for: the class that most of the missed were mistaken for.
-        suspected: labels of this class, in training and held-out samples, that fit another better.
+    """Advice on a class or an attribute: training samples, the share of ``tested`` ones that was missed and the class
+    they were mostly taken for, and how many of its labels are suspected. None is unknown.
     """
 
     name: str
@@ -95,13 +89,9 @@ def inspect_run(folder: str | Path) -> Inspection:
 def _advice(record: StoredRun, judged: JudgedLabels) -> tuple[ClassAdvice, ...]:
     from equipoise.app.report.sections.hardness import hardness
 
-    found, right = hardness(record), record.each("precision")
-    doubtful = judged.doubt.suspected
-    if record.multilabel:
-        suspected = doubtful.sum(0)
-    else:
-        suspected = np.bincount(judged.labels[doubtful], minlength=len(record.classes))
-    entries = []
+    found, right, doubtful = hardness(record), record.each("precision"), judged.doubt.suspected
+    own = np.bincount(judged.labels[doubtful].ravel(), minlength=len(record.classes))
+    suspected, entries = doubtful.sum(0) if record.multilabel else own, []
     for place, name in enumerate(record.classes):
         missed, rival, kind = float(found.missed[place]), found.rivals[place], found.kinds[place]
         entries.append(

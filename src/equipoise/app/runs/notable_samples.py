@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.app.run_folder import Gallery, GalleryItem, SpeakingWords
-from equipoise.app.runs.choose_split import Division, Targets
+from equipoise.app.runs.choose_split import Division
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, JudgedLabels
-from equipoise.data import Samples
 from equipoise.data.encoder import as_table
 from equipoise.data.images.scan import encodable
 from equipoise.data.samples import rows_of
@@ -25,12 +24,7 @@ MOST_CLASSES, MOST_WORDS = 100, 12
 
 
 def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:
-    """Choose the samples of ``gallery.json``.
-
-    Args:
-        x: the held-out samples as they were read.
-        pictures: of the same samples, (samples, channels, height, width), if x is a table made from pictures.
-    """
+    """Choose the samples of ``gallery.json`` from x, as it was read, with ``pictures`` if x is a table of some."""
     found, wrong = held.probabilities.astype(np.float64), held.labels != held.predicted
     if model.multilabel:  # all labels together, as if independent
         sure, wrong = np.where(held.predicted == 1, found, 1 - found).prod(1), wrong.any(1)
@@ -120,27 +114,19 @@ def thumbnail(pixels: NDArray[np.uint8] | None) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def judge_labels(
-    model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path
-) -> JudgedLabels:
+def judge_labels(model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path) -> JudgedLabels:
     """Judge the labels of all samples.
 
     Args:
-        targets: labels of the split.
         rows, tested: training and test samples as the model takes them.
         softmax: weights at the end of a network's softmax stage; the file is optional.
     """
+    targets, named = division.targets, (rows_of(division.train.x).names, rows_of(division.test.x).names)
+    files = [encodable(name).replace("\0", "") for names in named for name in names or ()]
     return JudgedLabels(
         rows=np.concatenate((division.split.train, division.test_rows)).astype(np.int64),
         test=np.repeat((False, True), (len(targets.train), len(targets.test))),
-        labels=np.concatenate(targets),
+        labels=np.concatenate((targets.train, targets.test)),
         doubt=model.predictor.label_doubt(rows, tested, targets, softmax),
-        names=_names(division.train, division.test),
+        names=None if None in named else tuple(files),
     )
-
-
-def _names(train: Samples, test: Samples) -> tuple[str, ...] | None:
-    names, others = rows_of(train.x).names, rows_of(test.x).names
-    if names is None or others is None:
-        return None
-    return tuple(encodable(name).replace("\0", "") for name in (*names, *others))

@@ -2,34 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from equipoise.app.output_files import open_rows
-from equipoise.app.runs.answer_table import Abstained, answered
+from equipoise.app.runs.answer_table import Abstained, PredictedCounts, answered, write_answers
 from equipoise.app.runs.trained_run import Prior, RunModel
 from equipoise.app.runs.unlabelled_data import Part, open_parts
 from equipoise.app.stored_arrays import held_out_uncertainty
 from equipoise.errors import InvalidInputError
-
-
-@dataclass(frozen=True)
-class PredictedCounts:
-    """Number of samples, of unreadable ones, and of those for human review.
-
-    Args:
-        abstained: number with more than one possible class, or unreadable; None if not requested.
-        unread_values: number of unreadable values by column, which count as missing.
-    """
-
-    samples: int
-    broken: int
-    human: int
-    abstained: int | None
-    unread_values: dict[str, int]
 
 
 def predict_to(
@@ -37,38 +20,34 @@ def predict_to(
     source: str,
     out: Path | None,
     *,
-    kind: str,
     threshold: float,
     tell: Callable[[str], None],
-    force: bool = False,
     prior: Prior | None = None,
     abstain: float | None = None,
-    raw: bool = False,
+    **how: Any,
 ) -> PredictedCounts:
     """Predict all samples of the source, a part at a time.
 
     Args:
-        out, kind, force, raw: as for :func:`equipoise.app.output_files.open_rows`.
+        out, how: as for :func:`equipoise.app.output_files.open_rows`.
         threshold: samples more uncertain than this are for human review.
         tell: receives sentences on unreadable samples and on classes left unanswered too often.
         prior: the class prior where the samples come from, as ``RunModel.read_prior`` gives it; None takes that of the
             training samples for the probabilities, and the one that the method aims at for the class.
         abstain: allowed error rate per class of the sets of possible classes.
     """
-    samples = broken = human = 0
     unread: Counter[str] = Counter()
     unanswered = None if abstain is None else Abstained(model, abstain)
-    with open_parts(model, source) as parts, open_rows(out, kind=kind, force=force, raw=raw) as write:
+
+    def tables(parts: Iterator[Part]) -> Iterator[tuple[pd.DataFrame, int]]:
         for part in _from_the_first_good(parts, source):
             for place, reason in part.broken.items():
                 tell(f"no prediction for {part.names[place]}: {reason}.")
             rows = predictions(model, part, threshold, prior=prior, unanswered=unanswered, unread=unread)
-            write(rows)
-            samples, broken = samples + len(rows), broken + len(part.broken)
-            human += int(rows["human"].sum())
-    for sentence in unanswered.sentences() if unanswered is not None else ():
-        tell(sentence)
-    return PredictedCounts(samples, broken, human, None if unanswered is None else unanswered.rows, dict(unread))
+            yield rows, len(part.broken)
+
+    with open_parts(model, source) as parts:
+        return write_answers(tables(parts), out, tell=tell, unanswered=unanswered, unread=unread, **how)
 
 
 def _from_the_first_good(parts: Iterator[Part], source: str) -> Iterator[Part]:
@@ -94,15 +73,14 @@ def predictions(
     part: Part,
     threshold: float,
     *,
-    prior: Prior | None = None,
-    unanswered: Abstained | None = None,
-    unread: Counter[str] | None = None,
+    prior: Prior | None,
+    unanswered: Abstained | None,
+    unread: Counter[str],
 ) -> pd.DataFrame:
     """Return one row per sample: name, class, rule, probabilities, uncertainty, and whether a human should look at it.
 
-    Samples more uncertain than the threshold are for human review, and so is every sample with something unreadable: a
-    value of a table, which counts as missing, or an image, which then has no class. A row for which the network gives
-    no finite probabilities has no class either. ``unanswered`` and ``unread`` count what this part adds.
+    So should somebody at every sample with something unreadable: a value of a table, which counts as missing, or an
+    image, which then has no class. ``unanswered`` and ``unread`` count what this part adds.
     """
     known = np.ones(len(part.names), dtype=np.bool_)
     known[list(part.broken)] = False
@@ -112,8 +90,7 @@ def predictions(
         found = model.predict_rows(inputs, prior)
         for name, rows in lost.items():
             doubtful |= rows
-            if unread is not None:
-                unread[name] += int(rows.sum())
+            unread[name] += int(rows.sum())
     by_file = len(part.names) > 0 and isinstance(part.names[0], str)
     names = {"file" if by_file else "row": list(part.names)} | dict(part.ids)
     return answered(

@@ -102,14 +102,13 @@ class NetworkPredictor:
         The softmax stage's network has memorised the fewest labels; without its file, the final one is used.
         """
         early = self._softmax_stage(softmax) or self
-        places, others = targets
-        judge = LabelJudge(class_sizes(places, len(self.estimator.classes_)), several=self.multilabel)
+        judge = LabelJudge(class_sizes(targets.train, len(targets.classes)), several=self.multilabel)
         for features, part in early._features(rows):
-            judge.add(features, places[part])
+            judge.add(features, targets.train[part])
         for features, part in early._features(rows):
-            judge.look(features, places[part], added=True)
+            judge.look(features, targets.train[part], added=True)
         for features, part in early._features(tested):
-            judge.look(features, others[part], added=False)
+            judge.look(features, targets.test[part], added=False)
         return judge.doubt()
 
     def column_weights(self) -> NDArray[np.float64]:
@@ -184,8 +183,8 @@ class BlendPredictor:
         calibrated = self.estimator.calibrated_
         logits, _ = self.logits_and_uncertainty(tested, calibrated, None)
         p = np.concatenate((self.estimator.out_of_fold_, calibrated.probabilities(logits).numpy()))
-        sizes = class_sizes(targets.train, len(self.estimator.classes_))
-        return doubt_of_probabilities(p, np.concatenate(targets), sizes)
+        sizes = class_sizes(targets.train, len(targets.classes))
+        return doubt_of_probabilities(p, np.concatenate((targets.train, targets.test)), sizes)
 
     def column_weights(self) -> NDArray[np.float64] | None:
         """Return the mean of the members' feature importances, as far as they have any."""

@@ -16,13 +16,9 @@ ALONE = ("p", "prob", "probability", "score")
 
 
 def found_columns(frame: Any, labels: NDArray[Any], place: NDArray[np.intp], where: str) -> list[str | None]:
-    """Find the column of each label by name; None for the one of two labels that gets the rest.
+    """Find the column of each of the sorted labels by name; None for the one of two labels that gets the rest.
 
-    Args:
-        frame: all columns but that of the labels.
-        labels: sorted.
-        place: index of each row's label among them, (rows,).
-        where: the file, for error messages.
+    ``place`` has the index of each row's label, (rows,).
     """
     taken = _named(list(frame.columns), labels, where)
     return _alone(str(taken[1]), frame, labels, place) if None in taken and str(taken[1]).lower() in ALONE else taken

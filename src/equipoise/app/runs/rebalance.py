@@ -2,17 +2,20 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from equipoise.app.output_files import write_rows
 from equipoise.app.run_folder import BlendPart, CalibrationRecord, RunRecord, check_unused
 from equipoise.app.run_watcher import RunWatcher
-from equipoise.app.runs.answer_table import answer_rows, rule_column, rule_of
+from equipoise.app.runs.answer_table import answered
 from equipoise.app.runs.decision_file import HUMAN, Decision
 from equipoise.app.runs.prediction_table import LabelledPredictions, read_labelled
+from equipoise.app.runs.trained_run import Predictions
 from equipoise.app.stored_arrays import HeldOut, Trust
 from equipoise.app.stored_run import StoredRun
 from equipoise.calibration.conformal import LEVEL
@@ -30,13 +33,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rebalanced:
-    """Result of :func:`rebalance`.
-
-    Args:
-        folder: holds ``decision.json``, ``answers.csv`` and ``report.html``.
-        before: scores of the given predictions, answering with the most probable class.
-        after: scores of the answers, each by a correction that has not seen its row.
-        run: all of it as the report shows it.
+    """A decision and its folder, scores of the given predictions and of the answers, each by a correction that has not
+    seen its row, and all of it as the report shows it.
     """
 
     folder: Path
@@ -109,9 +107,7 @@ def rebalance(
     before, after = _scores(as_given, p.argmax(1), given), _scores(crossed.probabilities, crossed.predicted, given)
     options = {name: value for name, value in (("target", target), ("columns", columns)) if value is not None}
     run = _stored(folder, decision, given, crossed, before, after, source=str(source), options=options)
-    from equipoise.app.report.rebalance_page import (
-        write_rebalanced,  # it draws, and --apply should not wait for matplotlib
-    )
+    from equipoise.app.report.rebalance_page import write_rebalanced  # draws, and --apply need not wait for matplotlib
 
     write_rebalanced(run, folder / REPORT)
     write_rows(_labelled_answers(decision, given, crossed, human), folder / ANSWERS, kind="csv", raw=raw)
@@ -129,18 +125,11 @@ def _scores(p: Floats, predicted: NDArray[np.int64], given: LabelledPredictions)
 def _labelled_answers(
     decision: Decision, given: LabelledPredictions, crossed: CrossFitted, human: float
 ) -> pd.DataFrame:
-    every = np.ones(len(given.target), dtype=np.bool_)
-    return answer_rows(
-        decision,
-        given.names,
-        predicted=crossed.predicted,
-        decided=every,
-        rules=rule_column(rule_of(decision, None), crossed.probabilities, crossed.predicted, every),
-        probabilities=crossed.probabilities,
-        uncertainty=crossed.uncertainty,
-        human=crossed.uncertainty > decision.human_threshold(human),
-        possible=crossed.sets,
-    )
+    every: Any = np.ones(len(given.target), dtype=np.bool_)
+    p, uncertainty = cast(Any, crossed.probabilities), cast(Any, crossed.uncertainty)  # in double precision
+    found = Predictions(p, crossed.predicted, uncertainty, torch.empty(0))
+    threshold = decision.human_threshold(human)
+    return answered(decision, given.names, every, found, threshold=threshold, possible=crossed.sets, dtype=np.float64)
 
 
 def _stored(

@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,9 +22,9 @@ from equipoise.app.run_folder import (
     read_run_record,
     write_json,
 )
-from equipoise.app.run_watcher import NoteTaker, RunWatcher
+from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.choose_model import choose_model, fit_model, own_estimator
-from equipoise.app.runs.choose_split import Division, GivenSamples, Targets, divide
+from equipoise.app.runs.choose_split import Division, GivenSamples, divide
 from equipoise.app.runs.held_out import HeldOutResult, predict_held_out
 from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
@@ -33,7 +33,6 @@ from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import JudgedLabels
 from equipoise.data.leaks import leak_notes
 from equipoise.data.profile import profile_sample
-from equipoise.data.samples import Samples
 from equipoise.data.splits import save_split
 from equipoise.data.summary import summarize
 from equipoise.data.tables.streamed_table import StreamedTable
@@ -99,13 +98,12 @@ def train_run(
         command: what the user typed, for the record.
         given: samples to use instead of reading ``options.data``.
     """
-    started, told = time.perf_counter(), NoteTaker(watcher if watcher and is_main() else RunWatcher())
-    folder = Path(folder)
-    own = own_estimator(options)
+    started, told = time.perf_counter(), watcher if watcher and is_main() else RunWatcher()
+    folder, said, own = Path(folder), len(told.notes), own_estimator(options)
     record = open_folder(folder, options.as_dict(), resume=resume or is_restarted())
     wait_for_all()  # a later process would find what an earlier one began, and refuse the folder
     division = divide(options, told, given)
-    train, rule = division.train, _checked_rule(options, division.train)
+    rule = _checked_rule(options, division)
     prepared, name = _prepare(options, division, told)
     if is_main():
         write_json(folder / RECORD, structs.replace(record, command=record.command or command))
@@ -113,31 +111,20 @@ def train_run(
     rows, tested = division.rows(prepared)  # both before training: problems with either show at once
     begun = time.perf_counter()
     with _noted(told):
-        how: dict[str, Any] = {"groups": train.groups, "folder": folder, "verbose": verbose}
-        predictor = fit_model(name if own is None else own, options, prepared, rows, train.y, **how)
+        chosen = name if own is None else own
+        predictor = fit_model(chosen, options, prepared, rows, division.train, folder=folder, verbose=verbose)
     fitted = time.perf_counter() - begun
-    model = RunModel.of(prepared, predictor, train.attributes)
-    targets = division.targets(model.classes)
-    found = predict_held_out(
-        model,
-        tested,
-        targets.test,
-        counts=targets.counts(len(model.classes)),
-        rows=division.test_rows,
-        groups=division.test.groups,
-        softmax=folder / SOFTMAX,
-        seed=options.seed,
-        rule=rule,
-    )
+    model = RunModel.of(prepared, predictor, division.train.attributes)
+    found = predict_held_out(model, division, tested, softmax=folder / SOFTMAX, seed=options.seed, rule=rule)
     estimator = _decided(model, found, rule)
     seconds = all_seconds(time.perf_counter() - started, fitted, estimator.history_.get("epochs"))
-    learnt = _learnt(model, targets, found, train.attributes, round(seconds, 3))
+    learnt = _learnt(model, division, found, round(seconds, 3))
     if is_main():
         if found.calibration.note is not None:
             told.note(found.calibration.note)
-        judged = _judged(model, division, targets, rows, tested, folder / SOFTMAX, told)
+        judged = _judged(model, division, rows, tested, folder / SOFTMAX, told)
         samples = gallery(model, division.test.x, found.held, pictures=given.pictures if given else None)
-        learnt |= {"notes": told.notes, "input": prepared.save(folder)}
+        learnt |= {"notes": told.notes[said:], "input": prepared.save(folder)}
         _write_run(folder, learnt, found, judged, samples, estimator)
     each = {name: learnt[name] for name in ("classes", "class_uncertainty", "margins", "seconds")}
     each |= {name: getattr(found, name) for name in ("scores", "before", "decision")}
@@ -149,7 +136,7 @@ def _prepare(options: TrainOptions, division: Division, told: RunWatcher) -> tup
     train = division.train
     told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(division.test))
     prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
-    name, why = choose_model(options, prepared, train.y)
+    name, why = choose_model(options, prepared, division.targets)
     _tell_of_columns(told, options, division, prepared)
     for sentence in [*prepared.notes, *([] if why is None else [why])]:
         told.note(sentence)
@@ -164,16 +151,14 @@ def _decided(model: RunModel, found: HeldOutResult, rule: DecisionRule | None) -
     return estimator
 
 
-def _learnt(
-    model: RunModel, targets: Targets, found: HeldOutResult, attributes: Sequence[str], seconds: float
-) -> dict[str, Any]:
+def _learnt(model: RunModel, division: Division, found: HeldOutResult, seconds: float) -> dict[str, Any]:
     """Return the fields of ``run.json`` that describe the trained model."""
     estimator = model.predictor.estimator
     uncertainty = estimator.class_uncertainty_
     return {
         "classes": list(model.classes),
-        "attributes": list(attributes),
-        "train_counts": targets.counts(len(model.classes)),
+        "attributes": list(division.train.attributes),
+        "train_counts": division.targets.counts,
         "class_uncertainty": _each_class(uncertainty),
         "margins": None if uncertainty is None else _each_class(estimator.margins_),
         "blend": model.predictor.blend,
@@ -233,12 +218,11 @@ def wait_for_all() -> None:
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
 
 
-def _checked_rule(options: TrainOptions, train: Samples) -> DecisionRule | None:
+def _checked_rule(options: TrainOptions, division: Division) -> DecisionRule | None:
     """Return the rule that answers; refuse an unknown class before training."""
-    rule = options.decision()
+    rule, targets = options.decision(), division.targets
     if rule is not None:
-        several = train.y.ndim == 2
-        rule.check(list(train.attributes) if several else np.unique(train.y).astype(str).tolist(), several=several)
+        rule.check(list(targets.classes), several=targets.several)
     return rule
 
 
@@ -261,7 +245,7 @@ def _noted(told: RunWatcher) -> Iterator[None]:
 
 
 def _judged(
-    model: RunModel, division: Division, targets: Targets, rows: Any, tested: Any, softmax: Path, told: RunWatcher
+    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
     """Judge the labels; return None with a note if that fails, so that a trained model is not lost."""
     if isinstance(division.train.x, StreamedTable):
@@ -270,10 +254,10 @@ def _judged(
         )
         return None
     try:
-        return judge_labels(model, division, targets, rows, tested, softmax)
+        return judge_labels(model, division, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
-        reason = "out of memory" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
-        told.note(f"the labels could not be judged ({reason}); `equipoise inspect` has nothing to show of this run.")
+        said = "out of memory" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
+        told.note(f"the labels could not be judged ({said}); `equipoise inspect` has nothing to show of this run.")
         return None
 
 

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from equipoise.app.run_folder import RunRecord, finished_record
+from equipoise.app.runs.decision_option import read_prior
 from equipoise.app.runs.inputs import RunInput, load_input
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor
-from equipoise.app.runs.prior_option import read_prior
 from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.decisions import Chosen, DecisionRule, Situation
+from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.blend_files import is_blend
@@ -110,11 +110,11 @@ class RunModel:
             return self
         return replace(self, chosen=own.choose(self.situation(), target_prior=prior))
 
-    def situation(self) -> Situation:
-        """Return the situation that rules are chosen for: classes, their prior, and predictions for unseen rows."""
-        calibrated = self.calibrated
-        evidence = self.predictor.estimator.evidence_
-        return Situation(self.classes, calibrated.prior.numpy(), calibrated.aimed.numpy(), evidence)
+    def situation(self, evidence: Evidence | None = None) -> Situation:
+        """Return the situation that rules are chosen for: classes, their prior, and predictions for unseen rows, by
+        default the model's own."""
+        prior, aimed = self.calibrated.prior.numpy(), self.calibrated.aimed.numpy()
+        return Situation(self.classes, prior, aimed, evidence or self.predictor.estimator.evidence_)
 
     @property
     def network(self) -> Network:
@@ -217,12 +217,8 @@ class RunModel:
         return replace(found, classes=self.classes)
 
     def read_prior(self, text: str) -> Prior:
-        """Return a class prior in the order of the classes, (classes,) or (attributes, 2).
-
-        Args:
-            text: ``natural``, as in training; ``balanced``; ``a=0.2,b=0.8``; or a ``.json`` file with such an object.
-                Classes that are not named share the rest as in training. With several labels, the share of each
-                attribute's ones.
+        """Return the class prior that a ``text`` stands for, as
+        :func:`equipoise.app.runs.decision_option.read_prior` takes it.
         """
         return read_prior(text, self.classes, self.calibrated)
 

@@ -66,8 +66,12 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
             depth, an archive of one, npz, or the name of a known set.
     """
     if source == STANDARD_INPUT:
-        with _standard_input(model) as parts:
-            yield parts
+        if model.input.encoder is None:
+            raise InvalidInputError(
+                "standard input must be a table, and this run was trained on images; give a folder."
+            )
+        with held_standard_input() as held:
+            yield _table(model, held)
         return
     path = Path(source).expanduser()
     if not path.exists() and source not in NAMED_SETS:
@@ -78,14 +82,6 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
         yield _slices(model, open_data(source, size=model.input.image_shape[1:]).x, source)
     else:
         yield _array_parts(model, path) if path.suffix.lower() == ".npz" else _images(model, path)
-
-
-@contextmanager
-def _standard_input(model: RunModel) -> Iterator[Iterator[Part]]:
-    if model.input.encoder is None:
-        raise InvalidInputError("standard input must be a table, and this run was trained on images; give a folder.")
-    with held_standard_input() as held:
-        yield _table(model, held)
 
 
 @contextmanager
@@ -120,9 +116,9 @@ def _array_parts(model: RunModel, path: Path | HeldFile) -> Iterator[Part]:
             if len(names) == 0:
                 raise InvalidInputError(f"{path} must hold an array X, got none.")
             values: NDArray[Any] = archive[names[0]]
+    except InvalidInputError:
+        raise
     except (OSError, *DAMAGE) as error:
-        if isinstance(error, InvalidInputError):
-            raise
         raise InvalidInputError(
             f"{path} is not a .npz file of numbers, or is damaged; write it with numpy.savez."
         ) from error

@@ -1,45 +1,34 @@
 """``equipoise faces align``: images of people made ready for recognition."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
-from equipoise.app.cli.flags import AsJson, Quiet
+from equipoise.app.cli.flags import AsJson, Quiet, takes
 from equipoise.app.cli.printing import ConsoleWatcher, print_json
 from equipoise.app.output_files import printable
 from equipoise.errors import InvalidInputError
+from equipoise.paper.face_options import AlignmentOptions
 
 
+@takes("min_face", "choose", "lenient", "side", of=AlignmentOptions)
 def align(
     source: Annotated[str, typer.Argument(metavar="SRC", help="A folder or archive of images; subfolders are kept.")],
     target: Annotated[Path, typer.Argument(metavar="DST", help="A new folder, or that of an interrupted run.")],
+    *,
     weights: Annotated[
         Path | None,
         typer.Option(
             help="Folder of pnet.pt, rnet.pt, onet.pt; default $EQUIPOISE_MTCNN, else an installed facenet-pytorch."
         ),
     ] = None,
-    min_face: Annotated[
-        float,
-        typer.Option(min=0.001, max=1.0, help="Smallest face looked for, as a share of the image's shorter side."),
-    ] = 0.1,
-    choose: Annotated[
-        Literal["centre", "largest"],
-        typer.Option(help="Which of several faces: the largest near the centre, or the largest."),
-    ] = "centre",
-    lenient: Annotated[
-        bool,
-        typer.Option(
-            "--lenient", help="Accept less certain faces where none is found: every image is known to show one."
-        ),
-    ] = False,
-    size: Annotated[int, typer.Option(min=8, help="Side of the aligned faces in pixels.")] = 112,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes; default one per core, at most 8.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    **values: Any,
 ) -> None:
     """Find the face in every image and align it to the 112×112 template of face recognition.
 
@@ -60,11 +49,8 @@ def align(
         done = align_folder(
             source,
             target,
+            **values,
             weights=weights,
-            min_face=min_face,
-            choose=choose,
-            lenient=lenient,
-            side=size,
             workers=min(8, cores()) if workers is None else workers,
             progress=lambda ready, total: watcher.progress(ready, total, "aligning faces"),
         )
@@ -79,6 +65,7 @@ def align(
         )
         typer.echo(printable(sentence))
     if not done.aligned:
+        smaller = values["min_face"] / 4
         raise InvalidInputError(
-            f"no face was found in any of {done.images:,} images; try --min-face {min_face / 4:g}, or check SRC."
+            f"no face was found in any of {done.images:,} images; try --min-face {smaller:g}, or check SRC."
         )

@@ -16,7 +16,7 @@ from equipoise.family_names import family_names
 if TYPE_CHECKING:
     from equipoise.app.compare import Fit
 
-NAMES = ", ".join(family_names("equipoise.paper.tables.experiments", "TABLES"))
+NAMES = ", ".join(family_names("equipoise.paper.tables.table_cases", "TABLES"))
 
 
 def reproduce(

@@ -9,19 +9,18 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import torch
 
 from equipoise.cores_and_memory import begin_worker, in_parts
 from equipoise.data.images.scan import scan_images
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
+from equipoise.paper.face_options import MIN_FACE, SIDE, AlignmentOptions, Choice
 from equipoise.paper.faces import alignment_log as log_file
-from equipoise.paper.faces.alignment import SIDE, Choice
 from equipoise.paper.faces.alignment_log import (
     ALIGNED,
     NONE,
@@ -31,8 +30,7 @@ from equipoise.paper.faces.alignment_log import (
     AlignmentOutcome,
     LoggedImage,
 )
-from equipoise.paper.faces.alignment_worker import AlignmentOptions, align_files, target_name
-from equipoise.paper.faces.detection import MIN_FACE
+from equipoise.paper.faces.alignment_worker import align_files, target_name
 from equipoise.paper.faces.mtcnn import FILES, MTCNN, load_mtcnn, weights_folder
 
 FILES_AT_ONCE = 32
@@ -113,7 +111,7 @@ def align_folder(
     _check_names(found.images, "file")
     log_file.check_empty_or_ours(out)
     with log_file.held(out):
-        log_file.claim(out, msgspec.structs.replace(options, weights=_checksum(place)))
+        log_file.claim(out, replace(options, weights=_checksum(place)))
         remove_parts(out)
         log = AlignmentLog(out)
         left = [

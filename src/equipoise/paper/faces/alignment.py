@@ -1,20 +1,16 @@
 """Alignment: a face shifted, rotated and scaled so that its landmarks lie where recognition networks expect them."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidInputError
+from equipoise.paper.face_options import SIDE, Choice
 from equipoise.paper.faces.detection import Faces
 
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
-Choice = Literal["centre", "largest"]
-
-SIDE = 112
 # Eyes, nose and corners of the mouth in ArcFace's 112×112 template, where whole numbers are pixel centres.
 TEMPLATE = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]

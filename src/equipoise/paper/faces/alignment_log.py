@@ -14,6 +14,7 @@ import msgspec
 
 from equipoise.app.output_files import defused, is_formula, printable
 from equipoise.errors import InvalidInputError
+from equipoise.paper.face_options import AlignmentOptions
 from equipoise.storage.files import lock, raise_if_full, remove_abandoned, write_atomically, written_beside
 from equipoise.storage.records import read_json
 
@@ -179,18 +180,18 @@ def check_empty_or_ours(folder: Path) -> None:
         )
 
 
-def claim(folder: Path, settings: msgspec.Struct) -> None:
+def claim(folder: Path, settings: AlignmentOptions) -> None:
     """Record how the faces in the folder are aligned, or check that existing ones are aligned in this way."""
     path = folder / SETTINGS
     if not path.exists():
         write_atomically(path, msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
         return
-    earlier = read_json(path, type(settings), remedy="give another folder, or delete this one")
-    for name in settings.__struct_fields__:
-        if getattr(earlier, name) != getattr(settings, name):
+    earlier = vars(read_json(path, AlignmentOptions, remedy="give another folder, or delete this one"))
+    for name, value in vars(settings).items():
+        if earlier[name] != value:
             raise InvalidInputError(
-                f"{str(folder)!r} holds faces aligned with another {name} ({getattr(earlier, name)!r}, now "
-                f"{getattr(settings, name)!r}); give a new folder, or the same options."
+                f"{str(folder)!r} holds faces aligned with another {name} ({earlier[name]!r}, now {value!r}); give a "
+                "new folder, or the same options."
             )
 
 

@@ -5,17 +5,17 @@ import secrets
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, get_args
 
 import numpy as np
-from msgspec import Struct
 from PIL import Image
 
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, decode_image, header, read_bytes
-from equipoise.errors import InvalidInputError, reason
-from equipoise.paper.faces.alignment import SIDE, Choice, aligned, chosen, residual, steadied
+from equipoise.errors import reason
+from equipoise.paper.face_options import AlignmentOptions
+from equipoise.paper.faces.alignment import aligned, chosen, residual, steadied
 from equipoise.paper.faces.alignment_log import ALIGNED, NONE, SEVERAL, UNREADABLE, AlignmentOutcome
-from equipoise.paper.faces.detection import MIN_FACE, NO_FACES, Faces, Pixels, find_faces
+from equipoise.paper.faces.area_table import Pixels
+from equipoise.paper.faces.detection import NO_FACES, Faces, find_faces
 from equipoise.paper.faces.mtcnn import MTCNN
 from equipoise.storage.files import raise_if_full
 
@@ -32,29 +32,6 @@ FORMATS: dict[str, tuple[str, dict[str, int | bool]]] = {
     ".bmp": ("BMP", {}),
     ".webp": ("WEBP", {"lossless": True}),
 }
-
-
-class AlignmentOptions(Struct, frozen=True, kw_only=True):
-    """``alignment.json``: how faces are found and aligned, and a checksum of the networks' weights."""
-
-    format: Literal[1] = 1
-    min_face: float = MIN_FACE
-    choose: Choice = "centre"
-    side: int = SIDE
-    lenient: bool = False
-    steadied: bool = False  # folders of earlier versions are not
-    weights: str = ""
-
-    def __post_init__(self) -> None:
-        """Raise an error for invalid options."""
-        if not 0 < self.min_face <= 1:
-            raise InvalidInputError(
-                f"min_face must be a share of the image's shorter side, from 0 to 1, got {self.min_face:g}."
-            )
-        if self.choose not in get_args(Choice):
-            raise InvalidInputError(f"choose must be one of {', '.join(get_args(Choice))}, got {self.choose!r}.")
-        if not 16 <= self.side <= 1024:
-            raise InvalidInputError(f"side must be 16 to 1,024 pixels, got {self.side}.")
 
 
 def target_name(image: str) -> str:

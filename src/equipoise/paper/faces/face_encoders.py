@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import torch
@@ -18,31 +18,25 @@ from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.models import ImageBackbone
 from equipoise.models.evaluation_copy import eval_replica
+from equipoise.paper.face_options import SIDE, Layer
 from equipoise.paper.faces.pairs import Pairs
 from equipoise.paper.faces.verification import averaged, cosines
 from equipoise.storage.files import check_plain, load_arrays
 from equipoise.training.settings import rows_at_once
 
-Layer = Literal["pooled", "last"]
 Source = str | os.PathLike[str]
 Floats = NDArray[np.float64]
 
 HELD_NUMBERS = 64
 """Rough count of the numbers that a network holds per pixel of an image."""
 MOST_AT_ONCE = 256
-SIDE = 112
-"""Side of the images for an ONNX recogniser that takes any."""
 GREY_LEVEL = 127.5
 """ArcFace's recognisers take pixels as (x - 127.5) / 127.5."""
 MOST_EMBEDDING_BYTES = 2**33
 
 
 class FaceEncoder(Protocol):
-    """Images of one size -> features.
-
-    Args:
-        channels, size: of the images, where ``size`` is height and width.
-    """
+    """Images of one size, height and width, -> features."""
 
     @property
     def channels(self) -> int: ...
@@ -116,11 +110,7 @@ class OnnxEncoder:
     """The features of a recogniser in an ONNX file, which takes RGB faces, as a rule aligned to 112×112 pixels.
 
     Pixels are passed as (x - 127.5) / 127.5, the convention of ArcFace's recognisers, unless the graph takes whole
-    numbers or begins with its own subtraction.
-
-    Args:
-        path: the ``.onnx`` file.
-        flip: average over each image and its mirror image.
+    numbers or begins with its own subtraction. With ``flip``, features are averaged with those of the mirror image.
     """
 
     def __init__(self, path: Source, *, flip: bool = True) -> None:
@@ -180,12 +170,8 @@ def _subtracts_first(file: Path) -> bool:
 
 @dataclass(frozen=True)
 class StoredEmbeddings:
-    """Features that were computed elsewhere.
-
-    Args:
-        path: where they are from.
-        names: of the images, relative to their folder, with ``/``; the suffix may be missing.
-        values: (images, D).
+    """Features (images, D) that were computed elsewhere, for images by their names below a folder, with or without
+    suffix.
     """
 
     path: Path

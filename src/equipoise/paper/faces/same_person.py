@@ -19,13 +19,8 @@ STRENGTH = 100.0
 class SamePerson:
     """P(one person | similarity) = 1 / (1 + exp(−(slope · similarity + intercept))), Platt's scaling.
 
-    It holds where pairs of one person are as common as among these pairs.
-
-    Args:
-        slope, intercept: fitted to all pairs.
-        share: share of pairs of one person.
-        out_of_fold: probability of each pair by a curve fitted to the other folds, (pairs,).
-        log_loss, brier, ece: of these, the last one the expected calibration error.
+    It holds where a ``share`` of the pairs show one person, as among these. Log loss, Brier score and calibration error
+    are those of ``out_of_fold``, the probability of each pair by a curve fitted to the other folds, (pairs,).
     """
 
     slope: float
@@ -51,11 +46,7 @@ class SamePerson:
 
 
 def fit_same_person(similarity: ArrayLike, same: ArrayLike, fold: ArrayLike) -> SamePerson:
-    """Fit the curve to all pairs, and score it on each fold as fitted to the others.
-
-    Args:
-        similarity, same, fold: of each pair, (pairs,), as in :func:`~equipoise.paper.faces.verification.verification`.
-    """
+    """Fit the curve to all pairs, (pairs,) each, and score it on each fold as fitted to the others."""
     values, truth, folds = np.asarray(similarity, dtype=np.float64), np.asarray(same, dtype=bool), np.asarray(fold)
     out_of_fold = np.empty(len(values))
     for name in np.unique(folds):

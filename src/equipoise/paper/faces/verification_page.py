@@ -1,7 +1,6 @@
 """Results of a verification: the ROC as a table or picture, and a page with everything."""
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,19 @@ from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
-from equipoise.app.output_files import one_line
+from equipoise.app.output_files import check_free, one_line, write_file
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import Section, fill, render
-from equipoise.app.report.page import write_page
+from equipoise.app.report.run_page import write_page
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.runs.notable_samples import thumbnail
 from equipoise.errors import InvalidInputError
+from equipoise.paper.face_options import VerifyOptions
 from equipoise.paper.faces.pairs import Pairs
 from equipoise.paper.faces.protocols import Source
 from equipoise.paper.faces.same_person import SamePerson
-from equipoise.paper.faces.verification import FALSE_ACCEPTS, Roc, Verification
-from equipoise.storage.files import write_atomically
+from equipoise.paper.faces.verification import FALSE_ACCEPTS, Roc
+from equipoise.paper.faces.verify import VerifiedPairs
 
 DRAWN_POINTS = 2000
 """Most points of a ROC curve in a figure; more would not be visible."""
@@ -87,38 +87,19 @@ loading="lazy"> {% endif %}{% endfor %}</p>
 """
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """The files to write: a ROC, a page, or neither."""
+def check_outputs(options: VerifyOptions, *, force: bool = False) -> None:
+    """Refuse files that cannot or must not be written, before any expensive work."""
+    for file, suffixes in ((options.roc, CURVE), (options.page, PAGE)):
+        if file is not None:
+            output_file(file, suffixes, force=force)
 
-    roc: Path | None
-    page: Path | None
 
-    @classmethod
-    def check(cls, roc: Source | None, page: Source | None, *, force: bool = False) -> "Outputs":
-        """Refuse files that cannot or must not be written, before any expensive work."""
-        return cls(
-            None if roc is None else output_file(roc, CURVE, force=force),
-            None if page is None else output_file(page, PAGE, force=force),
-        )
-
-    def write(
-        self,
-        found: Verification,
-        probability: SamePerson,
-        similarity: NDArray[np.float64],
-        pairs: Pairs,
-        pictures: Pairs | None,
-        *,
-        title: str,
-        notes: list[str],
-    ) -> None:
-        """Write the files; ``pictures`` are the pairs with their images, None if there are no images."""
-        if self.roc is not None:
-            write_roc(found.roc, self.roc, force=True)
-        if self.page is not None:
-            page = verification_page(found, probability, similarity, pairs, pictures, title=title, notes=notes)
-            write_page(page, self.page)
+def write_outputs(found: VerifiedPairs, options: VerifyOptions, *, title: str) -> None:
+    """Write the ROC, the page, both or neither."""
+    if options.roc is not None:
+        write_roc(found.scores.roc, options.roc, force=True)
+    if options.page is not None:
+        write_page(verification_page(found, title=title), options.page.expanduser())
 
 
 def output_file(path: Source, suffixes: tuple[str, ...], *, force: bool = False) -> Path:
@@ -126,10 +107,7 @@ def output_file(path: Source, suffixes: tuple[str, ...], *, force: bool = False)
     file = Path(path).expanduser()
     if file.suffix.lower() not in suffixes:
         raise InvalidInputError(f"{file.name} must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}.")
-    if not file.parent.is_dir():
-        raise InvalidInputError(f"{file} cannot be written: there is no folder {str(file.parent)!r}; make it first.")
-    if file.is_dir() or (file.exists() and not force):
-        raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")
+    check_free(file, force)
     return file
 
 
@@ -141,40 +119,20 @@ def write_roc(curve: Roc, path: Source, *, force: bool = False) -> None:
         content = table.to_csv(index=False, lineterminator="\n").encode()
     else:
         content = _picture(curve, file.suffix.lower()[1:])
-    try:
-        write_atomically(file, content)
-    except OSError as error:
-        raise InvalidInputError(f"{file} cannot be written ({error.strerror or error}); name another.") from error
+    write_file(file, content)
 
 
-def verification_page(
-    found: Verification,
-    probability: SamePerson,
-    similarity: NDArray[np.float64],
-    pairs: Pairs,
-    pictures: Pairs | None,
-    *,
-    title: str,
-    notes: list[str],
-) -> str:
-    """Return the page: scores, ROC, the probability of one person, and the hardest pairs.
-
-    Args:
-        found, probability: of the pairs.
-        similarity: of each pair, (pairs,).
-        pairs: the pairs.
-        pictures: the same with their images; None shows names only.
-        title: what was verified.
-        notes: further sentences for the reader.
-    """
-    result = fill(RESULT, found=found, probability=probability, notes=notes, false_accepts=FALSE_ACCEPTS)
+def verification_page(found: VerifiedPairs, *, title: str) -> str:
+    """Return the page: scores, ROC, the probability of one person, and the hardest pairs."""
+    scores, probability = found.scores, found.probability
+    result = fill(RESULT, found=scores, probability=probability, notes=found.notes, false_accepts=FALSE_ACCEPTS)
     sections = [
         Section("Result", "Result", result),
-        Section("ROC", "False and true accepts", fill(CURVES, roc=_roc_figure(found.roc))),
-        _probability(probability, pairs.same),
-        _hardest(found, probability, similarity, pairs, pictures),
+        Section("ROC", "False and true accepts", fill(CURVES, roc=_roc_figure(scores.roc))),
+        _probability(probability, found.pairs.same),
+        _hardest(found),
     ]
-    subtitle = f"face verification · {found.pairs:,} pairs"
+    subtitle = f"face verification · {scores.pairs:,} pairs"
     return render("report.html.j2", title=one_line(title), subtitle=subtitle, sections=sections, data={})
 
 
@@ -192,14 +150,9 @@ def _probability(probability: SamePerson, same: NDArray[np.bool_]) -> Section:
     return Section("Probability", "How probable is one person?", body)
 
 
-def _hardest(
-    found: Verification,
-    probability: SamePerson,
-    similarity: NDArray[np.float64],
-    pairs: Pairs,
-    pictures: Pairs | None,
-) -> Section:
-    threshold = {fold.name: fold.threshold for fold in found.folds}
+def _hardest(found: VerifiedPairs) -> Section:
+    pairs, similarity, pictures = found.pairs, found.similarity, found.pictures
+    threshold = {fold.name: fold.threshold for fold in found.scores.folds}
     right = (similarity >= np.array([threshold[fold] for fold in pairs.fold.tolist()])) == pairs.same
     first_image = np.unique(pairs.face, return_index=True)[1]  # a video is shown by its first frame
 
@@ -211,7 +164,7 @@ def _hardest(
             "names": [one_line(name, 80) for name in names],
             "right": bool(right[pair]),
             "similarity": float(similarity[pair]),
-            "probability": float(probability.out_of_fold[pair]),
+            "probability": float(found.probability.out_of_fold[pair]),
         }
 
     order = np.argsort(similarity, kind="stable")
@@ -238,14 +191,9 @@ def _thumbnail(pairs: Pairs, place: int) -> str:
     return f"data:image/jpeg;base64,{thumbnail(pixels)}"
 
 
-def _points(curve: Roc) -> tuple[NDArray[np.intp], float]:
-    """Return which points to draw, and the lowest positive false-accept rate."""
-    rows = np.unique(np.linspace(0, len(curve.far) - 1, DRAWN_POINTS).round().astype(np.intp))
-    return rows, float(curve.far[curve.far > 0].min())
-
-
 def _draw(axes: Any, curve: Roc, **style: Any) -> None:
-    rows, lowest = _points(curve)
+    rows = np.unique(np.linspace(0, len(curve.far) - 1, DRAWN_POINTS).round().astype(np.intp))
+    lowest = float(curve.far[curve.far > 0].min())
     axes.semilogx(curve.far[rows].clip(min=lowest), curve.tar[rows], drawstyle="steps-post", **style)
     axes.set(xlabel="false accepts (FAR)", ylabel="true accepts (TAR)", ylim=(0, 1.01), xlim=(lowest, 1))
 

@@ -1,7 +1,7 @@
 """The paper's tables beside its own figures, with every rival in the same run."""
 
-from equipoise.paper.tables.experiments import TABLES
 from equipoise.paper.tables.markdown import table_page
+from equipoise.paper.tables.table_cases import TABLES
 from equipoise.paper.tables.table_runner import TableResult, run_table
 from equipoise.paper.tables.theorem_figures import illustrate, illustration_page
 

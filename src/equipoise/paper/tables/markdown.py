@@ -1,45 +1,30 @@
 """A finished table as Markdown: the paper's figures, ours, who is tied for first, and the claims."""
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from equipoise.app.compare import METHODS, rank
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
-from equipoise.paper.tables.experiments import FOLDS, TABLES, Case
+from equipoise.paper.tables.claims import (
+    EQUAL_CLASSES,
+    OURS,
+    SCORES,
+    Records,
+    against_resampling,
+    completed,
+    markdown_table,
+    orders,
+    percent,
+)
 from equipoise.paper.tables.printed_results import Figures
+from equipoise.paper.tables.table_cases import FOLDS, TABLES, Case
 from equipoise.paper.tables.table_runner import TableResult
 from equipoise.wording import EQUIPOISE, counted, duration
 
-OURS = "uncertainty_margin"
-BETTER_THAN = (
-    (OURS, "cross_entropy"),
-    ("uncertainty_class_level", "cross_entropy"),
-    (OURS, "uncertainty_class_level"),
-    (OURS, "uncertainty_uncorrected"),
-    *((f"{head}_uncertainty", head) for head in ("am_softmax", "arcface", "l_softmax", "sphereface")),
-)
-"""The claims: Equipoise over softmax, each of its levels over the one before, each margin head with uncertainty
-over its fixed margin."""
-SCORES = {
-    **{"accuracy": "accuracy", "precision": "precision", "recall": "recall"},
-    **{"f1": "F1", "g_mean": "G-mean", "iba": "IBA"},
-}
 ATTRIBUTE_SCORES = {"bca": "BCA", "accuracy": "accuracy", "f1": "F1"}
-EQUAL_CLASSES = {
-    "balanced_accuracy": "balanced accuracy",
-    "g_mean": "G-mean",
-    "recall_product": "geometric mean of recalls",
-}
-"""Scores that weigh every class equally; the third is 0 as soon as one class is never found."""
 EQUAL_ATTRIBUTES = {"bca": "BCA"}
-ABOVE = {name: SCORES[name] for name in ("accuracy", "f1", "g_mean", "iba")}
-BELOW = {
-    f"{name}.deviation": f"deviation of {SCORES[name]} over the classes"
-    for name in ("precision", "recall", "f1", "g_mean", "iba")
-}
 EXCEPTIONS = {
     "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
     "mini-batch k-means",
@@ -53,8 +38,6 @@ HELD_BACK = (
     f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, its first two stages hold back a tenth of "
     "the training rows, which calibrate its probabilities; the third trains on all of them."
 )
-
-Records = Sequence[dict[str, Any]]
 
 
 def table_page(result: TableResult) -> str:
@@ -83,12 +66,13 @@ def table_page(result: TableResult) -> str:
         f"This took {duration(3600 * result.hours)} of one core{', once the features were extracted' * features}. "
         f"Versions: {versions}.",
     ]
+    records = {key: [record for record in result.records if record["case"] == key] for key in result.cases}
     varied = {key: case for key, case in result.cases.items() if len(case.methods) == 1}
     for key, case in result.cases.items():
         if key not in varied:
-            lines += ["", f"## {case.title}", "", *_section(case, _of(result, key))]
+            lines += ["", f"## {case.title}", "", *_section(case, records[key])]
     if varied:
-        lines += ["", "## One setting changed", "", *_variations(varied, result)]
+        lines += ["", "## One setting changed", "", *_variations(varied, records)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -104,10 +88,6 @@ def _tuning(result: TableResult, families: Collection[str]) -> str:
         return "A method with a hyperparameter chose among 4 settings on a fifth of the training rows."
     settings = "the paper prints" if "margin" in families else "its authors published"
     return f"No method was tuned: each has the hyperparameters that {settings}."
-
-
-def _of(result: TableResult, key: str) -> Records:
-    return [record for record in result.records if record["case"] == key]
 
 
 def _section(case: Case, records: Records) -> list[str]:
@@ -148,12 +128,6 @@ def _network(case: Case) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, padding short rows; none without rows."""
-    lines = [f"| {' | '.join(row)} |" + " |" * (len(head) - len(row)) for row in rows]
-    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines] if lines else []
-
-
 def _scores_table(case: Case, records: Records) -> list[str]:
     shown = ATTRIBUTE_SCORES if case.material.samples.multilabel else SCORES
     rows = []
@@ -164,17 +138,17 @@ def _scores_table(case: Case, records: Records) -> list[str]:
         else:
             why = next((str(record["cannot_run"]) for record in own if "cannot_run" in record), "not run")
             rows.append([METHODS[method].label, why])
-    return _table(_scores_head("method", shown, case.paper, case.printed_in), rows)
+    return markdown_table(_scores_head("method", shown, case.paper, case.printed_in), rows)
 
 
-def _variations(cases: Mapping[str, Case], result: TableResult) -> list[str]:
+def _variations(cases: Mapping[str, Case], records: Mapping[str, Records]) -> list[str]:
     """Return cases of a single method, a row each."""
     rows = []
     for key, case in cases.items():
-        (method,), own = case.methods, _of(result, key)
+        (method,), own = case.methods, records[key]
         ran = own and completed(own)
         rows.append(_scores_row(case.title, method, own, SCORES, case.paper) if ran else [case.title, "not run"])
-    return _table(_scores_head("setting", SCORES, next(iter(cases.values())).paper), rows)
+    return markdown_table(_scores_head("setting", SCORES, next(iter(cases.values())).paper), rows)
 
 
 def _scores_head(first: str, shown: Mapping[str, str], paper: Figures, printed_in: str = "paper") -> list[str]:
@@ -212,7 +186,7 @@ def _beside_the_paper(case: Case, records: Records) -> list[str]:
                 own += f" ({percent(records, method, f'{name}.deviation'):.1f})"
             row.append(f"{theirs}, {own}, {mean - printed[name]:+.1f}")
         rows.append(row)
-    return _table(["method", *SCORES.values()], rows)
+    return markdown_table(["method", *SCORES.values()], rows)
 
 
 def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str]:
@@ -254,56 +228,4 @@ def _each_attribute(case: Case, records: Records) -> list[str]:
         row += [f"{100 * values.mean():.1f}" if len(values) else "–" for values in known]
         rows.append(row + ([str(case.paper_bca.get(attribute, "–"))] if case.paper_bca else []))
     names = [*(METHODS[method].label for method in each), *(["the paper"] if case.paper_bca else [])]
-    return _table(["attribute", "positive", *names], rows)
-
-
-def completed(records: Records) -> set[str]:
-    """Return methods with a score for every seed and fold: a mean over fewer would be another test."""
-    runs = {(record["seed"], record["fold"]) for record in records}
-    scored: dict[str, set[tuple[int, int]]] = {}
-    for record in records:
-        if "scores" in record:
-            scored.setdefault(record["method"], set()).add((record["seed"], record["fold"]))
-    return {method for method, own in scored.items() if own == runs}
-
-
-def percent(records: Records, method: str, metric: str) -> float:
-    """Return a method's mean score, in percent."""
-    return 100 * statistics.fmean(score_of(record, metric) for record in records if record["method"] == method)
-
-
-def orders(records: Records, metrics: Mapping[str, str] = EQUAL_CLASSES, *, test_to_train: float = 0.0) -> list[str]:
-    """Return a table of the claims that the records can test: paired differences with 95 % intervals, in points."""
-    there, rows = completed(records), []
-    for better, worse in BETTER_THAN:
-        if {better, worse} <= there:
-            found = [_difference(records, better, worse, metric, test_to_train) for metric in metrics]
-            rows.append([f"{METHODS[better].label} against {METHODS[worse].label}", *found])
-    return _table(["comparison", *metrics.values()], rows)
-
-
-def against_resampling(records: Records) -> list[str]:
-    """Return a table of Equipoise beside the best of all resamplers and support vector machines, score by score."""
-    there = completed(records)
-    names = [name for name in METHODS if name in there and METHODS[name].family in ("resampling", "svm")]
-    if not names or OURS not in there:
-        return []
-    rows = []
-    for metric, title in (ABOVE | BELOW).items():
-        each = {name: percent(records, name, metric) for name in names}
-        best = (min if metric in BELOW else max)(each, key=lambda name: each[name])
-        theirs = f"{each[best]:.1f} ({METHODS[best].label})"
-        ours, apart = f"{percent(records, OURS, metric):.1f}", _difference(records, OURS, best, metric, 0.0)
-        rows.append([title, ours, theirs, apart])
-    return _table(["score", METHODS[OURS].label, f"the best of {len(names)}, picked afterwards", "difference"], rows)
-
-
-def _difference(records: Records, one: str, other: str, metric: str, test_to_train: float) -> str:
-    pair = [record for record in records if record["method"] in (one, other)]
-    ranking = rank(pair, metric=metric, baseline=other, test_to_train=test_to_train)
-    found = next(place.to_baseline for place in ranking.places if place.method == one)
-    if found is None or found.low is None or found.high is None:
-        return f"too few pairs ({0 if found is None else found.pairs}) for an interval"
-    wanted = -1 if metric in BELOW else 1
-    verdict = "not significantly different" if found.contains_zero else "better" if wanted * found.mean > 0 else "worse"
-    return f"{100 * found.mean:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f}), {verdict}"
+    return markdown_table(["attribute", "positive", *names], rows)

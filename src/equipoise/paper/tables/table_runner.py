@@ -12,7 +12,8 @@ from equipoise.app.compare import METHODS, Fit, ResultStore, fit_tuned, run_fits
 from equipoise.app.compare.runner import Progress as FitProgress
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError
-from equipoise.paper.tables.experiments import TABLES, Case, Source
+from equipoise.paper.tables.table_cases import TABLES, Case
+from equipoise.paper.tables.table_samples import Source
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,8 @@ def run_table(
 ) -> TableResult:
     """Run the unfinished fits of a table; ``folder/NAME.jsonl`` stores every fit, and the result has all of them.
 
-    Args:
-        data, smoke: see :class:`~equipoise.paper.tables.experiments.Source`.
-        seeds: each draws its own imbalance, split and initial weights.
-        tune: choose hyperparameters on a fifth of the training rows, at most 4 settings each.
-        methods: run only these rows; None runs all.
-        reading: called with the number of images that passed the backbone and their total.
+    Each seed draws its own imbalance, split and initial weights. To ``tune`` is to choose among 4 settings on a fifth
+    of the training rows; ``methods`` are the only rows to run; ``reading`` is told of images that passed the backbone.
     """
     if name not in TABLES:
         raise InvalidInputError(f"table must be one of {', '.join(TABLES)}, got {name!r}.")

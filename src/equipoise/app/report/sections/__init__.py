@@ -1,45 +1,31 @@
-"""The sections of a run's page; to add one, write a module with a function from run to ``Section``, and a line here.
+"""The sections of a run's page; to add one, write a module with a function ``section`` from run to ``Section``, and a
+line here.
 
-The function returns None if a run has nothing to show there.
+The function returns None if a run has nothing to show there. A long template is a file in ``templates/``.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 
 from equipoise.app.report.markup import Section
-from equipoise.app.report.sections import (
-    all_scores,
-    before_after,
-    blend,
-    class_table,
-    confusion,
-    decide,
-    gallery,
-    hardness,
-    human_review,
-    provenance,
-    reliability_diagrams,
-    training_curves,
-    uncertainty_frequency,
-    verdict,
-    words,
-)
 from equipoise.app.stored_run import StoredRun
 
-SECTIONS: list[Callable[[StoredRun], Section | None]] = [
-    verdict.section,
-    decide.section,
-    class_table.section,
-    all_scores.section,
-    uncertainty_frequency.section,
-    before_after.section,
-    confusion.section,
-    reliability_diagrams.section,
-    human_review.section,
-    blend.section,
-    training_curves.section,
-    words.section,
-    gallery.section,
-    hardness.section,
-    provenance.section,
-]
+NAMES = (
+    "verdict",
+    "decide",
+    "class_table",
+    "all_scores",
+    "uncertainty_frequency",
+    "before_after",
+    "confusion",
+    "reliability_diagrams",
+    "human_review",
+    "blend",
+    "training_curves",
+    "words",
+    "gallery",
+    "hardness",
+    "provenance",
+)
+SECTIONS: list[Callable[[StoredRun], Section | None]] = [import_module(f"{__name__}.{name}").section for name in NAMES]
 """In the page's order."""

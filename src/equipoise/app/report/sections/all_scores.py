@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.report.markup import Section, fill, number, percent
-from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.stored_run import StoredRun
 from equipoise.evaluation.bootstrap import FEW
 from equipoise.wording import counted
@@ -35,33 +34,6 @@ FORMS: dict[str, Callable[[float], str]] = {
     "number": lambda value: number(value, 3),
     "loss": lambda value: number(value, 4),
 }
-TEMPLATE = """\
-<p>{{ about }}</p>
-<div class="scroll"><table class="small" id="scores">
-<thead><tr><th scope="col">score</th>{{ heads("value") }}\
-{% if spans %}{{ heads("95% interval") }}{% endif %}</tr></thead>
-<tbody>
-{% for name, value, span in overall %}
-<tr><th scope="row">{{ name }}</th>{{ n(value) }}{% if spans %}{{ n(span) }}{% endif %}</tr>
-{% endfor %}
-</tbody></table></div>
-{% if rows %}
-<h3>How well each {{ run.noun }} is ranked</h3>
-{% call table("How well each " ~ run.noun ~ " is ranked", "ranks") %}
-<thead><tr>{{ sort(run.noun, "text") }}{{ sort("average precision", hint="a random order has its share") }}\
-{{ sort("share", hint="of the held-out samples") }}{{ held_out_head(run) }}\
-{{ sort("AUC", hint="0.5 for a random order") }}\
-{{ sort("precision at k") }}{{ sort("recall at k") }}{{ sort("lift at k") }}</tr></thead>
-<tbody>
-{% for row in rows %}
-<tr><th scope="row">{{ row.name }}</th>\
-<td class="n" data-v="{{ row.average_precision[0] }}">{{ row.average_precision[1] }}</td>{{ n(row.share|percent) }}\
-{{ n(row.support|whole) }}<td class="n" data-v="{{ row.auc[0] }}">{{ row.auc[1] }}</td>{{ n(row.precision|percent) }}\
-{{ n(row.recall|percent) }}{{ n(row.lift|number) }}</tr>
-{% endfor %}
-</tbody>{% endcall %}
-{% endif %}
-"""
 
 
 def section(run: StoredRun) -> Section | None:
@@ -70,7 +42,12 @@ def section(run: StoredRun) -> Section | None:
         return None
     spans = has_intervals(run)
     body = fill(
-        TEMPLATE, run=run, about=about(run), spans=spans, overall=overall_rows(run), rows=class_ranks(run, spans)
+        "all_scores.html.j2",
+        run=run,
+        about=about(run),
+        spans=spans,
+        overall=overall_rows(run),
+        rows=class_ranks(run, spans),
     )
     return Section("Scores", "Scores", body)
 
@@ -123,7 +100,7 @@ def class_ranks(run: StoredRun, spans: bool) -> list[dict[str, Any]]:
     if top is None or run.scores.get("auc") is None:
         return []
     rows = []
-    for place in by_count(run).tolist():
+    for place in run.by_count:
         auc = run.scores["auc"]["each"][place]
         if auc is None:
             continue

@@ -11,7 +11,6 @@ from scipy.special import bdtr
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill, percent
-from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.stored_arrays import Floats, HeldOut
 from equipoise.app.stored_run import StoredRun
 from equipoise.data.summary import GROUPS, Group
@@ -105,7 +104,7 @@ def recall_figure(run: StoredRun) -> Markup | None:
 
 @drawing.house_style()
 def _lines(run: StoredRun, before: Floats, after: Floats, tips: list[str]) -> Markup:
-    order = [place for place in by_count(run).tolist() if not np.isnan(after[place])]
+    order = [place for place in run.by_count if not np.isnan(after[place])]
     axes = drawing.new_axes(90 + 24 * len(order))
     rows, was, now = np.arange(len(order)), before[order], after[order]
     for chosen, colour in ((now >= was, "accent"), (now < was, "warn")):

@@ -6,52 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.sections.class_table import by_count
 from equipoise.app.stored_run import StoredRun
 
 MOST_CLASSES, MOST_NUMBERS, MOST_PAIRS = 40, 20, 10
 Integers = NDArray[np.int64]
-TEMPLATE = """\
-{% if matrix %}
-<p>Rows are the true, columns the predicted {{ "blocks of classes" if matrix.blocks else "class" }}, from the \
-largest class to the smallest{% if matrix.blocks %}; each block joins neighbours in that order{% endif %}. The shade \
-is the share of the row. <span class="screen">Point at a cell, or move with the arrow keys.</span></p>
-<p id="cell" class="readout" aria-live="polite">Blue: right answers. Orange: mistakes.</p>
-<div class="side"><div class="scroll"><table id="confusion" role="grid" \
-class="matrix{% if not matrix.numbers %} dense{% endif %}" aria-label="Confusion matrix" aria-describedby="cell">
-<thead><tr role="row"><td class="corner"></td>{% for head in matrix.heads %}<th scope="col" role="columnheader"><span>\
-{% if matrix.blocks %}{{ head.split(" … ")[0]|truncate(17, true, "…", 0) }} …\
-{% else %}{{ head|truncate(18, true, "…", 0) }}{% endif %}</span></th>{% endfor %}</tr></thead>
-<tbody>
-{% for head in matrix.heads %}
-{% set row = loop.index0 %}
-<tr role="row"><th scope="row" role="rowheader">{{ head|truncate(28, true, "…", 0) }}</th>\
-{% for count in matrix.counts[row].tolist() %}\
-<td role="gridcell" class="{{ "r" if loop.index0 == row else "w" }}{{ matrix.levels[row, loop.index0] }}">\
-{% if matrix.numbers and count %}{{ count|whole }}{% endif %}</td>{% endfor %}</tr>
-{% endfor %}
-</tbody></table></div>
-{% endif %}
-{% if pairs %}
-<div><h3>Most frequent confusions</h3>
-<div class="scroll"><table class="small"><thead><tr><th scope="col">true</th><th scope="col">predicted as</th>\
-{{ heads("samples", "of the class") }}</tr></thead><tbody>
-{% for pair in pairs %}<tr><th scope="row">{{ pair.true }}</th><td>{{ pair.predicted }}</td>{{ n(pair.count|whole) }}\
-{{ n(pair.share|percent) }}</tr>
-{% endfor %}</tbody></table></div></div>
-{% elif matrix %}<p>No sample was confused.</p>{% endif %}
-{% if matrix %}</div>{% endif %}
-{% if attributes %}
-<p>Answers to each attribute: found and missed among the samples that have it, false alarms among those that have \
-not.</p>
-<div class="scroll tall" tabindex="0" role="region" aria-label="Answers to each attribute"><table class="sortable" \
-id="answers"><thead><tr>{{ sort("attribute", "text") }}{{ sort("found") }}{{ sort("missed") }}\
-{{ sort("false alarms") }}{{ sort("rightly absent") }}</tr></thead><tbody>
-{% for name, ((absent, alarms), (missed, found)) in attributes %}<tr><th scope="row">{{ name }}</th>\
-{{ n(found|whole) }}{{ n(missed|whole) }}{{ n(alarms|whole) }}{{ n(absent|whole) }}</tr>
-{% endfor %}</tbody></table></div>
-{% elif not matrix and not pairs %}<p class="none">No confusions were kept.</p>{% endif %}
-"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +45,7 @@ def section(run: StoredRun) -> Section:
     """Return the matrix and the worst pairs of classes, or the counts of each attribute."""
     found, table = matrix(run), run.scores.get("confusion")
     attributes = list(zip(run.classes, table, strict=True)) if run.multilabel and table is not None else []
-    body = fill(TEMPLATE, matrix=found, pairs=worst_pairs(run), attributes=attributes)
+    body = fill("confusion.html.j2", matrix=found, pairs=worst_pairs(run), attributes=attributes)
     data = found and {"heads": found.heads, "counts": found.counts.tolist(), "blocks": found.blocks}
     return Section("Confusion", "Confusion", body, {"confusion": data})
 
@@ -99,7 +57,7 @@ def matrix(run: StoredRun) -> Matrix | None:
         return None
     true, predicted, count = pairs
     size = len(run.classes)
-    order = by_count(run)
+    order = np.array(run.by_count)
     rank = np.empty(size, dtype=np.int64)
     rank[order] = np.arange(size)
     side = min(size, MOST_CLASSES)

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.report.asked_rule import asked_flags, asked_rule, asked_share, asked_threshold
-from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.sections.class_table import by_count
-from equipoise.app.report.threshold_choice import (
+from equipoise.app.report.chosen_rule import asked_flags, asked_rule, asked_share, asked_threshold
+from equipoise.app.report.decide_sliders import (
     BUDGETS,
     CASES,
     Asked,
@@ -29,6 +27,7 @@ from equipoise.app.report.threshold_choice import (
     share,
     situation,
 )
+from equipoise.app.report.markup import Section, fill
 from equipoise.app.stored_arrays import HeldOut
 from equipoise.app.stored_run import StoredRun
 from equipoise.decisions import Chosen
@@ -40,77 +39,6 @@ MOST_CLASSES, LISTED_SHARES = 30, 20
 LEAST = 1e-6
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 330, 56, 400, 12, 280
 """Size of a plot, and the ends of its axes; the script has the same."""
-TEMPLATE = """\
-{% macro plot(id, label, x, y, guide, curve, spread, point) %}
-<svg class="figure plot" id="decide-{{ id }}" viewBox="0 0 {{ width }} {{ height }}" role="img" \
-aria-label="{{ label }}" aria-describedby="decide-said">
-{% for tick in [0, 25, 50, 75, 100] %}
-{% set across = left + (right - left) * tick / 100 %}{% set up = bottom - (bottom - top) * tick / 100 %}
-<path class="grid" d="M{{ across }} {{ bottom }}V{{ top }}M{{ left }} {{ up }}H{{ right }}"/>
-<text x="{{ across }}" y="{{ bottom + 18 }}" text-anchor="middle">{{ tick }}%</text>
-<text x="{{ left - 7 }}" y="{{ up + 4 }}" text-anchor="end">{{ tick }}%</text>
-{% endfor %}
-<text x="{{ (left + right) / 2 }}" y="{{ height - 10 }}" text-anchor="middle">{{ x }}</text>
-<text transform="translate(13 {{ (top + bottom) / 2 }}) rotate(-90)" text-anchor="middle">{{ y }}</text>
-<path class="guide" d="{{ guide }}"/><path class="curve" d="{{ curve }}"/><path class="spread" d="{{ spread }}"/>
-<circle class="point" r="5.5" cx="{{ point[0] }}" cy="{{ point[1] }}"/>
-</svg>
-{% endmacro %}
-{% macro slider(id, label, hint, steps, at, shown) %}
-<p class="slider"><label for="decide-{{ id }}">{{ label }}</label> \
-<output id="decide-{{ id }}-now" for="decide-{{ id }}">{{ shown }}</output>
-<input id="decide-{{ id }}" type="range" min="0" max="{{ steps - 1 }}" step="1" value="{{ at }}" \
-aria-valuetext="{{ shown }}" aria-describedby="decide-{{ id }}-hint" autocomplete="off">
-<span class="hint" id="decide-{{ id }}-hint">{{ hint }}</span></p>
-{% endmacro %}
-<p>The model names {{ a_noun }} when its score reaches a threshold. Where to put it depends on what a miss costs, \
-how common the {{ noun }} is where the model is used, and how many cases somebody can look at.</p>
-<div class="split">
-<div>
-<div class="screen">
-{% if classes|length > 1 %}
-<p class="choice"><label for="decide-class">{{ noun|capitalize }}</label> \
-<select id="decide-class" autocomplete="off">{% for each in classes %}<option value="{{ loop.index0 }}">\
-{{ each.name }}</option>{% endfor %}</select></p>
-{% endif %}
-{{ slider("miss", "Cost of a miss", "where a false alarm costs 1", first.misses|length, \
-chosen.miss_step, settings.miss) }}
-{{ slider("prevalence", "Prevalence where it is used", "share of the cases that are of the " ~ noun, \
-first.prevalences|length, chosen.prevalence_step, settings.prevalence) }}
-{{ slider("budget", "Review budget", "most cases that may be named", budgets|length, budgets|length - 1, \
-settings.budget) }}
-</div>
-<p class="paper" id="decide-settings">{{ situation }}</p>
-<p id="decide-said" class="said" role="status" aria-live="polite">{{ said }}</p>
-<div class="scroll"><table class="small" id="decide-numbers">
-<caption id="decide-basis">{{ basis }}</caption>
-<thead><tr><th scope="col">of {{ "{:,}".format(cases) }} cases</th>\
-{{ heads("in the long run", "95% interval", "next " ~ "{:,}".format(cases)) }}</tr></thead>
-<tbody>
-{% for id, label, value, span, ahead in rows %}
-<tr><th scope="row">{{ label }}</th><td class="n" id="decide-{{ id }}">{{ value }}</td>\
-<td class="n" id="decide-{{ id }}-span">{{ span }}</td><td class="n" id="decide-{{ id }}-next">{{ ahead }}</td></tr>
-{% endfor %}
-</tbody></table></div>
-<h3>Use this point</h3>
-<div class="copy"><span id="decide-command-label">Command line</span>\
-<button type="button" class="screen" data-copy="decide-command" hidden>Copy command</button></div>
-<pre aria-labelledby="decide-command-label"><code id="decide-command">{% for part in command %}\
-<span class="whole">{{ part }}</span>{% endfor %}</code></pre>
-<div class="copy"><span id="decide-python-label">Python</span>\
-<button type="button" class="screen" data-copy="decide-python" hidden>Copy Python</button></div>
-<pre aria-labelledby="decide-python-label"><code id="decide-python">{{ python }}</code></pre>
-</div>
-<div class="pair">
-<figure><figcaption><strong>Precision and recall</strong> at this prevalence; dashed: naming at random</figcaption>
-{{ plot("pr", "Precision over recall", "recall: share of the " ~ noun ~ " found", "precision", *curves.pr) }}</figure>
-<figure><figcaption><strong>ROC</strong>; dashed: naming at random</figcaption>
-{{ plot("roc", "Recall over false-alarm rate", "false-alarm rate: share of the others named", "recall", *curves.roc) }}
-</figure>
-</div>
-</div>
-<p class="aside">{{ notes }}</p>
-"""
 
 
 def section(run: StoredRun) -> Section | None:
@@ -123,7 +51,7 @@ def section(run: StoredRun) -> Section | None:
     chosen = found[0].first
     own = ", as held out" if chosen.prevalence == found[0].points.prevalence else ""
     body = fill(
-        TEMPLATE,
+        "decide.html.j2",
         noun=run.noun,
         a_noun="an attribute" if run.multilabel else "a class",
         classes=found,
@@ -206,7 +134,7 @@ def candidates(run: StoredRun, held: HeldOut) -> list[Candidate]:
     """Return the classes that a threshold can be chosen for: those of the run's own rule, then the rarest first."""
     shares, p, rule = _shares(run), held.probabilities, asked_rule(run)
     found = []
-    for place in by_count(run)[::-1].tolist():
+    for place in run.by_count[::-1]:
         own = held.labels[:, place] == 1 if run.multilabel else held.labels == place
         if not 0 < own.sum() < len(own):
             continue

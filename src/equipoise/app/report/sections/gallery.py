@@ -20,31 +20,11 @@ TITLES = {
         "Wrong answers that the model was surest of: look for mistaken labels and look-alikes.",
     ),
 }
-TEMPLATE = """\
-{% for part in gallery %}
-<h3>{{ part.title }}</h3>
-<p>{{ part.text }}</p>
-<ul class="gallery">
-{% for item in part["items"] %}
-<li class="card">
-{% if item.image %}<img src="{{ item.image }}" alt="{{ item.name }}" loading="lazy">{% endif %}
-<div><p class="file">{{ item.name }}</p>
-<p><span class="{{ "ok" if item.right else "bad" }}">{{ item.predicted }}</span> {{ item.probability|percent }}</p>
-<p class="aside">{% if item.right %}right{% else %}truly {{ item.true }}{% endif %}</p>
-<p class="aside">uncertainty {{ item.uncertainty|number }}</p>
-{% for name, text in item.texts.items() %}<p class="quote" title="{{ name }}">{{ text }}</p>{% endfor %}
-{% if item.columns %}<dl class="columns">{{ facts(item.columns) }}</dl>{% endif %}
-</div></li>
-{% endfor %}
-</ul>
-{% else %}<p class="none">No samples were kept with this run.</p>
-{% endfor %}
-"""
 
 
 def section(run: StoredRun) -> Section:
     """Return the samples as cards."""
-    return Section("Samples", "Samples to look at", fill(TEMPLATE, gallery=gallery(run)))
+    return Section("Samples", "Samples to look at", fill("gallery.html.j2", gallery=gallery(run)))
 
 
 def gallery(run: StoredRun) -> list[dict[str, Any]]:

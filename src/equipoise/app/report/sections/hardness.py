@@ -22,23 +22,6 @@ KINDS: dict[Kind, str] = {
     "learnt": "Many samples, seldom missed",
     "unclear": f"Fewer than {LEAST_TESTED} held-out samples: too few to say",
 }
-TEMPLATE = """\
-{% if figure %}
-<div class="split wide"><div class="prose"><p>A {{ run.noun }} that is often missed with few training samples may only \
-need more of them; one that is often missed in spite of many overlaps with others, and more of the same data will \
-hardly help. Often means more than {{ often_above|percent }}: the mean {{ run.noun }}, and at least a tenth. The \
-larger the mark, the less certain the model is of the {{ run.noun }}: among the rare, a small mark high up may \
-overlap as well.</p>
-{% for kind in kinds %}
-<h3>{{ kind.text }}</h3>
-<p>{% for entry in kind.names %}<span class="entry">{{ entry.name }}\
-{% if kind.percents and entry.missed == entry.missed %} <span class="aside">{{ entry.missed|percent }} \
-missed{% if entry.rival %}, most often confused with {{ entry.rival }}{% endif %}</span>{% endif %}</span>\
-{% if not loop.last %}; {% endif %}{% endfor %}{% if kind.more %} and {{ kind.more|whole }} more{% endif %}.</p>
-{% endfor %}</div>
-<figure>{{ figure }}</figure></div>
-{% else %}<p class="none">No {{ run.noun }} has a held-out sample.</p>{% endif %}
-"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +46,7 @@ def section(run: StoredRun) -> Section:
     """Return the picture and the classes of each kind."""
     found = hardness(run)
     content = {"figure": hardness_figure(run, found), "kinds": _named(run, found)}
-    body = fill(TEMPLATE, run=run, often_above=found.often_above, **content)
+    body = fill("hardness.html.j2", run=run, often_above=found.often_above, **content)
     return Section("Hard or rare", "Hard, or merely rare?", body)
 
 

@@ -27,61 +27,6 @@ SHOWN_STEP = 10
 """Initial share on the slider, in hundredths, at which classes are listed."""
 MOST_LINES = 20
 """Most classes with a line each; beyond, groups have one."""
-TEMPLATE = """\
-{% if found %}
-<div class="split wide">
-<div class="prose">
-<p>If the most uncertain samples go to a human, how good are the answers to the rest?</p>
-<div class="screen">
-<p class="slider"><label for="share">Share sent to a human</label> <output id="share-now" for="share">10%</output>
-<input id="share" type="range" min="0" max="99" step="1" value="10" aria-describedby="share-numbers"></p>
-<dl class="numbers" id="share-numbers">
-<div><dt>samples sent</dt><dd id="now-sent"></dd></div>
-<div><dt>accuracy on the rest</dt><dd id="now-accuracy"></dd></div>
-<div><dt>balanced accuracy on the rest</dt><dd id="now-balanced"></dd></div>
-<div><dt>rare {{ run.nouns }}' samples sent</dt><dd id="now-rare"></dd></div>
-<div><dt>wrong answers caught</dt><dd id="now-wrong"></dd></div>
-</dl>
-</div>
-<p class="aside">Balanced accuracy is the mean over the {{ run.nouns }} that still have samples in the rest. Once one \
-has none left, the line is dotted: what it shows is no longer comparable.</p>
-</div>
-<figure>{{ figure }}</figure></div>
-<table class="small printed"><thead><tr>\
-{{ heads("sent", "samples", "accuracy", "balanced", "rare sent", "wrong caught") }}</tr></thead><tbody>
-{% for place in [0, 5, 10, 20, 30, 50] %}{% set step = found.steps[place] %}<tr><td class="n">{{ place }}%</td>\
-{{ n(step.sent|whole) }}{{ n(step.accuracy|percent) }}{{ n(step.balanced_accuracy|percent) }}\
-<td class="n">{{ step.rare_sent }} of {{ step.rare }}</td>\
-<td class="n">{{ step.wrong_sent }} of {{ step.wrong }}</td></tr>
-{% endfor %}</tbody></table>
-<h3>Which {{ run.nouns }} are sent?</h3>
-<p>{{ sentence }}{% if found.shares.abstained_away %} Answers look better where hard {{ run.nouns }} are left out; \
-make sure that the human expects them.{% endif %}</p>
-{% call table("What is sent of each " ~ run.noun) %}
-<thead><tr>{{ sort(run.noun, "text") }}{{ sort("group", "text") }}\
-{{ sort("sent", dir="descending", hint="share of its samples sent") }}{{ held_out_head(run) }}\
-{{ sort("wrong, none sent", hint="share of all its samples that is answered wrongly") }}\
-{{ sort("wrong on the rest", hint="share of its samples still answered that is answered wrongly") }}\
-{{ sort("verdict", "text") }}</tr></thead>
-<tbody>
-{% for row in rows[:most] %}
-<tr><th scope="row">{{ row.name }}</th>{{ group_cell(row) }}\
-<td class="n barred">{{ row.sent|percent }}{{ bar(row.sent) }}</td>{{ n(row.support|whole) }}{{ n(row.error|percent) }}\
-{{ n(row.left|percent) }}<td>{{ row.verdict }}</td></tr>
-{% endfor %}
-</tbody>{% endcall %}
-<p class="aside">With {{ share }}% of all samples \
-sent.{% if rows|length > most %} The {{ most }} {{ run.nouns }} sent most; {{ (rows|length - most)|whole }} more are \
-not listed.{% endif %} Abstained away: sent more than twice as often as all samples, or answered less than half as \
-often; at least a fifth of it; and with a probability below 5% by chance. Unclear: as often, but of so few samples \
-that it may be chance.</p>
-{% call beside(class_figure) %}The same at every share answered, the most certain samples first. Above: on the dashed \
-line a {{ run.noun }} is answered as often as all samples; below the line it is left to the human more often. Below: \
-of what is answered of a {{ run.noun }}, the share that is wrong.{% if means %} The lines are means over the \
-{{ run.nouns }} of a group.{% endif %}{% endcall %}
-{{ sets }}
-{% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
-"""
 
 
 class Abstention(NamedTuple):
@@ -120,11 +65,11 @@ def section(run: StoredRun) -> Section:
     menu, title = "To a human", "Sending the uncertain to a human"
     found = sending(run)
     if found is None:
-        return Section(menu, title, fill(TEMPLATE, found=None), {"steps": [], "places": []})
+        return Section(menu, title, fill("human_review.html.j2", found=None), {"steps": [], "places": []})
     figure, places = abstention_figure(found.steps)
     rows = sent_rows(run, found)
     body = fill(
-        TEMPLATE,
+        "human_review.html.j2",
         run=run,
         found=found,
         figure=figure,

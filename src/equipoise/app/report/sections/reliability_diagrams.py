@@ -25,31 +25,6 @@ FIGURES = {
 """Figure -> its name and format."""
 FEW = 30
 """Held-out samples of a class below which figures at a balanced prior are marked as resting on few."""
-TEMPLATE = """\
-{% if diagrams %}
-<p>Of the answers given with 80% probability, are 80% right? Dots on the dashed line say yes; below it the model is \
-too sure of itself. The larger a dot, the more answers; bars are 95% intervals. Answers are sorted by the \
-{{ run.noun }} they {{ "are about" if run.multilabel else "name" }}, because that is all you know when you use them.</p>
-<div class="three">
-{% for part, picture in diagrams %}<figure><figcaption><strong>{{ part.title }}</strong><br>ECE \
-{{ part.diagram.ece|percent }} · {{ part.diagram.count.sum()|whole }} answers</figcaption>{{ picture }}</figure>
-{% endfor %}
-</div>
-{% if calibrations %}
-<h3>Before and after calibration</h3>
-<p>{{ how }} Natural: where {{ run.nouns }} are as common as in training; balanced: where all are equally common, the \
-probabilities moved there by Bayes' rule. Smaller is better. {{ few }}</p>
-<div class="scroll" tabindex="0" role="region" aria-label="Calibration before and after"><table id="calibration">
-<thead><tr><th scope="col"></th>\
-{{ heads("natural, before", "natural, after", "balanced, before", "balanced, after") }}</tr></thead>
-<tbody>
-{% for text, values in calibrations %}
-<tr><th scope="row">{{ text }}</th>{% for value in values %}{{ n(value) }}{% endfor %}</tr>
-{% endfor %}
-</tbody></table></div>
-{% endif %}
-{% else %}<p class="none">The held-out answers were not kept with this run.</p>{% endif %}
-"""
 
 
 @dataclass(frozen=True)
@@ -64,9 +39,9 @@ class Reliability:
 
 def section(run: StoredRun) -> Section:
     """Return the diagrams, and the figures before and after calibration."""
-    diagrams = [(part, reliability_figure(part, place)) for place, part in enumerate(reliability(run))]
+    parts = [(part, reliability_figure(part, place)) for place, part in enumerate(reliability(run))]
     content = {"calibrations": calibration_rows(calibrations(run)), "how": calibrated_how(run)}
-    body = fill(TEMPLATE, run=run, diagrams=diagrams, few=few_sentence(run), **content)
+    body = fill("reliability.html.j2", run=run, parts=parts, few=few_sentence(run), **content)
     return Section("Reliability", "Reliability", body)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.report.asked_rule import asked_sentences, is_asked
+from equipoise.app.report.chosen_rule import asked_sentences, is_asked
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
+from equipoise.app.report.model_grade import worth
 from equipoise.app.report.next_steps import next_steps
 from equipoise.app.report.sections.before_after import Change, group_changes
 from equipoise.app.report.sections.provenance import origin
-from equipoise.app.report.worth import worth
 from equipoise.app.stored_run import StoredRun
 from equipoise.errors import listed
 from equipoise.evaluation.intervals import known_mean
@@ -24,32 +24,6 @@ NAMED, FEW_SAMPLES = 5, 100
 GIVEN_AWAY = re.compile(r"the column .{1,200}? alone (nearly )?decides the target[^;]*", re.DOTALL)
 """A note of ``equipoise.data.leaks`` on a column that is probably known only afterwards."""
 NOTHING = ": it made no difference"
-TEMPLATE = """\
-<p class="headline">{{ verdict.headline }}</p>
-<div class="split">
-<div class="prose">
-{{ told("Is it any good?", verdict.worth) }}{{ told("What you asked for", verdict.asked) }}\
-{{ told("What this rests on", verdict.basis) }}
-<div class="scroll"><table class="small">
-<caption>Mean recall by group of {{ run.nouns }}</caption>
-<thead><tr><th scope="col">group</th>{{ heads(run.nouns, "positives" if run.multilabel else "held out") }}\
-{% if run.before %}{{ heads("before") }}{% endif %}{{ heads("after" if run.before else "recall") }}{% if run.before %}\
-{{ heads("points") }}{% endif %}</tr></thead>
-<tbody>
-{% for change in verdict.changes %}
-<tr><th scope="row">{% if change.name == "all" %}all{% else %}{{ tag(change.name) }}{% endif %}</th>\
-{{ n(change.classes|length|whole) }}{{ n(change.samples|whole) }}{% if run.before %}\
-{{ n(change.before|percent) }}{% endif %}{{ n(change.after|percent) }}{% if run.before %}\
-{{ n(change.difference|points) }}{% endif %}</tr>
-{% endfor %}
-</tbody></table></div>
-</div>
-<div class="prose">
-{{ told("What rebalancing changed" if run.predictions else "Against plain training", verdict.change) }}\
-{{ told("What to do next", verdict.next) }}
-</div>
-</div>
-"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +53,7 @@ class Verdict:
 
 def section(run: StoredRun) -> Section:
     """Return the verdict with the recall of each group."""
-    return Section("Verdict", "Verdict", fill(TEMPLATE, run=run, verdict=verdict(run)))
+    return Section("Verdict", "Verdict", fill("verdict.html.j2", run=run, verdict=verdict(run)))
 
 
 def verdict(run: StoredRun) -> Verdict:

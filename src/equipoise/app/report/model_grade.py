@@ -78,12 +78,7 @@ def worth(
 ) -> Worth:
     """Judge a model by its rare classes, or by all if none is rare or no rare one was tested.
 
-    Args:
-        found: its answers and its ranking against guessing.
-        names: of the classes, or of the attributes.
-        rare: mask of the rare ones.
-        multilabel: whether they are attributes.
-        asked: whether the user chose the rule of the answers, which then is not blamed for misses or false alarms.
+    If the user ``asked`` for the rule of the answers, it is not blamed for misses or false alarms.
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():

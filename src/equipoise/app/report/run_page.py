@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from equipoise.app.output_files import refusing
 from equipoise.app.report.markup import render
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.run_folder import REMEDY
 from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.errors import InvalidInputError
-from equipoise.storage.files import DiskFullError, foreign_files, write_atomically
+from equipoise.storage.files import foreign_files, write_atomically
 from equipoise.storage.run_files import REPORT
 from equipoise.wording import counted
 
@@ -36,13 +37,9 @@ def page_path(out: str | Path) -> Path:
 
 def write_page(page: str, path: Path) -> Path:
     """Write a page atomically."""
-    try:
+    with refusing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page.encode("utf-8", errors="replace"))
-    except DiskFullError:
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"the report cannot be written to {path} ({error}); choose another file.") from error
     return path
 
 

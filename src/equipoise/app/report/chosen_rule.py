@@ -59,12 +59,8 @@ def asked_share(chosen: Chosen, place: int) -> float | None:
 
 
 def asked_threshold(chosen: Chosen, place: int, prior: float) -> float | None:
-    """Return the probability from which the rule names a class; None if there is no single threshold.
-
-    Args:
-        chosen: the rule; with more than two classes no single one has such a threshold.
-        place: index of the class.
-        prior: its share at which probabilities hold; the rule's threshold may be for another.
+    """Return the probability from which the rule names a class, where its share is ``prior``; None without a single
+    threshold, as with more than two classes.
     """
     policy = chosen.policy
     if policy.thresholds is not None:

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from equipoise.app.report import drawing
 from equipoise.app.report.markup import percent, points, render
-from equipoise.app.report.page import page_path, write_page
-from equipoise.app.report.sections.class_table import MOST_ROWS, by_count
+from equipoise.app.report.run_page import page_path, write_page
+from equipoise.app.report.sections.class_table import MOST_ROWS
 from equipoise.app.report.sections.provenance import origin
 from equipoise.app.report.sections.verdict import verdict
 from equipoise.app.run_folder import REMEDY
@@ -186,21 +186,11 @@ def _class_rows(runs: list[StoredRun]) -> list[dict[str, Any]]:
     """Return the recall of the first run's classes in every run; missing where a run does not have the class."""
     first = runs[0]
     recalls = [dict(zip(run.classes, run.each("recall").tolist(), strict=True)) for run in runs]
-    rows = []
-    for place in by_count(first)[:MOST_ROWS].tolist():
-        name = first.classes[place]
-        values = [recall.get(name, float("nan")) for recall in recalls]
-        known = [value for value in values if not np.isnan(value)]
-        rows.append(
-            {
-                "name": name,
-                "group": first.groups[place],
-                "count": int(first.counts[place]),
-                "values": values,
-                "best": max(known) if known else None,
-                "gain": points(values[-1] - values[0]) if len(values) == 2 else "",
-            }
-        )
+    rows = first.rows(first.by_count[:MOST_ROWS])
+    for row in rows:
+        values = row["values"] = [recall.get(row["name"], float("nan")) for recall in recalls]
+        row["best"] = max((value for value in values if not np.isnan(value)), default=None)
+        row["gain"] = points(values[-1] - values[0]) if len(values) == 2 else ""
     return rows
 
 

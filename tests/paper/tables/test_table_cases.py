@@ -11,8 +11,9 @@ from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.tables import TABLES, run_table, table_page
 from equipoise.paper.tables import printed_results as paper
-from equipoise.paper.tables.experiments import Case, Material, Source
+from equipoise.paper.tables.table_cases import Case
 from equipoise.paper.tables.table_runner import TableResult
+from equipoise.paper.tables.table_samples import Material, Source
 
 DATA = os.environ.get("EQUIPOISE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="EQUIPOISE_DATA is not set")

