@@ -172,7 +172,7 @@ def _each(given: Any, classes: Sequence[Label]) -> dict[int, Any]:
 
 
 class RowCosts(dict[Label, Any]):
-    """Costs of which some have a value for each row: hashable and immutable."""
+    """Costs that differ by row: hashable and immutable."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))

@@ -1,4 +1,4 @@
-"""Yardsticks of a rule's answers: shares of which more is better, and counts in 1,000 cases."""
+"""Yardsticks of a rule's answers: shares where higher is better, and counts in 1,000 cases."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,8 +16,8 @@ class Yardstick(NamedTuple):
     """The names of what a rule's answers are judged by.
 
     Args:
-        score: a share of which more is better; methods are ranked by it.
-        counted: in 1,000 cases, of which less is better.
+        score: a share where higher is better; methods are ranked by it.
+        counted: in 1,000 cases, where lower is better.
     """
 
     score: str

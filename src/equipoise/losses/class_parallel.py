@@ -232,7 +232,7 @@ class ClassParallelHead(nn.Module):
         return every
 
     def _concatenated(self, own: Tensor) -> Tensor:
-        """Return every process's values, of which some may have one more than others."""
+        """Return every process's values; some may have one more than others."""
         most = -(-self.classes // self.size)
         every = self._stacked(F.pad(own, (0, most - len(own))))
         bounds = [self.classes * rank // self.size for rank in range(self.size + 1)]

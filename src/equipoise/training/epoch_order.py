@@ -133,14 +133,14 @@ class EpochBatches(BatchSampler):
             yield batch[0] if len(batch) == 1 else list(zip(*batch, strict=True))
 
     def _drawn(self, visit: int) -> tuple[NDArray[Any], ...]:
-        """The rows of the ``visit``-th visit, and with ``partners`` those of their partners and the shares."""
+        """Return the rows of a visit and, with ``partners``, the rows of their partners and the shares."""
         rows = self._rows(visit)
         if self.partners is None:
             return (rows.numpy(),)
         return rows.numpy(), *draw_partners(rows, self.y, self.partners, seed=[self.seed, visit])
 
     def _rows(self, visit: int) -> Tensor:
-        """The order in which all rows of this epoch are visited for the ``visit``-th time."""
+        """Return the order in which this epoch visits all rows for the ``visit``-th time."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
         rows = self.kept if self.epoch < self.rejoin_epoch else torch.arange(len(self.y))
         if self.blocks is not None:

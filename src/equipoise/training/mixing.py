@@ -96,7 +96,7 @@ def draw_partners(
 
 
 class DrawnData(Dataset[tuple[Tensor, ...]]):
-    """Batches of samples as they are, or mixed where each is asked for as (row, partner's row, λ).
+    """Batches of samples, plain by row or mixed by (row, partner's row, λ).
 
     A mixed batch is (x̃, y_i, λ·w_i, y_j, (1 − λ)·w_j): a sample with two labels and what each of them weighs. A
     partner's class is drawn, so that its weight counts within that class alone: all classes have the same mean weight.

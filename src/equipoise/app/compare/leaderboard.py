@@ -161,7 +161,7 @@ def rank(
     False
     """
     if metric.rpartition(".")[2] in SMALLER_IS_BETTER:
-        raise InvalidInputError(f"metric must be a score of which more is better, got {metric!r}; choose another.")
+        raise InvalidInputError(f"metric must be a score where higher is better, got {metric!r}; choose another.")
     scores, cannot_run = _by_method(records, metric)
     baselines = (baseline,) if isinstance(baseline, str) else baseline or ()
     order = sorted(scores, key=lambda name: (-float(np.mean(list(scores[name].values()))), name not in baselines, name))

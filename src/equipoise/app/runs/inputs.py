@@ -182,7 +182,7 @@ def make_input(
 def _image_input(options: TrainOptions, images: Any, progress: Progress | None) -> RunInput:
     """Build the backbone that the options ask for, or one that suits images (images, channels, height, width).
 
-    Pretrained weights are used as they are unless the options say to train them too.
+    Pretrained weights stay frozen unless the options say to fine-tune them.
     """
     channels, height, width = images.shape[1:]
     name, notes = _backbone_name(options, channels, max(height, width))

@@ -215,7 +215,7 @@ def word_counts(values: Any) -> dict[str, int]:
 
 
 def _are_images(words: list[str]) -> bool:
-    """Tell whether words end as the names of image files do."""
+    """Return whether words end like names of image files."""
     return sum(os.path.splitext(word)[1].lower() in SUFFIXES for word in words) > IMAGES_SHARE * len(words)
 
 

@@ -104,7 +104,7 @@ def rows_as_lists(page: str, width: int) -> str:
 
 
 def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
-    """A finished fit."""
+    """Show a finished fit."""
     from equipoise.app.compare import METHODS
 
     place = f"seed {fit.seed + 1}, fold {fit.fold + 1}"
@@ -112,7 +112,7 @@ def _show(watcher: ConsoleWatcher, fit: "Fit", done: int, total: int) -> None:
 
 
 def _illustrate(out: Path, *, seed: int, smoke: bool, quiet: bool) -> None:
-    """Four pictures, their numbers as JSON, and the page; no data are needed."""
+    """Write four pictures, their numbers as JSON, and the page; no data are needed."""
     import json
 
     from equipoise.paper.tables import illustrate, illustration_page
