@@ -196,7 +196,10 @@ def test_no_miss_among_few_is_not_taken_for_certain():
         ({"miss": {"a": -2}}, "must be above 0 and below 1e"),
         ({"miss": 3}, "must be given by class"),
         ({"miss": {"a": [1, -2]}}, "every cost of 'a' must be a finite number above 0"),
-        ({"matrix": [[0, 1], [1, 0]], "classes": ("a", "a")}, "classes must name each once"),
+        (
+            {"matrix": [[0, 1], [1, 0]], "classes": ("a", "a")},
+            "classes must name each of the 2 rows of the cost matrix once",
+        ),
     ],
 )
 def test_costs_that_decide_nothing_are_refused(given, message):

@@ -149,7 +149,7 @@ def test_margins_hold_classes_back_by_what_their_source_says(margins, steps):
     curriculum.set_uncertainty(torch.tensor([1.0, 1.0, 30.0]), loss)
     curriculum.start_epoch(1, loss)
     torch.testing.assert_close(loss.strength * (loss.margins - 1), torch.tensor(steps))
-    with pytest.raises(InvalidInputError, match="start from class counts; build the loss with class_counts"):
+    with pytest.raises(InvalidInputError, match="needs class counts; build the loss with class_counts"):
         class_steps("corrected", torch.ones(3), None)
 
 

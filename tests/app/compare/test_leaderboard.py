@@ -145,7 +145,7 @@ def test_the_baseline_is_the_best_of_several():
 
 @pytest.mark.parametrize("metric", ["log_loss", "calibration.ece"])
 def test_errors_are_not_ranked_by(metric):
-    with pytest.raises(InvalidInputError, match=f"more is better, got '{metric}'"):
+    with pytest.raises(InvalidInputError, match=f"higher is better, got '{metric}'"):
         rank(records(a=[0.5]), metric=metric)
 
 

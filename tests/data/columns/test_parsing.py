@@ -98,7 +98,7 @@ def test_a_column_of_words_where_numbers_were_is_refused():
     encoder = learnt([1, 2, 4])
     with pytest.raises(
         InvalidInputError,
-        match=r"the column 'a' held numbers in training but now holds 'many' and others that are none, 3 of 5; correct",
+        match=r"the column 'a' held numbers in training but now holds 'many' and others that are not, 3 of 5; correct",
     ):
         encoded(encoder, ["1", "many", "few", "some", "2", None])
     assert encoded(encoder, ["1", "many", "few", "3"])[:, 0].tolist() == [1, 2, 2, 3]

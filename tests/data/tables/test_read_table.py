@@ -253,7 +253,7 @@ def test_a_path_that_is_none_is_named(tmp_path):
         read_table(tmp_path / "none.csv")
     with pytest.raises(InvalidInputError, match="is a folder; give the file of the table"):
         read_table(str(tmp_path))
-    with pytest.raises(InvalidInputError, match="a table is a file, a data frame or a pair of arrays, got int"):
+    with pytest.raises(InvalidInputError, match="a table must be a file, a data frame or a pair of arrays, got int"):
         read_table(3)
 
 
