@@ -253,7 +253,7 @@ def fitted(model):
     [
         (
             lambda: fitted(Own()),
-            r"an object of the type tests\.estimators\.pickle_free\.test_member_files\.Own, which is not stored",
+            r"an object of the type tests\.estimators\.pickle_free\.test_member_files\.Own, which cannot be stored",
         ),
         (
             lambda: make_pipeline(StandardScaler(), Own()),
