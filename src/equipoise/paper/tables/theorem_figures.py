@@ -96,8 +96,8 @@ def draw_theorem(axes: Any, rows: list[dict[str, float]]) -> None:
 
 
 def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
-    """Train cross-entropy and the default on the same samples, draw each boundary and the closed-form best one, and
-    return where each crosses the first axis."""
+    """Train cross-entropy and margins from uncertainty on the same samples, draw each boundary and the closed-form
+    best one, and return where each crosses the first axis."""
     x, rare = draw(50, samples, np.random.default_rng(seed))
     axes.scatter(*x[~rare].T, s=4, color=COMMON, alpha=0.35, linewidths=0, label="common class")
     axes.scatter(*x[rare].T, s=16, color=RARE, linewidths=0, label="rare class, 1:50")
@@ -109,13 +109,13 @@ def draw_boundaries(axes: Any, *, samples: int, seed: int) -> dict[str, float]:
         ("biased", "cross_entropy", RARE, "--", "cross-entropy"),
         ("balanced", "uncertainty_margin", OURS, "-", EQUIPOISE),
     ):
-        model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x, rare)
+        model = UncertaintyBalancedClassifier(method, margins="uncertainty", random_state=seed).fit(x, rare)
         logits = model.network_(torch.tensor(points, dtype=torch.float32)).detach()  # their sign is the decision
         above = logits.softmax(-1)[:, 1].numpy().astype(np.float64).reshape(61, 81) - 0.5  # 0 at the boundary
         axes.contour(*grid, above, levels=[0.0], colors=colour, linestyles=style, linewidths=2)
         axes.plot([], [], color=colour, linestyle=style, linewidth=2, label=label)
         crossings[name] = float(np.interp(0.0, above[len(grid[1]) // 2], grid[0]))
-    axes.set(xlim=(-4, 4), ylim=(-3, 3), aspect="equal", title="The rare class gets its room back")
+    axes.set(xlim=(-4, 4), ylim=(-3, 3), aspect="equal", title="Margins move the boundary back")
     axes.legend(loc="lower left", fontsize="small", framealpha=0.9, markerscale=2)
     return crossings
 
@@ -189,7 +189,7 @@ def illustrate(*, seed: int = 0, smoke: bool = False) -> tuple[dict[str, Any], d
 PAGE = """\
 # The paper's figures
 
-Repeat them with
+Why does a classifier miss rare classes, and why does uncertainty help? Repeat the figures with
 
 ```text
 equipoise reproduce illustration --seed {seed}
@@ -199,37 +199,37 @@ equipoise reproduce illustration --seed {seed}
 
 ![Two Gaussians and three boundaries]({pictures}boundaries.png)
 
-Two Gaussians, their means two standard deviations apart, 50 samples of the common class for one of
-the rare. The boundary that is best for the true distributions is x = 0. On the horizontal axis the
-boundary of cross-entropy lies at {boundaries[biased]:.2f}, that of the default at {boundaries[balanced]:.2f}.
+Two Gaussians with means two standard deviations apart, and 50 samples of the common class for each sample of
+the rare one. The best boundary for the true distributions is x = 0. On the horizontal axis, the boundary of
+cross-entropy lies at {boundaries[biased]:.2f}, that of Equipoise with margins from uncertainty at
+{boundaries[balanced]:.2f}.
 
 ## Theorem 1
 
 ![The boundary over the imbalance]({pictures}theorem.png)
 
-The expected empirical loss is least at x = ½ log(τ_A/τ_B), so the rare class keeps the region beyond
-that. Over {draws:,} draws of {samples:,} samples, the boundary with the fewest
-mistakes:
+The expected empirical loss is smallest at x = ½ log(τ_A/τ_B), which leaves the rare class only the region
+beyond. Where does the boundary with the fewest mistakes lie in {draws:,} draws of {samples:,} samples?
 
 | imbalance | expected boundary | median boundary | rare region too small in | recall of the rare class |
 |---|---|---|---|---|
 {rows}
 
-At the best boundary the recall is 84 %; at 1:{last[ratio]} it is {last[recall]}.
+At the best boundary, the recall of the rare class is 84 %; at 1:{last[ratio]} it is {last[recall]}.
 
 ## An interval that widens
 
 ![Gaussian-process regression]({pictures}regression.png)
 
-Gaussian-process regression, its kernel by maximum likelihood: the mean deviation is {regression[many]:.2f} where 40
-observations lie and {regression[few]:.2f} where 4 do.
+Gaussian-process regression with a kernel fitted by maximum likelihood: the mean standard deviation is
+{regression[many]:.2f} in the half with 40 observations and {regression[few]:.2f} in the half with 4.
 
 ## Uncertainty against frequency
 
 ![Class uncertainty over class frequency]({pictures}rarity.png)
 
-Digits of scikit-learn, the most frequent class 20 times as frequent as the rarest: the rank correlation
-of class uncertainty with the number of samples is {rarity[rank_correlation]:.2f}.
+scikit-learn's digits, with the most frequent class 20 times as common as the rarest: the rank correlation
+between class uncertainty and the number of samples is {rarity[rank_correlation]:.2f}.
 
 Seed {seed}. Versions: {versions}.
 """
