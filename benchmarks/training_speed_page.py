@@ -25,20 +25,20 @@ def beside_products(speed: dict[str, Any]) -> list[str]:
     return [
         "## A step beside its matrix products",
         "",
-        "How much of a training step is work that it cannot do without? A whole step (forward pass, backward pass, "
-        "AdamW, the margins of our loss, dropout) and the matrix products of just its shapes, by torch's sgemm and on "
-        "operands of their own, take turns; a convolution counts as the product of its im2col matrix. The large "
-        "product is of two 1,024 x 1,024 matrices.",
+        "How much of a training step is unavoidable? We alternate a whole step (forward pass, backward pass, AdamW, "
+        "the margins of our loss, dropout) with its bare matrix products: the same shapes, on separate operands, by "
+        "torch's sgemm. A convolution counts as the product of its im2col matrix. The large product multiplies two "
+        "1,024 x 1,024 matrices.",
         "",
         "| network | batch | ms, step | ms, its products | share | GFLOP/s, step | its products | a large product |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"The aim was {BAR:.0%}.{missed} Other jobs shared the machine, so compare within a row.",
+        f"The target was {BAR:.0%}.{missed} Other jobs shared the machine, so compare within a row.",
         "",
-        f"A step of a tiny network takes {spent['torch']:.0f} µs by torch alone, {spent['loop']:.0f} µs as the loop "
-        f"takes it and {spent['accelerate']:.0f} µs through Accelerate's wrappers, which one process passes by. A step "
-        f"of `train` takes {spent['train']:.0f} µs: cutting the batch, checking the loss and recording it come on top.",
+        f"A step of a tiny network takes {spent['torch']:.0f} µs in plain torch, {spent['loop']:.0f} µs in our loop "
+        f"and {spent['accelerate']:.0f} µs through Accelerate's wrappers, which a single process bypasses. A step of "
+        f"`train` takes {spent['train']:.0f} µs, including cutting the batch, checking the loss and recording it.",
         "",
     ]
 
