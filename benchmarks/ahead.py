@@ -2,6 +2,7 @@
 
     python benchmarks/ahead.py                  # ten cases, every method, five seeds; goes on where it stopped
     python benchmarks/ahead.py --misleading     # cases whose class counts mislead
+    python benchmarks/ahead.py --speed          # the time of a fit
     python benchmarks/ahead.py --page           # write the page again, run nothing
 
 Every method has the same network, rows, epochs and batches. Nothing was chosen by the rows that are scored here. A
@@ -28,8 +29,9 @@ import numpy as np
 import pandas as pd
 import sklearn
 import torch
-from ahead_page import CLASS_LEVEL, OUT_OF_FOLD, page
+from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, page
 from mixing import mnist_images, of_each_class, unit_vectors
+from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import equipoise
@@ -38,7 +40,10 @@ from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official
 from equipoise.evaluation import scores
+from equipoise.models import extract_features, image_backbone
+from equipoise.models.pretrained_weights import packaged_weights
 from equipoise.paper.tables.table_samples import Source
+from equipoise.training.settings import MEMBERS
 
 Rows = tuple[np.ndarray, np.ndarray]
 Case = Callable[[int], tuple[Rows, Rows]]
@@ -50,30 +55,42 @@ MOST = 200
 ROWS = 1_000
 """Most rows to fit of the other cases, drawn anew for each seed."""
 TABLES = ("yeast", "page-blocks0", "winequality-red-4", "car-good")
+MORE_TABLES = ("bank", "segment0", "vowel0")
+"""Further tables as they are, with at least ten rows of the rarest class to score on."""
+THINNED_TABLES = ("satimage", "splice", "phoneme", "contraceptive", "marketing")
+"""Tables of similar classes, of which half are made rare."""
+UNMIXED = (*TABLES, *MORE_TABLES, *(f"{name}, step 1:10" for name in THINNED_TABLES if name != "splice"))
+"""Cases of fewer than 64 numbers a row, which have no sample level."""
+SPEED = ("yeast", "MNIST, step 1:50")
+"""Cases whose fits are timed."""
+MOST_OF_TABLE = 300
+"""Rows of a class of these before thinning out."""
 IMBALANCE: dict[str, Callable[..., np.ndarray]] = {
     "step 1:10": partial(step, keep=0.1),
     "step 1:50": partial(step, keep=0.02),
     "exponential 1:100": partial(exponential, ratio=100),
 }
 METHODS: dict[str, dict[str, Any]] = {
-    "cross-entropy": {"method": "cross_entropy"},
-    "logit adjustment": {"method": "logit_adjustment"},
-    "logit adjustment, our head": {"method": unit_vectors},
+    PLAIN: {"method": "cross_entropy"},
+    RIVAL: {"method": "logit_adjustment"},
+    HEAD: {"method": unit_vectors},
     "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
-    CLASS_LEVEL: {"sample_level": "none", "held_back": 0.0},
-    "ours": {},
-    OUT_OF_FOLD: {"margins": "out_of_fold"},
+    AVERAGED: {"method": "logit_adjustment", "members": MEMBERS},
+    STAGED: {"members": 1, "softmax_epochs": 7},
+    ONE: {"members": 1},
+    OURS: {},
+    OUT_OF_FOLD: {"margins": "out_of_fold", "members": 1, "softmax_epochs": 7},
 }
 COUNTED: dict[str, dict[str, Any]] = {
-    "cross-entropy": {"method": "cross_entropy"},
-    "logit adjustment": {"method": "logit_adjustment"},
+    PLAIN: {"method": "cross_entropy"},
+    RIVAL: {"method": "logit_adjustment"},
     "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
-    "ours": {},
-    OUT_OF_FOLD: {"margins": "out_of_fold"},
-    "ours, uncertainty alone": {"margins": "uncertainty"},
-    "ours, corrected counts": {"margins": "corrected"},
+    STAGED: {"members": 1, "softmax_epochs": 7},
+    OUT_OF_FOLD: {"margins": "out_of_fold", "members": 1, "softmax_epochs": 7},
+    "ours, uncertainty alone": {"margins": "uncertainty", "members": 1},
+    "ours, corrected counts": {"margins": "corrected", "members": 1},
 }
 """Methods where counts mislead: those that know counts, and ours from uncertainty."""
 
@@ -90,11 +107,17 @@ def mnist() -> tuple[Rows, Rows]:
 
 @cache
 def cifar10() -> tuple[Rows, Rows]:
-    """Frozen EfficientNet-Lite0 features of the official training and test images."""
-    samples = Source(data_folder()).packaged_features("cifar10").samples
+    """The official training images as they are, and features of the test images."""
+    samples = Source(data_folder()).samples("cifar10", small=False)
     y, parts = np.unique(samples.y, return_inverse=True)[1], official(samples)
     train, test = ((np.asarray(samples.x[rows]), y[rows]) for rows in (parts["train"], parts["test"]))
-    return train, test
+    return train, (lite0(test[0]), test[1])
+
+
+def lite0(images: np.ndarray) -> np.ndarray:
+    """Features of a frozen EfficientNet-Lite0, computed once."""
+    backbone = image_backbone("efficientnet_lite0", weights=packaged_weights("efficientnet_lite0"), frozen=True)
+    return np.asarray(extract_features(images, backbone))
 
 
 @cache
@@ -118,20 +141,46 @@ def trec() -> tuple[Rows, Rows]:
 
 
 @cache
-def table(name: str) -> tuple[Rows, Rows]:
-    """The rows that choices may use, and the fifth that is set aside."""
-    x, y = keel.read(name)
-    train, test = train_test_split(np.arange(len(y)), test_size=keel.SET_ASIDE, stratify=y, random_state=0)
+def sms() -> tuple[Rows, Rows]:
+    """Sentence embeddings of 70 % of the messages and of the others, a fixed split."""
+    table = pd.read_csv(data_folder() / "text" / "sms_spam.csv")
+    embedded = np.asarray(load_encoder(DEFAULT).embed(list(table["text"]), tokens=64), dtype=np.float32)
+    return fixed_split(embedded, np.unique(table["label"], return_inverse=True)[1].astype(np.int64), 0.3)
+
+
+@cache
+def digits() -> tuple[Rows, Rows]:
+    """scikit-learn's 8×8 digits, a fixed split, 70 to 30."""
+    x, y = load_digits(return_X_y=True)
+    return fixed_split(x.astype(np.float32), y.astype(np.int64), 0.3)
+
+
+def fixed_split(x: np.ndarray, y: np.ndarray, share: float) -> tuple[Rows, Rows]:
+    """Rows to draw training rows from, and a share to score on."""
+    train, test = train_test_split(np.arange(len(y)), test_size=share, stratify=y, random_state=0)
     return (x[train], y[train]), (x[test], y[test])
 
 
-def thinned(read: Callable[[], tuple[Rows, Rows]], most: int, thin: Callable[..., np.ndarray], seed: int):
-    """At most so many training rows of each class, made imbalanced; and all test rows."""
+@cache
+def table(name: str) -> tuple[Rows, Rows]:
+    """The rows that choices may use, and the fifth that is set aside."""
+    return fixed_split(*keel.read(name), keel.SET_ASIDE)
+
+
+def thinned(
+    read: Callable[[], tuple[Rows, Rows]],
+    most: int,
+    thin: Callable[..., np.ndarray],
+    seed: int,
+    *,
+    features: Callable[[np.ndarray], np.ndarray] = np.asarray,
+):
+    """At most so many training rows of each class, made imbalanced, as ``features``; and all test rows."""
     (x, y), test = read()
     rng = np.random.default_rng(seed)
     fit = of_each_class(x, y, rng.permutation(len(y)), most)
     kept = thin(fit[1], rng=rng)
-    return (fit[0][kept], fit[1][kept]), test
+    return (features(fit[0][kept]), fit[1][kept]), test
 
 
 def drawn(read: Callable[[], tuple[Rows, Rows]], seed: int) -> tuple[Rows, Rows]:
@@ -147,11 +196,33 @@ CASES: dict[str, Case] = {
     "MNIST, step 1:50": partial(thinned, mnist, MOST, IMBALANCE["step 1:50"]),
     "TREC, embeddings": partial(drawn, trec),
     "HAM10000, features": partial(drawn, ham10000),
-    **{f"CIFAR-10 features, {name}": partial(thinned, cifar10, MOST, thin) for name, thin in IMBALANCE.items()},
+    **{
+        f"CIFAR-10 features, {name}": partial(thinned, cifar10, MOST, thin, features=lite0)
+        for name, thin in IMBALANCE.items()
+    },
+    **{name: partial(drawn, partial(table, name)) for name in MORE_TABLES},
+    **{
+        f"{name}, step 1:10": partial(thinned, partial(table, name), MOST_OF_TABLE, IMBALANCE["step 1:10"])
+        for name in THINNED_TABLES
+    },
+    "MNIST, step 1:10": partial(thinned, mnist, MOST, IMBALANCE["step 1:10"]),
+    "MNIST, exponential 1:100": partial(thinned, mnist, MOST, IMBALANCE["exponential 1:100"]),
+    "digits, exponential 1:100": partial(thinned, digits, MOST, IMBALANCE["exponential 1:100"]),
+    "SMS, embeddings": partial(drawn, sms),
 }
 """From a seed to rows to fit and rows to score on, cheap fits first."""
+
+
+def featured(make: Callable[..., tuple[Rows, Rows]], seed: int) -> tuple[Rows, Rows]:
+    """A case of CIFAR-10, whose training images are images still."""
+    (images, y), test = make(cifar10, seed)
+    return (lite0(images), y), test
+
+
 MISLEADING: dict[str, Case] = {
-    name: partial(make, mnist if name.startswith("MNIST") else ham10000 if name.startswith("HAM") else cifar10)
+    name: partial(featured, make)
+    if name.startswith("CIFAR")
+    else partial(make, mnist if name.startswith("MNIST") else ham10000)
     for name, make in misleading.CASES.items()
 }
 
@@ -170,12 +241,23 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
     return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
 
 
+def speed(repetitions: int = 3) -> dict[str, dict[str, float]]:
+    """Least process time of a fit in seconds, the methods one after the other in every repetition."""
+    found: dict[str, dict[str, float]] = {}
+    for case in SPEED:
+        own = found.setdefault(case, {})
+        for _ in range(repetitions):
+            for method in (PLAIN, RIVAL, ONE, OURS):
+                seconds = run(CASES[case], METHODS[method], seed=0)["seconds"]
+                own[method] = min(own.get(method, seconds), seconds)
+    return found
+
+
 def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
     """Every cell, all of one seed before the next: (part, case, method, seed)."""
     for seed in range(seeds):
         for part, (every, methods) in parts.items():
-            names = [(case, method) for case in every for method in methods]  # tables have no sample level to leave out
-            yield from ((part, *name, seed) for name in names if not (name[0] in TABLES and name[1] == CLASS_LEVEL))
+            yield from ((part, case, method, seed) for case in every for method in methods)
 
 
 def main() -> None:
@@ -186,6 +268,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="names of the methods to run")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
     parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
+    parser.add_argument("--speed", action="store_true", help="compare the times of fits, and score nothing")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -197,7 +280,10 @@ def main() -> None:
     for path in options.join:
         record["cells"] |= json.loads(path.read_text())["cells"]
     parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
-    for part, case, method, seed in () if options.page else cells(options.seeds, parts):
+    if options.speed:
+        record["speed"] = speed()
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    for part, case, method, seed in () if options.page or options.speed else cells(options.seeds, parts):
         key = f"{part} | {case} | {method} | {seed}"
         asked = not options.methods or method in options.methods
         asked &= not options.only or any(each in case for each in options.only)
@@ -210,7 +296,7 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     if options.page:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        PAGE.write_text(page(record, list(METHODS), list(COUNTED)))
+        PAGE.write_text(page(record, list(METHODS), list(COUNTED), UNMIXED))
 
 
 if __name__ == "__main__":

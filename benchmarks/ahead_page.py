@@ -1,5 +1,6 @@
 """docs/results/ahead.md from results/ahead.json."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,11 @@ from scipy import stats
 from equipoise.app.compare import Interval, paired_interval
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
-OURS, CLASS_LEVEL, OUT_OF_FOLD = "ours", "ours, class level only", "ours, out of fold"
+OURS, ONE, STAGED, OUT_OF_FOLD = "ours", "ours, one network", "ours, three stages", "ours, out of fold"
+PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our head"
+AVERAGED = "logit adjustment, four networks"
+CHANGES = ((ONE, STAGED), (OURS, ONE), (AVERAGED, RIVAL), (ONE, RIVAL), (OURS, AVERAGED))
+"""Pairs that show where a difference comes from."""
 METRICS = {
     "balanced_accuracy": "balanced accuracy",
     "geometric_mean": "geometric mean of recalls",
@@ -25,6 +30,7 @@ Cells = dict[str, dict[str, dict[int, dict[str, float]]]]
 """Case -> method -> seed -> scores."""
 TEXT = Path(__file__).with_name("ahead.md.txt")
 """The sentences of the page, with places for its tables."""
+SEARCH = Path(__file__).parent / "results" / "ahead_search.json"
 
 
 def cells_of(record: dict[str, Any], part: str, methods: Sequence[str], *, fewest: int = FEWEST_PAIRS) -> Cells:
@@ -40,6 +46,20 @@ def cells_of(record: dict[str, Any], part: str, methods: Sequence[str], *, fewes
         if len(shared) >= fewest:
             kept[case] = {method: {seed: own[method][seed] for seed in sorted(shared)} for method in methods}
     return kept
+
+
+def pair_of(record: dict[str, Any], one: str, other: str) -> Cells:
+    """The cases and seeds that two methods share."""
+    return cells_of(record, "ahead", [one, other])
+
+
+def shown_cells(record: dict[str, Any], methods: list[str]) -> Cells:
+    """For each case with our method, the methods that were run on it, with the seeds that they share."""
+    found: Cells = {}
+    for case in cells_of(record, "ahead", [OURS]):
+        own = [name for name in methods if case in cells_of(record, "ahead", [name])]
+        found[case] = cells_of(record, "ahead", own)[case]
+    return found
 
 
 def run_everywhere(record: dict[str, Any], part: str, methods: list[str]) -> list[str]:
@@ -73,10 +93,11 @@ def means_table(cells: Cells, methods: list[str], metric: str) -> list[str]:
     """One row per case, one column per method: mean over the seeds."""
     lines = ["| | " + " | ".join(methods) + " | seeds |", "|---" * (len(methods) + 2) + "|"]
     for case, own in cells.items():
-        means = [100 * float(np.mean([each[metric] for each in own[method].values()])) for method in methods]
-        best = max(round(mean, 1) for mean in means)
-        row = [f"**{mean:.1f}**" if round(mean, 1) == best else f"{mean:.1f}" for mean in means]
-        lines.append(f"| {case} | " + " | ".join(row) + f" | {len(own[methods[0]])} |")
+        means = {name: 100 * float(np.mean([each[metric] for each in seeds.values()])) for name, seeds in own.items()}
+        best = max(round(mean, 1) for mean in means.values())
+        texts = {name: f"**{mean:.1f}**" if round(mean, 1) == best else f"{mean:.1f}" for name, mean in means.items()}
+        row = [texts.get(name, "–") for name in methods]
+        lines.append(f"| {case} | " + " | ".join(row) + f" | {len(next(iter(own.values())))} |")
     return lines
 
 
@@ -132,34 +153,50 @@ def sample_level_table(cells: Cells) -> list[str]:
     """What the sample level adds, case by case and over the cases."""
     lines = ["| | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 1) + "|"]
     for case in cells:
-        row = [shown(paired_interval(gains(cells, case, OURS, CLASS_LEVEL, metric))) for metric in METRICS]
+        row = [shown(paired_interval(gains(cells, case, ONE, HEAD, metric))) for metric in METRICS]
         lines.append(f"| {case} | " + " | ".join(row) + " |")
-    pooled = [[gain for case in cells for gain in gains(cells, case, OURS, CLASS_LEVEL, metric)] for metric in METRICS]
+    pooled = [[gain for case in cells for gain in gains(cells, case, ONE, HEAD, metric)] for metric in METRICS]
     lines.append("| all fits pooled | " + " | ".join(f"**{shown(paired_interval(own))}**" for own in pooled) + " |")
-    points = {metric: over_cases(cells, OURS, CLASS_LEVEL, metric) for metric in METRICS}
+    points = {metric: over_cases(cells, ONE, HEAD, metric) for metric in METRICS}
     row = [f"{shown(paired_interval(own))}, p = {wilcoxon(own):.3f}" for own in points.values()]
     return [*lines, "| means of the cases | " + " | ".join(row) + " |"]
 
 
-def in_short(cells: Cells, methods: list[str]) -> list[str]:
+def in_short(record: dict[str, Any], methods: list[str]) -> list[str]:
     """The findings, each from the tables below."""
     lines = []
     for other in [name for name in methods if name != OURS]:
-        parts = []
+        parts, cells = [], pair_of(record, OURS, other)
         for metric, name in METRICS.items():
             points = over_cases(cells, OURS, other, metric)
             parts.append(f"{name} {verdict(points)} ({shown(paired_interval(points))}, p = {wilcoxon(points):.3f})")
-        lines.append(f"- Against {other}: {'; '.join(parts)}.")
+        lines.append(f"- Against {other}, {len(cells)} cases: {'; '.join(parts)}.")
+    return lines
+
+
+def pairs_table(record: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """One method against another over the cases that both were run on, a row for each pair."""
+    lines = [
+        "| | against | cases | " + " | ".join(f"{name} | p | verdict" for name in METRICS.values()) + " |",
+        "|---" * (3 + 3 * len(METRICS)) + "|",
+    ]
+    for one, other in pairs:
+        cells = pair_of(record, one, other)
+        row = [one, other, str(len(cells))]
+        for metric in METRICS:
+            points = over_cases(cells, one, other, metric)
+            row += [shown(paired_interval(points)), f"{wilcoxon(points):.3f}", verdict(points)]
+        lines.append("| " + " | ".join(row) + " |")
     return lines
 
 
 def added_in_short(cells: Cells) -> list[str]:
     """What the sample level adds, in a sentence."""
-    points = over_cases(cells, OURS, CLASS_LEVEL, "balanced_accuracy")
+    points = over_cases(cells, ONE, HEAD, "balanced_accuracy")
     clear = [
         case
         for case in cells
-        if (found := paired_interval(gains(cells, case, OURS, CLASS_LEVEL, "balanced_accuracy"))).mean > 0
+        if (found := paired_interval(gains(cells, case, ONE, HEAD, "balanced_accuracy"))).mean > 0
         and not found.contains_zero
     ]
     return [
@@ -170,40 +207,82 @@ def added_in_short(cells: Cells) -> list[str]:
 
 
 def sizes(cells: Cells) -> list[str]:
-    """Rows and classes of each case, and seconds of a fit of ours against cross-entropy."""
-    lines = ["| | rows to fit | classes | seconds of cross-entropy | ours |", "|---|---|---|---|---|"]
+    """Rows and classes of each case."""
+    lines = ["| | rows to fit | classes |", "|---|---|---|"]
     for case, methods in cells.items():
-        first = next(iter(methods["cross-entropy"].values()))
-        plain, own = (
-            np.median([each["seconds"] for each in methods[name].values()]) for name in ("cross-entropy", OURS)
-        )
-        lines.append(f"| {case} | {first['rows']:,.0f} | {first['classes']:.0f} | {plain:.1f} | {own:.1f} |")
+        first = next(iter(methods[OURS].values()))
+        lines.append(f"| {case} | {first['rows']:,.0f} | {first['classes']:.0f} |")
     return lines
 
 
-def page(record: dict[str, Any], methods: list[str], counted: list[str]) -> str:
-    """The page as Markdown."""
-    beside = [name for name in methods if name not in (OUT_OF_FOLD, CLASS_LEVEL)]
+BY_COLUMNS = {
+    "logit adjustment, mean of four": ("logit adjustment", "logit adjustment", "mean of 4"),
+    "three stages, one network": ("ours, mixing", "ours", "one"),
+    "three stages, mean of four": ("ours, mixing", "ours", "mean of 4"),
+    "from the first epoch, one network": ("mixing from the start", HEAD, "one"),
+    "from the first epoch, mean of four (now the default)": ("mixing from the start", HEAD, "mean of 4"),
+    "the same, tables alone": (None, HEAD, "mean of 4"),
+    "the same, tables alone, mixed too": (None, "mixing from the start", "mean of 4"),
+    "three stages, four folds, tables alone": (None, "ours, folds", "mean of 4"),
+    "the same, shifted by what each class lacks": (None, "ours, folds", "mean of 4, shift 0.25"),
+}
+"""Option -> its names in the search, for samples of at least 64 numbers and for smaller ones, and whose mean it is."""
+
+
+def search_table(record: dict[str, Any], unmixed: Sequence[str]) -> list[str]:
+    """Options of the search against one logit-adjusted network, paired over cases and seeds."""
+    cells = record["cells"]
+    cases = sorted({key.split(" | ")[0] for key in cells})
+    lines = ["| | cases | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 2) + "|"]
+    for option, (mixed, small, way) in BY_COLUMNS.items():
+        name = {case: small if case in unmixed else mixed for case in cases}
+        run = [case for case in cases if f"{case} | {name[case]}" in cells and f"{case} | {RIVAL}" in cells]
+        row = []
+        for metric in METRICS:
+            pairs = [
+                (one[way][metric], other["one"][metric])
+                for case in run
+                for one, other in zip(
+                    cells[f"{case} | {name[case]}"]["seeds"], cells[f"{case} | {RIVAL}"]["seeds"], strict=True
+                )
+            ]
+            row.append(shown(paired_interval([100 * (one - other) for one, other in pairs])))
+        lines.append(f"| {option} | {len(run)} | " + " | ".join(row) + " |")
+    return lines
+
+
+def speed_table(times: dict[str, dict[str, float]]) -> list[str]:
+    """Seconds of a fit, and how many times those of cross-entropy they are."""
+    names = list(next(iter(times.values())))
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for case, own in times.items():
+        row = [f"{own[name]:.1f} s ({own[name] / own[PLAIN]:.2f})" for name in names]
+        lines.append(f"| {case} | " + " | ".join(row) + " |")
+    return lines
+
+
+def page(record: dict[str, Any], methods: list[str], counted: list[str], unmixed: Sequence[str]) -> str:
+    """The page as Markdown; ``unmixed`` cases have no sample level."""
+    beside = [name for name in methods if name not in (OUT_OF_FOLD, STAGED)]
     counted = run_everywhere(record, "misleading", counted)
-    cells, misled = cells_of(record, "ahead", beside), cells_of(record, "misleading", counted, fewest=FEW)
+    cells, misled = shown_cells(record, beside), cells_of(record, "misleading", counted, fewest=FEW)
     by_ours, by_counts = ([name for name in counted if name.startswith(OURS) == ours] for ours in (True, False))
-    mixed = cells_of(record, "ahead", [OURS, CLASS_LEVEL])
-    slow = cells_of(record, "ahead", [*beside, OUT_OF_FOLD], fewest=FEW)
+    mixed = {case: own for case, own in pair_of(record, ONE, HEAD).items() if case not in unmixed}
+    older = [PLAIN, RIVAL, HEAD, "VS", "LDAM-DRW", STAGED, OUT_OF_FOLD]
+    slow = cells_of(record, "ahead", older, fewest=FEW)
     settings, versions = record["settings"], record["versions"]
     places = {
-        "in_short": [*in_short(cells, beside), *added_in_short(mixed)],
+        "in_short": [*in_short(record, beside), *added_in_short(mixed)],
         **{metric: means_table(cells, beside, metric) for metric in METRICS},
-        "duels": duel_table(cells, OURS, [name for name in beside if name != OURS]),
-        "records": records_table(cells, beside),
+        "duels": pairs_table(record, [(OURS, name) for name in beside if name != OURS]),
+        "changes": pairs_table(record, CHANGES),
+        "records": records_table(cells_of(record, "ahead", beside), beside),
         "sample_level": sample_level_table(mixed),
-        "out_of_fold": [
-            *means_table(slow, [*beside, OUT_OF_FOLD], "balanced_accuracy"),
-            "",
-            *duel_table(slow, OUT_OF_FOLD, beside),
-        ]
-        if slow
-        else ["Not run yet."],
+        "out_of_fold": [*means_table(slow, older, "balanced_accuracy"), "", *duel_table(slow, OUT_OF_FOLD, older[:-1])],
         "sizes": sizes(cells),
+        "search": search_table(json.loads(SEARCH.read_text()), unmixed),
+        "cases": [str(len(cells))],
+        "speed": speed_table(record["speed"]) if "speed" in record else ["Not run yet."],
         "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
         "misleading_duels": [line for one in by_ours for line in (*duel_table(misled, one, by_counts), "")],
         "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],

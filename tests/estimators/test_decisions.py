@@ -98,7 +98,7 @@ def test_the_passes_disagreement_is_part_of_the_variance_of_the_label(calibrated
         ({"passes": 0}, "kind='total' needs no passes, got passes=0; leave it out"),
         ({"kind": "passes", "passes": 0}, "passes must be at least 1, got 0; give a whole number"),
         ({"kind": "passes", "passes": 2.5}, "passes must be at least 1, got 2.5; give a whole number"),
-        ({"kind": "both"}, "kind must be 'total' or 'passes', got 'both'"),
+        ({"kind": "both"}, "kind must be 'total', 'passes' or 'members', got 'both'"),
     ],
 )
 def test_passes_that_make_no_sense_are_refused(calibrated, options, sentence):

@@ -40,5 +40,26 @@ def test_rows_of_any_shape_and_type_are_taken(dtype):
 
 @pytest.mark.parametrize(("in_features", "hidden"), [(0, (3,)), (3, ()), (3, (4, 0))])
 def test_layers_without_units_are_refused(in_features, hidden):
-    with pytest.raises(InvalidInputError, match="an MLP needs layers of at least one unit"):
+    with pytest.raises(InvalidInputError, match="an MLP needs layers and members of at least one unit"):
         MLP(in_features, hidden)
+
+
+def test_members_are_networks_apart():
+    together = MLP(6, (5, 4, 3), members=2).eval()
+    x = torch.randn(7, 6)
+    for number in range(2):
+        alone = MLP(6, (5, 4, 3)).eval()
+        own, parts = alone.layers, together.layers
+        with torch.no_grad():
+            own[0].weight.copy_(parts[0].weight[5 * number : 5 * number + 5])
+            own[0].bias.copy_(parts[0].bias[5 * number : 5 * number + 5])
+            for place in (3, 6):
+                own[place].weight.copy_(parts[place].weight[number].T)
+                own[place].bias.copy_(parts[place].bias[number, 0])
+        torch.testing.assert_close(together(x)[:, 3 * number : 3 * number + 3], alone(x))
+    assert together.out_features == 6
+
+
+def test_a_network_without_members_is_refused():
+    with pytest.raises(InvalidInputError, match="members=0"):
+        MLP(3, (4,), members=0)

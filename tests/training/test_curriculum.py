@@ -210,3 +210,52 @@ def test_its_state_survives_a_checkpoint():
 def test_bad_settings_get_one_sentence(options, message):
     with pytest.raises(InvalidInputError, match=message):
         Curriculum(**options)
+
+
+COUNTS = torch.tensor([80.0, 15.0, 5.0])
+
+
+def known(**options):
+    """A curriculum whose margins are known before training, and its loss."""
+    loss = UncertaintyMarginLoss(4, 3, dropout=0.5, class_counts=COUNTS, **options)
+    return loss, Curriculum(12, margins="counts", from_start=True)
+
+
+@pytest.mark.parametrize("sample_level", ["none", "mixing"])
+def test_known_margins_act_from_the_first_epoch_at_full_strength(sample_level):
+    loss, curriculum = known(sample_level=sample_level)
+    assert [curriculum.start_epoch(epoch, loss) for epoch in range(2)] == ["class", "class"]
+    curriculum.start(loss)
+    prior = COUNTS.double() / COUNTS.sum()
+    if sample_level == "mixing":
+        share = prior.sqrt() / prior.sqrt().sum()
+        torch.testing.assert_close(curriculum.partners(0, loss), share)
+        prior = (prior + share) / 2
+    shift = (loss.strength * (loss.margins - 1)).double()
+    torch.testing.assert_close(shift, (prior.max() / prior).log(), atol=1e-6, rtol=1e-6)
+    assert [curriculum.wants_uncertainty(epoch) for epoch in range(3)] == [False, True, False]
+
+
+def test_known_margins_are_left_out_where_class_uncertainty_is_measured():
+    loss, curriculum = known()
+    features = torch.randn(5, 4)
+    curriculum.start(loss)
+    plain = loss.eval().logits(features)
+    with curriculum.at_training_prior(loss):
+        moved = loss.logits(features) - plain
+    torch.testing.assert_close(moved - moved[:, :1], (COUNTS / COUNTS[0]).log().expand(5, 3))
+    assert torch.equal(loss.logits(features), plain)
+    staged = Curriculum(12, margins="counts")
+    with staged.at_training_prior(loss):
+        assert torch.equal(loss.logits(features), plain)
+
+
+def test_the_class_stage_of_known_margins_has_the_steps_of_the_softmax_stage_too():
+    assert Curriculum(12, margins="counts").short_stage([40] * 12, visit=40) is not None
+    assert Curriculum(12, margins="counts", from_start=True).short_stage([40] * 12, visit=40) is None
+
+
+@pytest.mark.parametrize("options", [{}, {"margins": "corrected"}, {"margins": "counts", "strength": 1.0}])
+def test_margins_that_are_not_known_cannot_act_from_the_start(options):
+    with pytest.raises(InvalidInputError, match="from_start needs margins that are known before training"):
+        Curriculum(12, from_start=True, **options)

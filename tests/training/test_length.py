@@ -44,7 +44,7 @@ def test_two_visits_of_large_data_have_all_stages(monkeypatch):
     x, y = blobs(480)
     model = UncertaintyBalancedClassifier(width=8, epochs=2, batch_size=32, random_state=0).fit(x, y)
     stages = [record["stage"] for record in model.history_["epochs"]]
-    assert stages == ["softmax"] + ["class"] * 3 + ["sample"] * 2
+    assert stages == ["class"] * 4 + ["sample"] * 2
     assert model.history_["chosen"]["steps"] == 30  # 15 batches, twice
     assert "shift" in model.history_["epochs"][3]
 
@@ -87,14 +87,15 @@ def warned(**options) -> list[str]:
 
 def test_too_few_epochs_say_how_many_it_takes():
     sentence = r"the class stage has 3 optimiser steps, and margins need about \d+ to act; give epochs=(\d+) or more"
-    told = warned(epochs=3, batch_size=32)  # of 90 samples and of 100
+    told = warned(epochs=3, batch_size=32, margins="uncertainty")  # of 90 samples and of 100
     assert len(told) == 1
     found = re.match(sentence, told[0])
     assert found is not None
     enough = int(found[1])
     stages = Curriculum(enough)
     assert 3 * (stages.sample_start - stages.class_start) >= CLASS_STEPS - 6  # whole epochs
-    assert warned(epochs=1)[0].startswith("the class stage has 0 optimiser steps")
+    assert warned(epochs=1, margins="uncertainty")[0].startswith("the class stage has 0 optimiser steps")
+    assert warned(epochs=3, batch_size=32)[0].startswith("the class stage has 6 optimiser steps")  # no softmax stage
 
 
 def test_enough_steps_and_other_methods_warn_of_nothing(monkeypatch):

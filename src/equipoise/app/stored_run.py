@@ -100,7 +100,12 @@ class StoredRun:
     @property
     def earlier(self) -> str:
         """The model that the final one is compared with."""
-        return f"{self.model_noun} before balancing" if self.is_blend else "softmax stage"
+        return "softmax stage" if self.has_softmax_stage else f"{self.model_noun} before balancing"
+
+    @property
+    def has_softmax_stage(self) -> bool:
+        """Whether the network was trained without margins first; one with margins from the first epoch was not."""
+        return not self.is_blend and (not self.epochs or any(epoch["stage"] == "softmax" for epoch in self.epochs))
 
     @property
     def model_noun(self) -> str:

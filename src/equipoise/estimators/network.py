@@ -177,6 +177,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             if unseen:
                 self._decide_by(logits, held_out.y, weight)
         chosen = {"epochs": settings.epochs, "epoch_batches": settings.epoch_batches, "width": recipe.width}
+        chosen |= {"members": recipe.members}
         chosen |= {"batch_size": settings.batch_size, "steps": sum(record["steps"] for record in epochs)}
         chosen |= {"rows": len(data), "held_out": len(held), "seed": seed}
         self.history_ = {"chosen": chosen, "epochs": epochs}
@@ -236,7 +237,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         X: ArrayLike | Images,
         *,
         target_prior: Prior | None = None,
-        kind: Literal["total", "passes"] = "total",
+        kind: Literal["total", "passes", "members"] = "total",
         passes: int | None = None,
     ) -> Array:
         """Return the uncertainty of each prediction, (rows,), summed over the attributes if there are several.
@@ -246,22 +247,29 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
                 that decide it, averaged over dropout on the last features in closed form; ``equipoise predict``,
                 reports and exported models give the same. ``"passes"`` is the disagreement of stochastic passes, the
-                trace of the paper's covariance.
+                trace of the paper's covariance; ``"members"`` that of the networks side by side.
             passes: number of passes for ``"passes"``; None takes the estimator's own.
         """
-        if kind not in ("total", "passes"):
-            raise InvalidInputError(f"kind must be 'total' or 'passes', got {kind!r}.")
-        if passes is not None and kind == "total":
-            raise InvalidInputError(f"kind='total' needs no passes, got passes={passes!r}; leave it out.")
+        if kind not in ("total", "passes", "members"):
+            raise InvalidInputError(f"kind must be 'total', 'passes' or 'members', got {kind!r}.")
+        if passes is not None and kind != "passes":
+            raise InvalidInputError(f"kind={kind!r} needs no passes, got passes={passes!r}; leave it out.")
         x, prior = self._rows(X), self._decision_prior(target_prior)
         if kind == "total":
             module = PredictionModule(self.network_, self.calibrated_, target_prior=prior)
             found = self._in_batches(x, lambda part: module.logits_and_uncertainty(part)[1].double())
             return np.asarray(found.numpy())
         draws = self.passes if passes is None else passes
+        network = self.network_
+        if kind == "members" and network.head.members == 1:
+            raise InvalidInputError("kind='members' is the disagreement of several; fit with members=4, for example.")
 
         def traces(part: Tensor) -> Tensor:
-            drawn = self.calibrated_.decision(self._drawn(part, draws), prior).softmax(-1)
+            if kind == "members":
+                several = network.head.member_logits(network.head.dropped(network.backbone(part)))
+            else:
+                several = self._drawn(part, draws)
+            drawn = self.calibrated_.decision(several, prior).softmax(-1)
             return drawn.var(0, correction=0).flatten(1).sum(-1)
 
         return np.asarray(self._in_batches(x, traces, passes=draws).numpy())

@@ -172,7 +172,7 @@ def _wrong_labels(folder: Path) -> InvalidInputError:
 
 def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
     """Build a head with a saved one's class values (counts, weights, margins), without its class vectors."""
-    head = recipe.head(torch.ones(recipe.class_shape), features=1)
+    head = recipe.head(torch.ones(recipe.class_shape), features=recipe.members)
     for name, own in head.named_buffers():
         kept = tensors.get(f"network/head.{name}")
         if kept is not None and kept.shape == own.shape:
@@ -184,7 +184,8 @@ def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dic
     """Raise an error if a network's sizes differ from its tensors': a wrong number must not fill the memory."""
     wanted: dict[str, tuple[int, ...]] = {"head.weight": (math.prod(recipe.class_shape), record.features)}
     if not record.custom_backbone:
-        wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (recipe.width, recipe.columns)}
+        units = recipe.members * recipe.width
+        wanted |= {"backbone.0.mean": (recipe.columns,), "backbone.1.layers.0.weight": (units, recipe.columns)}
     for name, shape in wanted.items():
         if name not in network or tuple(network[name].shape) != shape:
             raise InvalidInputError(f"the weights in {folder} do not fit the network: {name} is not of shape {shape}.")

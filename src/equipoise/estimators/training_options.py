@@ -92,6 +92,14 @@ class TrainingOptions:
         least=0,
         below=1,
     )
+    members: int | None = option(
+        None,
+        "Networks trained side by side, whose logits are averaged; default: by the method.",
+        detail="None is 4 for the default method on fewer than 2,000 rows of numbers or features, and 1 for more rows, "
+        "other methods, a ``backbone``, the angular form and sample levels from dropout.",
+        least=1,
+        whole=True,
+    )
     margins: MarginSource = option(
         "counts",
         "Source of the margins: counts, uncertainty, corrected (counts by uncertainty) or out_of_fold.",

@@ -1,6 +1,7 @@
 """From the options of :class:`~equipoise.UncertaintyBalancedClassifier` to recipe, curriculum and settings."""
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,14 @@ from equipoise.losses import loss_builder
 from equipoise.options import check_options
 from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order
-from equipoise.training.settings import MOST_HELD_BACK, choose_batch_size, choose_length, choose_width
+from equipoise.training.margin_strength import BY_COUNTS
+from equipoise.training.settings import (
+    MOST_HELD_BACK,
+    choose_batch_size,
+    choose_length,
+    choose_members,
+    choose_width,
+)
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
@@ -32,12 +40,22 @@ def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
     return preset.get(name, getattr(options, name))
 
 
+def _of_the_loss(options: "UncertaintyBalancedClassifier", name: str) -> Any:
+    """Return an option as the entry of ``LOSSES`` sets it itself, or as the method does."""
+    fixed = getattr(loss_builder(told(options, "method")), "keywords", {})
+    return fixed.get(name, told(options, name))
+
+
 def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
     """Raise an error for invalid or conflicting options before any work is done."""
     loss_builder(told(options, "method"))
     if options.run_dir is not None and options.random_state is None:
         raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
     check_options(options)
+    if options.backbone is not None and (options.members or 1) > 1:
+        raise InvalidInputError(
+            f"members={options.members} are of the network for tables; leave out either members or the backbone."
+        )
     if options.decision is not None:
         check_rule(options.decision)
     if options.decision is not None and options.decision.needs_evidence and not has_unseen(options):
@@ -85,7 +103,9 @@ def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mix
         chosen["held_back"] = 0.0
     elif chosen["held_back"] is None:
         chosen["held_back"] = 0.0 if mixing else HELD_BACK
-    return Curriculum(epochs, **lengths, **chosen)
+    known = chosen["margins"] in BY_COUNTS and chosen["strength"] == "uncertainty"
+    known &= _of_the_loss(options, "form") == "additive" and "softmax" not in lengths
+    return Curriculum(epochs, **lengths, **chosen, from_start=known)
 
 
 def settings_for(options: "UncertaintyBalancedClassifier", samples: int, seed: int) -> Settings:
@@ -112,7 +132,7 @@ def recipe_for(
     several = target.ndim > 1
     mixable = not several and rows_of(x).blocks() is None  # a table that is read in parts has not all rows at hand
     own = default_sample_level(math.prod(x.shape[1:]), mixable=mixable)
-    return Recipe(
+    found = Recipe(
         **{name: told(options, name) for name in ("method", "form", "placement", "normalize")},
         sample_level=told(options, "sample_level") or own,
         classes=len(classes),
@@ -121,3 +141,13 @@ def recipe_for(
         columns=x.shape[1],
         width=choose_width(len(x)) if options.width is None else options.width,
     )
+    return replace(found, members=_members(options, found, len(x)))
+
+
+def _members(options: "UncertaintyBalancedClassifier", recipe: Recipe, samples: int) -> int:
+    """Return how many networks are trained side by side."""
+    if options.members is not None:
+        return options.members
+    able = _of_the_loss(options, "form") == "additive"
+    able &= (_of_the_loss(options, "sample_level") or recipe.sample_level) in ("none", "mixing")
+    return choose_members(samples) if recipe.uncertain and able and options.backbone is None else 1

@@ -26,13 +26,15 @@ class ClassVectorLoss(nn.Module):
     Half-precision features are widened to float32, even under autocast: bfloat16 is too coarse for angles.
 
     Args:
-        in_features: D, the length of a feature vector.
+        in_features: D, the length of a feature vector; with ``members`` that of all of theirs, one after the other.
         classes: C; with ``multilabel`` the number of attributes, each a two-class problem with its own pair of
             class vectors.
         multilabel: targets are 0/1 of shape (batch, attributes) instead of labels of shape (batch,).
         normalize: class vectors of unit length.
         bias: one bias per class, as in ``nn.Linear``.
         dropout: share of the features dropped in front of the class vectors while training.
+        members: networks trained side by side, each with its own part of the features and its own class vectors. The
+            loss of a sample is the mean of theirs; a prediction is the mean of their logits.
         class_counts: training samples per class, (classes,) or (attributes, 2), for the losses that need them.
         class_weight: a weight per class, shaped as ``class_counts``; or ``"balanced"`` (inverse frequency) or
             ``"effective"`` (effective number of samples), which need the counts.
@@ -68,6 +70,7 @@ class ClassVectorLoss(nn.Module):
         normalize: bool = False,
         bias: bool = True,
         dropout: float = 0.0,
+        members: int = 1,
         class_counts: Tensor | None = None,
         class_weight: ClassWeight = None,
         reduction: Reduction = "mean",
@@ -78,9 +81,13 @@ class ClassVectorLoss(nn.Module):
                 f"in_features must be at least 1 and classes at least 2 (1 with multilabel), got {in_features} and "
                 f"{classes}; for one yes/no label use multilabel=True."
             )
+        if members < 1 or in_features % members:
+            raise InvalidInputError(
+                f"in_features must be a multiple of members, got {in_features} and {members}; each has its own part."
+            )
         check_choice("reduction", reduction, get_args(Reduction))
         self.in_features, self.classes, self.multilabel = in_features, classes, multilabel
-        self.normalize, self.reduction = normalize, reduction
+        self.members, self.normalize, self.reduction = members, normalize, reduction
         self.class_shape = (classes, 2) if multilabel else (classes,)
         self.weight = nn.Parameter(torch.empty(math.prod(self.class_shape), in_features))
         self.bias = nn.Parameter(torch.zeros(math.prod(self.class_shape))) if bias else None
@@ -94,14 +101,19 @@ class ClassVectorLoss(nn.Module):
 
     def reset_parameters(self) -> None:
         """Initialise like ``nn.Linear``, so that softmax starts where torch users expect it."""
-        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        nn.init.kaiming_uniform_(self.weight.view(-1, self.in_features // self.members), a=math.sqrt(5))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def class_vectors(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return w_j in ``dtype``, at least float32, of unit length if ``normalize``: (classes or 2·attributes, D)."""
+        """Return w_j in ``dtype``, at least float32, of unit length if ``normalize``: (classes or 2·attributes, D).
+
+        With ``members`` each has its own w_j, divided by their number, so that w_j·f is the mean of their logits.
+        """
         weight = self.weight.to(torch.promote_types(dtype, torch.float32))
-        return F.normalize(weight, dim=-1) if self.normalize else weight
+        if self.normalize:
+            weight = F.normalize(weight.unflatten(-1, (self.members, -1)), dim=-1).flatten(-2)
+        return weight if self.members == 1 else weight / self.members
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits without any margin for features (batch, D): (batch, classes), or (batch, attributes, 2)."""
@@ -119,6 +131,24 @@ class ClassVectorLoss(nn.Module):
         bias = None if self.bias is None else self.bias.to(features.dtype)
         logits: Tensor = F.linear(features, self.class_vectors(features.dtype), bias).unflatten(-1, self.class_shape)
         return logits
+
+    def member_logits(self, features: Tensor) -> Tensor:
+        """Return what :meth:`project` is the mean of: each member's logits for features (batch, D) after
+        :meth:`dropped`, (members, batch, classes) or (members, batch, attributes, 2); of one member :meth:`project`.
+        """
+        if self.members == 1:
+            return self.project(features)
+        vectors = self.class_vectors(features.dtype) * self.members
+        found: Tensor = member_products(features, vectors, self.members).unflatten(-1, self.class_shape)
+        return found if self.bias is None else found + self.bias.to(features.dtype).view(self.class_shape)
+
+    def by_member(self, target: Tensor) -> Tensor:
+        """Return a target, (batch,) or (batch, attributes), once for each member if there are several."""
+        return target if self.members == 1 else target.expand(self.members, *target.shape)
+
+    def over_members(self, losses: Tensor) -> Tensor:
+        """Return the mean of the members' losses, (batch,) or (batch, attributes)."""
+        return losses if self.members == 1 else losses.mean(0)
 
     def forward(self, features: Tensor, target: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch: a scalar, or with ``reduction="none"`` one value per sample.
@@ -279,13 +309,34 @@ class ClassVectorLoss(nn.Module):
         return values
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, classes={self.classes}, multilabel={self.multilabel}"
+        several = f", members={self.members}" if self.members > 1 else ""
+        return f"in_features={self.in_features}, classes={self.classes}, multilabel={self.multilabel}{several}"
 
 
 def full_precision(features: Tensor) -> AbstractContextManager[object]:
     """Disable autocast inside the block."""
     device = features.device.type
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def member_products(features: Tensor, vectors: Tensor, members: int) -> Tensor:
+    """Return every member's products of its part of the features and of the class vectors.
+
+    Args:
+        features: (batch, members·D).
+        vectors: (outputs, members·D).
+        members: how many there are.
+
+    Returns:
+        (members, batch, outputs), or with one member (batch, outputs)
+
+    >>> member_products(torch.tensor([[1.0, 2.0]]), torch.tensor([[10.0, 100.0]]), 2).flatten()
+    tensor([ 10., 200.])
+    """
+    if members == 1:
+        return F.linear(features, vectors)
+    own = features.unflatten(-1, (members, -1)).transpose(0, 1)  # (members, batch, D)
+    return torch.bmm(own, vectors.unflatten(-1, (members, -1)).permute(1, 2, 0))
 
 
 def gather_classes(values: Tensor, target: Tensor) -> Tensor:

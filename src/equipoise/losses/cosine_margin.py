@@ -79,7 +79,7 @@ class CosineMarginLoss(ClassVectorLoss):
             The training loop reports the progress through :meth:`set_progress`.
         dropout: share of the unit features dropped in stochastic passes, for the uncertainty. Training drops none:
             dropout before or behind the normalisation costs these heads accuracy.
-        multilabel, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
+        multilabel, members, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
 
     >>> loss = CosineMarginLoss(2, 2, kind="ldam", scale=10.0, defer=0.8, class_counts=torch.tensor([160.0, 10.0]))
     >>> loss.weight.data = torch.eye(2)
@@ -106,6 +106,7 @@ class CosineMarginLoss(ClassVectorLoss):
         defer: float | None = None,
         multilabel: bool = False,
         dropout: float = 0.0,
+        members: int = 1,
         class_counts: Tensor | None = None,
         class_weight: ClassWeight = None,
         reduction: Reduction = "mean",
@@ -117,6 +118,7 @@ class CosineMarginLoss(ClassVectorLoss):
             normalize=True,
             bias=False,
             dropout=dropout,
+            members=members,
             class_counts=class_counts,
             class_weight=class_weight,
             reduction=reduction,
@@ -171,19 +173,24 @@ class CosineMarginLoss(ClassVectorLoss):
         return self.scale * self._unit_features(features)  # dropout follows the normalisation
 
     def _unit_features(self, features: Tensor) -> Tensor:
-        """Return features of unit length, as training sees them."""
-        return F.normalize(features, dim=-1)
+        """Return features of unit length, each member's of its own, as training sees them."""
+        return F.normalize(features.unflatten(-1, (self.members, -1)), dim=-1).flatten(-2)
 
     def dropped(self, features: Tensor) -> Tensor:
-        return super().dropped(F.normalize(features, dim=-1))
+        return super().dropped(self._unit_features(features))
 
     def project(self, features: Tensor) -> Tensor:
         return self.scale * super().project(features)  # s·cos α_j, for features of unit length
 
+    def member_logits(self, features: Tensor) -> Tensor:
+        found = super().member_logits(features)
+        return found if self.members == 1 else self.scale * found
+
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self._unit_features(features))
+        logits = self.member_logits(self._unit_features(features))
+        target = self.by_member(target)
         own = target.unsqueeze(-1)
         cosine = logits.gather(-1, own) / self.scale
         margins = gather_classes((self.strength * self.margins).to(logits.dtype), target).unsqueeze(-1)
         moved = (arcface_cosine if self.kind == "arcface" else am_softmax_cosine)(cosine, margins)
-        return softmax_loss(logits.scatter(-1, own, self.scale * moved), target)
+        return self.over_members(softmax_loss(logits.scatter(-1, own, self.scale * moved), target))

@@ -189,7 +189,7 @@ class LogitLoss(ClassVectorLoss):
     """A linear head with any criterion on its logits.
 
     Args:
-        in_features, classes, multilabel, dropout, class_counts, class_weight, reduction: as in
+        in_features, classes, multilabel, dropout, members, class_counts, class_weight, reduction: as in
             :class:`ClassVectorLoss`.
         criterion: returns one loss per sample from logits, see :class:`Criterion`.
 
@@ -207,6 +207,7 @@ class LogitLoss(ClassVectorLoss):
         criterion: Criterion = cross_entropy,
         multilabel: bool = False,
         dropout: float = 0.0,
+        members: int = 1,
         class_counts: Tensor | None = None,
         class_weight: ClassWeight = None,
         reduction: Reduction = "mean",
@@ -216,6 +217,7 @@ class LogitLoss(ClassVectorLoss):
             classes,
             multilabel=multilabel,
             dropout=dropout,
+            members=members,
             class_counts=class_counts,
             class_weight=class_weight,
             reduction=reduction,
@@ -231,6 +233,6 @@ class LogitLoss(ClassVectorLoss):
         return super().aimed_prior(prior / neutral_prior(self.criterion, self.class_counts, self.class_shape).to(prior))
 
     def sample_losses(self, features: Tensor, target: Tensor) -> Tensor:
-        logits = self.project(self.dropped(features))
+        logits = self.member_logits(self.dropped(features))
         counts = None if self.class_counts is None else self.class_counts.to(logits.dtype)
-        return self.criterion(logits, target, counts)
+        return self.over_members(self.criterion(logits, self.by_member(target), counts))

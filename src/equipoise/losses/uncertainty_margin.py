@@ -5,12 +5,17 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginForm, Placement, SampleLevel
-from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_precision, softmax_loss
+from equipoise.losses.class_vector_loss import (
+    ClassVectorLoss,
+    Reduction,
+    full_precision,
+    member_products,
+    softmax_loss,
+)
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.unit_vectors import unit_vectors
@@ -70,7 +75,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
         margin, strength: what ``margins`` and ``strength`` below start from. A ``strength`` above 0 is kept as it is;
             at 0 the margins are left to a curriculum (``driven_by_curriculum``).
-        multilabel, dropout, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`.
+        multilabel, dropout, members, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`. Several
+            members have additive margins, and no sample level but ``"mixing"``.
 
     Buffers, all in the ``state_dict``: ``margins`` (m_c ≥ 1, initially 1) and ``shift`` (added to the logits of a
     prediction but not of a loss, initially 0), (classes,) or (attributes, 2); ``strength`` (s ≥ 0, initially 0) and
@@ -108,6 +114,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         strength: float = 0.0,
         multilabel: bool = False,
         dropout: float = 0.0,
+        members: int = 1,
         class_counts: Tensor | None = None,
         class_weight: ClassWeight = None,
         reduction: Reduction = "mean",
@@ -119,6 +126,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             normalize=normalize,
             bias=False,
             dropout=dropout,
+            members=members,
             class_counts=class_counts,
             class_weight=class_weight,
             reduction=reduction,
@@ -126,6 +134,11 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         check_choice("form", form, get_args(MarginForm))
         check_choice("placement", placement, get_args(Placement))
         check_choice("sample_level", sample_level, get_args(SampleLevel))
+        if members > 1 and (form != "additive" or sample_level not in ("none", "mixing")):
+            raise InvalidInputError(
+                f"several members have form='additive' and sample_level='none' or 'mixing', got {form!r} and "
+                f"{sample_level!r}; take members=1 for these."
+            )
         if not (kappa >= 0 and math.isfinite(kappa)):
             raise InvalidInputError(
                 f"kappa must be finite and not negative, got {kappa}; ½ is the bound on the expected loss."
@@ -181,6 +194,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         """Return w_j·f + shift_j, the logits of a prediction."""
         return super().project(features) + self.shift.to(features.dtype)
 
+    def member_logits(self, features: Tensor) -> Tensor:
+        found = super().member_logits(features)
+        return found if self.members == 1 else found + self.shift.to(features.dtype)
+
     def forward(
         self,
         features: Tensor,
@@ -200,11 +217,11 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
         vectors = self._training_vectors(features)
-        adjusted = self._margin_logits(self.dropped(features), vectors, target).view(len(features), *self.class_shape)
+        adjusted = self._margin_logits(self.dropped(features), vectors, target).unflatten(-1, self.class_shape)
         if self.sample_level not in ("none", "mixing") and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
-        return softmax_loss(adjusted, target)
+        return self.over_members(softmax_loss(adjusted, self.by_member(target)))
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
         features = self.checked_features(features)
@@ -215,26 +232,27 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             adjusted = rival = self._margin_logits(seen, vectors, own)
             if self.placement == "target":  # margins differ by the label
                 rival = self._margin_logits(seen, vectors, partner)
-            losses = softmax_loss(torch.cat((adjusted, rival)).view(-1, *self.class_shape), target)
+            both = torch.cat((adjusted, rival), -2).unflatten(-1, self.class_shape)
+            losses = self.over_members(softmax_loss(both, self.by_member(target)))
             loss = self.reduce(losses, target, weight)
         return loss * (weight.to(loss.dtype).sum() / len(features)) if self.reduction == "mean" else loss
 
     def _training_vectors(self, features: Tensor) -> Tensor:
-        """Return class vectors in the features' type, of unit length or clamped."""
+        """Return class vectors in the features' type, each member's of unit length or clamped."""
         vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
         if self.normalize:
-            return unit_vectors(vectors)
+            return unit_vectors(vectors.view(-1, self.in_features // self.members)).view_as(vectors)
         # free vectors contribute their length to every logit, which must not overflow
         longest = torch.finfo(vectors.dtype).max ** 0.4
         return vectors.clamp(-longest, longest)
 
     def _margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """Return logits with their margins: (batch, outputs)."""
+        """Return logits with their margins: (batch, outputs), or (members, batch, outputs)."""
         if self.strength.item() == 0:
-            return F.linear(features, vectors)  # exactly softmax
+            return member_products(features, vectors, self.members)  # exactly softmax
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
         if self.form == "additive":
-            return additive_margin(F.linear(features, vectors), margins, strength)
+            return additive_margin(member_products(features, vectors, self.members), margins, strength)
         return angular_logits(features, vectors, margins, strength, unit=self.normalize)
 
     def _placed_margins(self, target: Tensor) -> Tensor:

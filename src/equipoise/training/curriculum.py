@@ -1,7 +1,8 @@
 """The paper's progressive training: softmax, then the class level, then the sample level."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
@@ -66,6 +67,9 @@ class Curriculum(Stages):
         feedback: how much of that shift is added, in (0, 1].
         held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
             a sample give none. 0 corrects nothing, and so do stages of which one is empty, and ``strength="head"``.
+        from_start: margins by counts are known before training; with this they act from the first epoch at full
+            strength, and samples are mixed from there on. The class stage then takes in the softmax stage, at whose end
+            the class uncertainty is still measured.
         mix_from: the stage from which samples are mixed, for a loss whose sample level is ``"mixing"``.
         partner_power: how partners' classes are drawn, see :func:`equipoise.training.mixing.partner_prior`.
     """
@@ -84,10 +88,11 @@ class Curriculum(Stages):
         strength: StrengthRule | float = "uncertainty",
         feedback: float = 0.5,
         held_back: float = 0.1,
+        from_start: bool = False,
         mix_from: MixingStage = "class",
         partner_power: float = POWER,
     ) -> None:
-        super().__init__(epochs, softmax, class_level, sample_level)
+        super().__init__(epochs, softmax, class_level, sample_level, from_start=from_start)
         if kind is not None or strength != "head":
             check_choice("kind", kind, get_args(UncertaintyKind))
         if strength not in get_args(StrengthRule) and not (is_number(strength) and 0 < float(strength) < math.inf):
@@ -101,6 +106,11 @@ class Curriculum(Stages):
         Option(above=1).check("m_max", m_max)
         Option(least=0, below=1).check("held_back", held_back)
         self.kind, self.m_max, self.rule = kind, m_max, rule
+        if from_start and (margins not in BY_COUNTS or strength != "uncertainty"):
+            raise InvalidInputError(
+                f"from_start needs margins that are known before training, got margins={margins!r} and "
+                f"strength={strength!r}; take margins='counts' and strength='uncertainty'."
+            )
         self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
         self.margins, self.mix_from, self.partner_power = margins, mix_from, float(partner_power)
         self.uncertainty: Tensor | None = None
@@ -120,13 +130,13 @@ class Curriculum(Stages):
         if stage == "softmax":
             loss.clear_margins()
             return stage
-        if self.uncertainty is None and self.kind is not None:
+        if self.uncertainty is None and self.kind is not None and not self.from_start:
             raise InvalidStateError(
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
-        if self._mixes(epoch, loss):
-            loss.margins = self._margins(loss, mixing=True)
+        if self.from_start or self._mixes(epoch, loss):
+            loss.margins = self._margins(loss, mixing=self._mixes(epoch, loss))
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
 
@@ -198,13 +208,28 @@ class Curriculum(Stages):
             record["shift"] = self.correct(loss, *unseen)
         record["strength"] = float(loss.strength)
         if self.kind is not None and self.wants_uncertainty(epoch):
-            self.set_uncertainty(samples.class_uncertainty(self.kind), loss)
+            with self.at_training_prior(loss):
+                found = samples.class_uncertainty(self.kind)
+            self.set_uncertainty(found, loss)
         if self.wants_features(epoch, loss):
             self.adapt(loss, *samples.for_strength())
         return record
 
+    @contextmanager
+    def at_training_prior(self, loss: ClassVectorLoss) -> Iterator[None]:
+        """Let ``loss`` predict at the training samples' class prior meanwhile, as it does without margins."""
+        if not self.from_start:
+            yield
+            return
+        before, steps = loss.shift, self._steps(loss)
+        loss.shift = steps.amax(-1, keepdim=True) - steps  # log(n_c / min n)
+        try:
+            yield
+        finally:
+            loss.shift = before
+
     def _mixes(self, epoch: int, loss: ClassVectorLoss) -> bool:
-        start = self.class_start if self.mix_from == "class" else self.sample_start
+        start = self.margin_start if self.mix_from == "class" else self.sample_start
         return loss.mixes_samples and epoch >= start
 
     def partners(self, epoch: int, loss: ClassVectorLoss) -> Tensor | None:
@@ -249,11 +274,13 @@ class Curriculum(Stages):
 
         It rises over the first sixth of the epochs after the softmax stage; a head's own over the class stage.
         """
+        if self.from_start:
+            return 1.0
         sixth, stage = (self.epochs - self.class_start) // 6, self.sample_start - self.class_start
         return min(1.0, max(0, epoch - self.class_start + 1) / max(1, stage if self.strength == "head" else sixth))
 
     def wants_uncertainty(self, epoch: int) -> bool:
-        """Return whether the ``epoch`` that just ended is the last of the softmax stage."""
+        """Return whether the class uncertainty is due after this ``epoch``, the last of the softmax stage."""
         return epoch == self.class_start - 1 and self.class_start < self.epochs and self.kind is not None
 
     def wants_features(self, epoch: int, loss: ClassVectorLoss) -> bool:

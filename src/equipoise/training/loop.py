@@ -204,7 +204,8 @@ def _end_epoch(
     record: Record = {"steps": math.ceil(position.step / settings.accumulate)}
     record["loss"] = mean_of_processes(accelerator, position.mean_loss())
     if curriculum is not None and curriculum.wants_uncertainty(epoch):
-        run.keep_weights(SOFTMAX)
+        with curriculum.at_training_prior(network.head):
+            run.keep_weights(SOFTMAX)
     held_out = None if validation is None else labelled_features(accelerator, network, validation)
     if curriculum is not None:
         samples = ArraySamples(accelerator, network, data, back, held_out, settings)

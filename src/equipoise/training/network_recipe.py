@@ -78,6 +78,7 @@ class Recipe:
             sets them itself.
         columns: of the table.
         width: units of a hidden layer.
+        members: networks side by side, whose logits are averaged; for tables alone.
 
     >>> recipe = Recipe("weighted", 3, False, 0.5, "additive", "expected", columns=4, width=16)
     >>> recipe.uncertain, recipe.class_shape
@@ -100,6 +101,7 @@ class Recipe:
     width: int = field(metadata=limits(least=1, whole=True))
     placement: Placement = "all"
     normalize: bool = True
+    members: int = field(default=1, metadata=limits(least=1, whole=True))
 
     def __post_init__(self) -> None:
         loss_builder(self.method)
@@ -124,9 +126,9 @@ class Recipe:
         return (self.classes, 2) if self.multilabel else (self.classes,)
 
     def table_backbone(self, standardize: Standardize | None = None) -> nn.Sequential:
-        """Build ``standardize`` and two hidden layers: (batch, columns) -> (batch, width)."""
-        first = standardize or Standardize(self.columns)
-        return nn.Sequential(first, MLP(self.columns, (self.width, self.width), dropout=self.dropout))
+        """Build ``standardize`` and two hidden layers: (batch, columns) -> (batch, members·width)."""
+        first, hidden = standardize or Standardize(self.columns), (self.width, self.width)
+        return nn.Sequential(first, MLP(self.columns, hidden, dropout=self.dropout, members=self.members))
 
     def new_network(
         self, x: Any, class_counts: Tensor, backbone: nn.Module | None, weight: Tensor | None = None
@@ -150,6 +152,7 @@ class Recipe:
         names = ("form", "sample_level", "placement", "normalize") if self.uncertain else ()
         fixed = getattr(build, "keywords", {})  # of a partial
         own: dict[str, Any] = {name: getattr(self, name) for name in names if name not in fixed}
+        own |= {"members": self.members} if self.members > 1 else {}  # a function of your own need not know of it
         return build(
             features, self.classes, multilabel=self.multilabel, dropout=self.dropout, class_counts=class_counts, **own
         )

@@ -20,6 +20,8 @@ EPOCHS = 30
 """Number of epochs that these steps are divided into, for records, checkpoints and stages."""
 FEWEST_EPOCHS, LEAST_PART = 6, 100
 """Number of epochs that few visits of large data are divided into, and the fewest batches of each."""
+MANY_SAMPLES, MEMBERS = 2_000, 4
+"""Samples from which on one wide network is trained, and networks side by side below."""
 MOST_HELD_BACK = 50_000
 """Most samples held back or held out: the features of all of them are in memory at once."""
 SMALL_STEP = 5e8
@@ -99,7 +101,16 @@ def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> L
 
 def choose_width(samples: int) -> int:
     """Return the paper's 512 units from 2,000 samples on; fewer for fewer samples."""
-    return 512 if samples >= 2_000 else 256 if samples >= 200 else 128
+    return 512 if samples >= MANY_SAMPLES else 256 if samples >= 200 else 128
+
+
+def choose_members(samples: int) -> int:
+    """Return how many networks are trained side by side: four for few samples, where their mean was measured.
+
+    >>> choose_members(1_000), choose_members(10_000)
+    (4, 1)
+    """
+    return MEMBERS if samples < MANY_SAMPLES else 1
 
 
 def rows_at_once(numbers_a_row: int) -> int:

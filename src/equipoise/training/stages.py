@@ -20,15 +20,19 @@ class Stages:
     Args:
         epochs: total number of epochs.
         softmax, class_level, sample_level: shares of them, or whole numbers that count epochs.
+        from_start: whether margins act from the first epoch, so that the class stage includes the softmax stage.
     """
 
-    def __init__(self, epochs: int, softmax: float, class_level: float, sample_level: float) -> None:
-        self.epochs = whole_number("epochs", epochs, 1)
+    def __init__(
+        self, epochs: int, softmax: float, class_level: float, sample_level: float, *, from_start: bool = False
+    ) -> None:
+        self.epochs, self.from_start = whole_number("epochs", epochs, 1), from_start
         self.class_start, self.sample_start = stage_boundaries(self.epochs, softmax, class_level, sample_level)
+        self.margin_start = 0 if from_start else self.class_start
 
     def stage(self, epoch: int) -> Stage:
         """Return the stage of an ``epoch``, counted from 0."""
-        if epoch < self.class_start:
+        if epoch < self.margin_start:
             return "softmax"
         return "class" if epoch < self.sample_start else "sample"
 
@@ -44,10 +48,10 @@ class Stages:
         >>> Stages(60, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 60, visit=10) is None
         True
         """
-        taken, left_out = sum(steps[self.class_start : self.sample_start]), self.class_start == self.sample_start
-        if taken >= CLASS_STEPS or (left_out and self.class_start < self.epochs):
+        taken, left_out = sum(steps[self.margin_start : self.sample_start]), self.margin_start == self.sample_start
+        if taken >= CLASS_STEPS or (left_out and self.margin_start < self.epochs):
             return None
-        share = (self.sample_start - self.class_start) / self.epochs or CLASS_LEVEL
+        share = (self.sample_start - self.margin_start) / self.epochs or CLASS_LEVEL
         enough = math.ceil(CLASS_STEPS / share / visit)
         return (
             f"the class stage has {taken} optimiser steps, and margins need about {CLASS_STEPS} to act; give "

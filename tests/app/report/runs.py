@@ -141,8 +141,7 @@ def digits_run(folder: Path, *, epochs: int = 6, method: str = "uncertainty_marg
     kept = step(y, rng=seed)
     x, y = x[kept], y[kept]
     model = UncertaintyBalancedClassifier(method, epochs=epochs, random_state=seed).fit(x, y)
-    stages = [record["stage"] for record in model.history_["epochs"]]
-    early = stages.count("softmax")
+    early = 0 if model.class_uncertainty_ is None else max(1, epochs // 6)
     softmax_stage = UncertaintyBalancedClassifier("cross_entropy", epochs=max(early, 1), random_state=seed).fit(x, y)
     return write_run(
         folder,

@@ -18,7 +18,7 @@ from equipoise.data.leaks import leak_notes
 from equipoise.data.samples import Samples
 from equipoise.decisions import Evidence, RecallAtLeast, ReviewBudget, Situation
 from equipoise.evaluation import scores
-from tests.app.report.runs import made_up, made_up_attributes, softmax, write_run
+from tests.app.report.runs import made_up, made_up_attributes, softmax, staged, write_run
 from tests.app.report.test_numbers import one_hot
 
 
@@ -369,6 +369,14 @@ def test_without_a_softmax_stage(told):
     assert found.headline.startswith("Good: the model separates the rare class rare well from the rest")
     assert found.change[0] == "Balanced accuracy, the mean over the classes, is 92.5% and accuracy 92.5%."
     assert "cross_entropy has no softmax stage, or too few epochs" in found.change[1]
+
+
+def test_margins_from_the_first_epoch_have_no_softmax_stage(told):
+    found = told((95, 90), (40, 80), epochs=[epoch | {"stage": "class"} for epoch in staged(9)]).change
+    assert found[-1] == (
+        "Before is the same network early in its training, with the most probable class as its answer: a part of the "
+        "change may come from longer training alone."
+    )
 
 
 def test_without_the_answers_before_nothing_is_said_of_chance(tmp_path):

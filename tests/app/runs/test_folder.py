@@ -41,7 +41,7 @@ def test_the_record_says_what_was_found_and_how(table_run):
     assert np.mean(np.array(record["margins"])[rare]) > np.mean(record["margins"])
     assert record["command"] == "equipoise train digits.csv"
     epochs = [json.loads(line) for line in (table_run / "metrics.jsonl").read_text().splitlines()]
-    assert [epoch["stage"] for epoch in epochs] == ["softmax"] + ["class"] * 3 + ["sample"] * 2
+    assert [epoch["stage"] for epoch in epochs] == ["class"] * 4 + ["sample"] * 2
     assert len(epochs) == EPOCHS
     assert record["seconds"] > sum(epoch["seconds"] for epoch in epochs)
     assert any("pixel 20: " in sentence for sentence in record["notes"])

@@ -91,9 +91,10 @@ class ComparedNetwork(UncertaintyBalancedClassifier):
     """The estimator, with options that only a comparison sets.
 
     ``samples`` are those that sizes follow from; ``tau`` moves decisions from the training samples' class prior π to
-    π^(1 − τ), as post-hoc logit adjustment does (Menon et al. 2021).
+    π^(1 − τ), as post-hoc logit adjustment does (Menon et al. 2021). Every method has one network.
     """
 
+    members: int | None = 1
     samples: int | None = None
     tau: float | None = None
 

@@ -85,7 +85,7 @@ def section(run: StoredRun) -> Section:
 
 def earlier_model(run: StoredRun) -> str:
     """Return the name of the earlier model, for a sentence."""
-    return f"the {run.earlier}" if run.is_blend else f"the {run.earlier}'s model"
+    return f"the {run.earlier}'s model" if run.has_softmax_stage else f"the {run.earlier}"
 
 
 def recall_figure(run: StoredRun) -> Markup | None:

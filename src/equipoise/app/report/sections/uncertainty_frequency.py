@@ -12,7 +12,8 @@ TEMPLATE = """\
 {% if figure %}
 {% call beside(figure) %}How unsure the {{ run.model_noun }} was of each {{ run.noun }}\
 {% if run.is_blend %}, measured on training samples by members that were not fitted to them\
-{% else %} at the end of the softmax stage, measured on training samples with dropout switched on{% endif %}. \
+{% else %} {{ "at the end of the softmax stage" if run.has_softmax_stage else "early in training" }}, measured on \
+training samples with dropout switched on{% endif %}. \
 A rarer or more uncertain {{ run.noun }} was given a larger margin. \
 Rare {{ run.nouns }} tend to lie high; one that lies high though it has many samples is hard.{% endcall %}
 {% else %}<p class="none">Not measured: this method estimates no {{ run.noun }} uncertainty, or there were too few \

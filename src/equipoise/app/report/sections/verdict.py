@@ -216,8 +216,13 @@ def _caveats(run: StoredRun, total: Change) -> list[str]:
         ]
     stages = [epoch["stage"] for epoch in run.epochs]
     early = stages.count("softmax")
-    if not early or early == len(stages) or total.gained == total.lost == 0:
+    if early == len(stages) or total.gained == total.lost == 0:
         return []
+    if not early:
+        return [
+            f"Before is the same network early in its training, with the most probable {run.noun} as its answer: a "
+            "part of the change may come from longer training alone."
+        ]
     return [
         f"Before is the same network at the end of its softmax stage, after {early} of {len(stages)} epochs: a part of "
         "the change may come from longer training alone."
