@@ -104,7 +104,7 @@ def test_pretrained_weights_come_from_the_installed_package_with_their_own_norma
     images = torch.randint(0, 256, (9, 3, 24, 32), dtype=torch.uint8)  # one more than at once
     found = extract_features(images.numpy(), network, cache=False)
     with torch.inference_mode():
-        expected = network.eval().body(F.interpolate(network.input(images), (128, 171), mode="bilinear"))
+        expected = network.eval().body(F.interpolate(network.input(images), (160, 213), mode="bilinear"))
     torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-4, rtol=1e-4)
 
 

