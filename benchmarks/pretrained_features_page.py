@@ -48,7 +48,7 @@ def lines() -> list[str]:
         "",
         *table(rows),
         "",
-        "Used by default: **Lite0, 128 px, stages 5 + 6 + 7**, 624 features. With this many held-out images, a "
+        "Used by default: **Lite0, 160 px, stages 5 + 6 + 7**, 624 features. With this many held-out images, a "
         f"figure has a standard error of about {error:.1f} points: neighbours in the table are not significantly "
         "different. Milliseconds are processor time of one core.",
         "",

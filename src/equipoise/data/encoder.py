@@ -12,21 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from equipoise.data.columns.encoding import (
-    Column,
-    encode_column,
-    encode_plain_numbers,
-    holds_plain_numbers,
-    learn_column,
-)
+from equipoise.data.columns.distinct import LOOKED_AT, is_packed, is_text
+from equipoise.data.columns.encoding import Column, Compact, compact, encode_features, learn_column
 from equipoise.data.columns.kinds import ColumnGuess, guess_kind, said_kind
-from equipoise.data.columns.parsing import relabelled
+from equipoise.data.columns.parsing import Read, relabelled
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.labels import label_array
 from equipoise.data.samples import Progress
 from equipoise.data.tables.delimited import check_names
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.records import as_record
+
+ROWS_AT_ONCE = 4096
 
 
 class _StoredEncoder(msgspec.Struct):
@@ -105,6 +102,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             y: labels (rows,), or a 0/1 matrix (rows, attributes): free text then has a column of log-odds for each
                 class as well. Other columns do not use it.
         """
+        return self._fit(X, y, {})
+
+    def _fit(self, X: Any, y: ArrayLike | None, read: dict[str, Read]) -> "TableEncoder":
+        """Learn from ``X``, and keep in ``read`` the numbers and dates of texts that are too many to be read twice."""
         table = as_table(X)
         if len(table) == 0:
             raise InvalidInputError("the table must have rows to learn from, got none; give the training rows.")
@@ -124,8 +125,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 progress=self.progress,
             )
             guesses.append(replace(guess, parsed=None, counts={}))  # which may be as large as the table
-            if column is not None:
-                kept.append(column)
+            if column is None:
+                continue
+            kept.append(column)
+            parsed = guess.parsed
+            if parsed is not None and _has_many_texts(table[guess.name]) and not (parsed.words or parsed.unread.any()):
+                read[guess.name] = parsed.numbers, parsed.unread
         if not kept:
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
@@ -149,7 +154,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             y: as for :meth:`fit`.
             groups: of the rows, (rows,).
         """
-        return self.fit(X, y).transform_training(X, y, groups)
+        read: dict[str, Read] = {}
+        self._fit(X, y, read)
+        return self._encode(X, None if y is None else (y, groups), read).values
 
     def transform_training(
         self, X: Any, y: ArrayLike | None, groups: ArrayLike | None = None
@@ -161,7 +168,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the matrix of :meth:`transform`, and the values that could not be read."""
         return self._encode(X, None)
 
-    def _encode(self, X: Any, trained: tuple[Any, Any] | None) -> Encoded:
+    def _encode(self, X: Any, trained: tuple[Any, Any] | None, read: dict[str, Read] | None = None) -> Encoded:
         columns, table = self._fitted(), as_table(X)
         absent = [column.name for column in columns if column.name not in table.columns]
         if absent:
@@ -176,20 +183,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
-        start, numbers = 0, dict[int, Column]()
+        start, pending = 0, dict[int, Compact]()
         for column in columns:
-            width = len(column.outputs)
-            if holds_plain_numbers(table[column.name], column):
-                numbers[start] = column
-                start += width
-                continue
-            unread = encode_column(
-                _column(table, column.name), column, out[:, start : start + width], trained, self.pictures
-            )
-            if unread.any():
+            values = _column(table, column.name)
+            if column.features:
+                own = out[:, start : start + len(column.outputs)]
+                unread = encode_features(values, column, own, trained, self.pictures)
+            else:
+                pending[start] = compact(values, column, (read or {}).get(column.name))
+                unread = pending[start].unread
+            if unread is not None and unread.any():
                 lost[column.name] = unread
-            start += width
-        encode_plain_numbers(table, numbers, out)
+            start += len(column.outputs)
+        for first in range(0, len(out), ROWS_AT_ONCE):  # a whole column at a time would touch all memory for each
+            rows = slice(first, first + ROWS_AT_ONCE)
+            for start, each in pending.items():
+                each.write(rows, out[rows, start : start + len(each.column.outputs)])
         return Encoded(out, lost)
 
     @property
@@ -255,6 +264,10 @@ def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[
         raise InvalidInputError(f"kinds names {unknown[0]!r}, which is not a column; there are {_named(table)}.")
     for name, values in table.items():
         yield said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
+
+
+def _has_many_texts(values: Any) -> bool:
+    return is_text(values) and not (is_packed(values) and len(values.dtype.categories) <= LOOKED_AT)
 
 
 def _column(table: Any, name: str) -> Any:

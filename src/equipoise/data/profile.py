@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.choice import ColumnKind
-from equipoise.data.columns.kinds import ColumnGuess, finite
+from equipoise.data.columns.kinds import ColumnGuess
 from equipoise.data.columns.parsing import as_words, without_blanks
 from equipoise.data.columns.scores import rank_rarest
 from equipoise.data.encoder import as_table, guess_kinds
@@ -117,7 +117,7 @@ def rarest(y: NDArray[Any]) -> NDArray[np.bool_]:
 def _profile(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_] | None) -> ColumnProfile:
     values = without_blanks(values)
     words = as_words(values)
-    numbers = None if guess.parsed is None else finite(guess.parsed)
+    numbers = None if guess.parsed is None else guess.parsed.known
     ranked = None if rare is None else rank_rarest(values, guess, rare)
     by_missing = ranked is not None and ranked.by_missing
     return ColumnProfile(

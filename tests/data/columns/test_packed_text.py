@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.data.columns.distinct import distinct, is_packed, is_text, pack, repeats
 from equipoise.data.columns.kinds import guess_kind
-from equipoise.data.columns.parsing import as_words, parse, without_blanks
+from equipoise.data.columns.parsing import as_words, fits_float32, median, parse, without_blanks
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.leaks import leak_notes
 from equipoise.data.tables import read_table as table_files
@@ -89,7 +89,7 @@ def test_reading_tells_how_far_it_is(mixed, monkeypatch):
 
 
 def test_distinct_texts_of_packed_rows_come_in_the_order_of_the_rows():
-    column = pack([distinct(pd.Series(["b", None, "a"])), distinct(pd.Series(["c", "a"]))])
+    column = pack(pd.Series(["b", None, "a", "c", "a"]))
     found = distinct(column.iloc[[4, 1, 3]])
     assert found.values.tolist() == ["a", "c"]
     assert found.codes.tolist() == [0, -1, 1]
@@ -97,14 +97,14 @@ def test_distinct_texts_of_packed_rows_come_in_the_order_of_the_rows():
 
 
 def test_packed_blanks_are_missing():
-    column = pack([distinct(pd.Series(["b", " ", "b"]))])
+    column = pack(pd.Series(["b", " ", "b"]))
     assert is_text(column)
     assert without_blanks(column).isna().tolist() == [False, True, False]
 
 
 def test_packed_digits_are_numbers_and_a_category_of_them_is_none():
     words = ["1", "2", "3", "2"]
-    assert guess_kind(pack([distinct(pd.Series(words))]), "n").kind == "number"
+    assert guess_kind(pack(pd.Series(words)), "n").kind == "number"
     assert guess_kind(pd.Series(words, dtype="category"), "n").kind == "category"
 
 
@@ -125,3 +125,34 @@ def test_a_part_without_values_of_a_packed_column(tmp_path, monkeypatch):
     found = packed_samples(tmp_path / "gaps.csv", monkeypatch).x["word"]
     assert is_packed(found)
     assert as_words(found).tolist() == [word or None for word in words]
+
+
+def test_class_names_stay_as_they_are_written_in_parts_without_a_word(tmp_path, monkeypatch):
+    labels = ["unknown", *["01"] * 149, *["2.0"] * 150]  # the second and third part have numbers only
+    path = tmp_path / "labels.csv"
+    pd.DataFrame({"label": labels, "x": np.arange(300) % 7}).to_csv(path, index=False)
+    assert packed_samples(path, monkeypatch).y.tolist() == labels
+
+
+@pytest.mark.parametrize("numbers", [[0.5, 2.0, 0.1], [3.0], [1.0, 0.2, 3.0, 0.4], [-1e30, 1e30]])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_median_is_that_of_float64(numbers, kind):
+    known = np.array(numbers, dtype=kind)
+    assert median(known) == np.median(known.astype(np.float64))
+
+
+def test_numbers_read_while_fitting_are_those_of_transform(mixed, monkeypatch):
+    samples = packed_samples(mixed, monkeypatch)
+    rows = samples.x.assign(moment=samples.x["moment"].astype("str"), once=[f"{row:,}.5 kr" for row in range(ROWS)])
+    encoder = TableEncoder()
+    np.testing.assert_array_equal(encoder.fit_transform(rows), encoder.transform(rows))
+    assert "once" in encoder.column_names_
+
+
+def test_numbers_beside_zeros_alone_tell_whether_float32_is_enough():
+    few = np.zeros(100_000)
+    few[7::5000] = 1.7e12 + np.arange(20)
+    assert not fits_float32(few)
+    assert fits_float32(np.where(few > 0, 0.1 * np.arange(100_000), 0.0))
+    assert fits_float32(np.array([np.inf, 0.1, 0.3]))
+    assert not fits_float32(np.array([1e300, np.inf]))

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from equipoise.data.sources import open_data
+from equipoise.data.tables.delimited import find_layout, read_parts
 from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
@@ -92,3 +93,16 @@ def test_groups_of_one_row_each_are_noted(tmp_path):
 def test_a_name_instead_of_a_file_of_weights():
     with pytest.raises(InvalidInputError, match=r"no file 'imagenet': weights are the path of a .*; download it first"):
         load_weights(build_backbone("lenet"), "imagenet")
+
+
+@pytest.mark.parametrize("before", ["1,x,3\n", "1,x,3\n" * 9, ""])
+def test_spaces_before_fields_are_skipped_wherever_they_begin(tmp_path, before):
+    rows = '4, "a, b",6\n7, NA, 9\n, y ,12\n'
+    path = tmp_path / "spaced.csv"
+    path.write_text("one,two,three\n" + before + rows)
+    parts = list(read_parts(find_layout(path), rows=4))
+    found = pd.concat(parts, ignore_index=True)
+    assert len(found) == before.count("\n") + 3
+    assert found["two"].tail(3).fillna("missing").tolist() == ["a, b", "missing", "y "]
+    assert found["one"].tail(3).fillna(-1).tolist() == [4, 7, -1]
+    assert found["three"].tolist() == [3] * before.count("\n") + [6, 9, 12]

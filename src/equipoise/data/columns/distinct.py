@@ -57,23 +57,18 @@ def repeats(values: Any) -> bool:
     return bool(0 < first.nunique() <= MOSTLY * len(first))
 
 
-def pack(pieces: list[Distinct]) -> Any:
-    """Join the parts of a text column into a column of pandas' type ``category`` that has every text once.
+def pack(values: Any) -> Any:
+    """Return a text column as a column of pandas' type ``category`` that has every text once.
 
     It stands for the texts themselves: unlike a category of the user's, it may hold numbers or dates.
 
-    >>> column = pack([distinct(pd.Series(["8%", "9%"])), distinct(pd.Series(["9%", None]))])
+    >>> column = pack(pd.Series(["8%", "9%", "9%", None]))
     >>> column.tolist(), is_packed(column), distinct(column).values.tolist()
     (['8%', '9%', '9%', nan], True, ['8%', '9%'])
     """
-    place, texts = pd.factorize(pd.concat([piece.values for piece in pieces], ignore_index=True))
-    starts = np.cumsum([0, *(len(piece.values) for piece in pieces)])
-    codes = [
-        np.append(place[start : start + len(piece.values)], -1)[piece.codes]
-        for start, piece in zip(starts, pieces, strict=False)
-    ]
+    codes, texts = pd.factorize(values)
     categories = pd.Index(texts, name=TEXTS)
-    return pd.Series(pd.Categorical.from_codes(np.concatenate(codes), categories=categories), copy=False)
+    return pd.Series(pd.Categorical.from_codes(codes, categories=categories, validate=False), copy=False)
 
 
 def is_packed(values: Any) -> bool:
@@ -84,13 +79,20 @@ def is_packed(values: Any) -> bool:
 def _unpacked(values: Any) -> Distinct:
     """Return the texts of a packed column that occur in its rows."""
     codes, categories = values.cat.codes.to_numpy(), values.dtype.categories
-    first = np.full(len(categories) + 1, len(codes))
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last assignment, of the first row, remains
-    used = np.flatnonzero(first[:-1] < len(codes))
-    order = used[np.argsort(first[used])]
-    place = np.full(len(categories) + 1, -1)
-    place[order] = np.arange(len(order))
-    return Distinct(pd.Series(categories[order].rename(None)), place[codes])
+    order = _in_order(codes[:LOOKED_AT])
+    if len(order) < len(categories):
+        order = _in_order(codes)
+    if not np.array_equal(order, np.arange(len(categories))):  # some rows of a column
+        place = np.full(len(categories) + 1, -1)
+        place[order] = np.arange(len(order))
+        categories, codes = categories[order], place[codes]
+    return Distinct(pd.Series(categories.rename(None)), codes)
+
+
+def _in_order(codes: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
+    """Return the different codes in the order in which they first occur."""
+    found = pd.unique(codes)
+    return found[found >= 0]
 
 
 def is_text(values: Any) -> bool:

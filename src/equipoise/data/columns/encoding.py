@@ -2,8 +2,7 @@
 
 import heapq
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.distinct import distinct
-from equipoise.data.columns.kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess, finite, largest
+from equipoise.data.columns.kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess
 from equipoise.data.columns.parsing import (
     AMOUNTS,
     FORMS,
@@ -19,10 +18,14 @@ from equipoise.data.columns.parsing import (
     SAID,
     Kind,
     Parsed,
+    Read,
     as_words,
     fits_float32,
+    largest,
+    median,
     parse_as,
     plain,
+    span,
     without_blanks,
 )
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
@@ -33,10 +36,9 @@ from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError
 from equipoise.wording import counted
 
-MOST_NAMED, MOST_LOOKED_AT = 3, 10_000
+MOST_NAMED, MOST_LOOKED_AT = 3, 2_000
 """Examples in a note, and different values among which they are looked for."""
 WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
-ROWS_AT_ONCE = 4096
 TOO_MANY = 5  # from this many values on, most must still be what they were in training
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -161,8 +163,8 @@ def _examples(parsed: Parsed, values: Any) -> str:
 
 
 def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> Column:
-    known = finite(parsed)
-    fill = float(np.median(known))
+    known = parsed.known
+    fill = median(known)
     gone, missing = len(parsed.numbers) - len(known), int(values.isna().sum())
     spoken = 0
     if parsed.words:
@@ -181,9 +183,9 @@ def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> 
 
 def _note_lost_digits(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
     """Add a note if whole numbers are too long for a float to hold all digits."""
-    large = np.abs(parsed.numbers) > EXACT
-    if parsed.kind != "number" or not large.any():
+    if parsed.kind != "number" or not max(map(abs, span(parsed.numbers))) > EXACT:
         return
+    large = np.abs(parsed.numbers) > EXACT
     for word, number in zip(as_words(values[large]), parsed.numbers[large], strict=True):
         written = str(plain(word, parsed.form))
         if WHOLE.fullmatch(written) and int(written) != int(number):
@@ -249,15 +251,16 @@ def _texts(words: Any) -> list[str | None]:
 
 def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
     name, counts = guess.name, dict(guess.counts)
-    spellings = _spellings(counts)
-    folded = len(spellings) < len(counts)
+    spellings = {} if "".join(counts).isdigit() else _spellings(counts)  # there may be many ZIP codes
+    folded = 0 < len(spellings) < len(counts)
     if folded:
         pair = next(same for same in spellings.values() if len(same) > 1)
         notes.append(
             f"{name}: values that differ only in case are merged, such as {' and '.join(map(repr, pair[:2]))}."
         )
         counts = {same[0]: sum(counts[word] for word in same) for same in spellings.values()}
-    often = (word for word in counts if counts[word] > 1)
+    least = max(2, min(heapq.nlargest(MOST_LEVELS, counts.values())))
+    often = (word for word, count in counts.items() if count >= least)
     kept = heapq.nsmallest(MOST_LEVELS, often, key=lambda word: (-counts[word], word))
     kept = kept or heapq.nsmallest(MOST_LEVELS, counts)
     rare = len(counts) - len(kept)
@@ -283,15 +286,14 @@ def _fold(word: str) -> str:
     return word if word.isdigit() else " ".join(word.casefold().split())
 
 
-def encode_column(
+def encode_features(
     values: Any,
     column: Column,
     out: NDArray[np.floating[Any]],
     trained: tuple[Any, Any] | None = None,
     pictures: PictureReader | None = None,
 ) -> NDArray[np.bool_]:
-    """Write one column's outputs into ``out`` (rows, outputs), initially zeros, and return the values that are not
-    numbers or dates where they should be: they count as missing.
+    """Write free text or pictures into ``out`` (rows, outputs); return the pictures that cannot be read.
 
     Args:
         trained: labels and groups of the rows, where they are those that the column was learnt from.
@@ -304,28 +306,89 @@ def encode_column(
         if column.indicator:
             out[:, -1] = values.isna().to_numpy() | unread
         return unread
-    if column.kind == "text":
-        words = as_words(values)
-        texts, start = _texts(words), 0
-        for each in (column.text, column.sentences):
-            if each is not None:
-                made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
-                out[:, start : start + made.shape[1]] = made
-                start += made.shape[1]
-        if column.indicator:
-            out[:, -1] = words.isna()
-        return np.zeros(len(words), dtype=np.bool_)
+    words = as_words(values)
+    texts, start = _texts(words), 0
+    for each in (column.text, column.sentences):
+        if each is not None:
+            made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
+            out[:, start : start + made.shape[1]] = made
+            start += made.shape[1]
+    if column.indicator:
+        out[:, -1] = words.isna()
+    return np.zeros(len(words), dtype=np.bool_)
+
+
+class Compact(NamedTuple):
+    """Rows of a column of numbers, dates or categories, shorter than their outputs.
+
+    ``places`` are those of the 0/1 outputs that are 1, -1 where none is; ``unread`` marks values that are not numbers
+    or dates where they should be: they count as missing.
+    """
+
+    column: Column
+    numbers: NDArray[Any] | None
+    places: NDArray[np.signedinteger[Any]] | None
+    unread: NDArray[np.bool_] | None = None
+
+    def write(self, rows: slice, out: NDArray[np.floating[Any]]) -> None:
+        """Write these rows into ``out`` (rows, outputs), initially zeros."""
+        places = None if self.places is None else self.places[rows]
+        if self.numbers is not None:
+            numbers = self.numbers[rows].astype(out.dtype, copy=False)
+            gone = ~(np.abs(numbers) <= largest(self.column.fill))
+            out[:, 0] = np.where(gone, self.column.fill, numbers) if gone.any() else numbers
+            if self.column.indicator:
+                out[:, -1] = gone if places is None else gone & (places < 0)
+        if places is not None:
+            known = np.flatnonzero(places >= 0)
+            out[known, places[known]] = 1
+
+
+def compact(values: Any, column: Column, read: Read | None = None) -> Compact:
+    """Return a column of numbers, dates or categories ready to be written.
+
+    Args:
+        read: the numbers and what is not one of them, where :func:`parse_as` need not find them again.
+    """
+    if column.kind == "number" and isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf":
+        return Compact(column, values.to_numpy(), None)
+    if read is not None:
+        return Compact(column, read[0], None, read[1])
+    values = without_blanks(values)
     if column.kind == "category":
-        codes = _codes(values, column)
-        unknown = codes < 0
-        gone = values.isna().to_numpy() & unknown
-        out[np.flatnonzero(~unknown), codes[~unknown]] = 1
-        if column.other:
-            out[unknown & ~(gone & column.indicator), len(column.levels)] = 1
-        if column.indicator:
-            out[gone, -1] = 1
-        return np.zeros(len(values), dtype=np.bool_)
-    return _encode_numbers(values, column, out)
+        return Compact(column, None, _level_places(values, column))
+    numbers, unread = parse_as(values, column.kind, column.form)
+    places = None
+    if column.levels and unread.any():
+        codes = np.where(unread, _codes(values, column), -1)
+        places, unread = np.where(codes >= 0, 1 + codes, -1), unread & (codes < 0)
+    _check_kind(values, column, unread)
+    with np.errstate(over="ignore"):
+        return Compact(column, numbers if column.wide else numbers.astype(np.float32), places, unread)
+
+
+def _check_kind(values: Any, column: Column, unread: NDArray[np.bool_]) -> None:
+    """A few unreadable values are typos; if most are, it is a different column."""
+    known = int(values.notna().sum())
+    if known >= TOO_MANY and unread.sum() > known / 2:
+        raise InvalidInputError(
+            f"the column {column.name!r} held {column.kind}s in training but now holds "
+            f"{as_words(values[unread]).iloc[0]!r} and others that are not, {unread.sum()} of {known}; correct or "
+            "empty them."
+        )
+
+
+def _level_places(values: Any, column: Column) -> NDArray[np.signedinteger[Any]]:
+    """Return the 0/1 output of each value: its level, the rare or the missing ones; -1 where it has none."""
+    other = len(column.levels) if column.other else -1
+    missing = len(column.outputs) - 1 if column.indicator else other
+    small = np.min_scalar_type(-len(column.outputs))
+    texts = distinct(values)
+    codes = _codes(values if texts is None else texts.values, column).astype(small)
+    places = np.where(codes < 0, small.type(other), codes)
+    if texts is not None:
+        return texts.spread(places, missing)
+    return np.where(values.isna().to_numpy() & (codes < 0), small.type(missing), places)
 
 
 def _codes(words: Any, column: Column) -> NDArray[np.intp]:
@@ -339,51 +402,3 @@ def _codes(words: Any, column: Column) -> NDArray[np.intp]:
         levels = tuple(map(_fold, levels))
         words = words.map(_fold, na_action="ignore")
     return np.asarray(pd.Index(levels, dtype=object).get_indexer(words))
-
-
-def _encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    numbers, unread = parse_as(values, column.kind, column.form)
-    spoken = np.zeros_like(unread)
-    if column.levels and unread.any():
-        codes = np.where(unread, _codes(values, column), -1)
-        spoken = codes >= 0
-        out[np.flatnonzero(spoken), 1 + codes[spoken]] = 1
-        unread = unread & ~spoken
-    known = int(values.notna().sum())
-    if known >= TOO_MANY and unread.sum() > known / 2:  # a few are typos; if most are, it is a different column
-        raise InvalidInputError(
-            f"the column {column.name!r} held {column.kind}s in training but now holds "
-            f"{as_words(values[unread]).iloc[0]!r} and others that are not, {unread.sum()} of {known}; correct or "
-            "empty them."
-        )
-    _write_numbers(numbers, spoken, column, out)
-    return unread
-
-
-def _write_numbers(
-    numbers: NDArray[np.float64], spoken: NDArray[np.bool_] | bool, column: Column, out: NDArray[np.floating[Any]]
-) -> None:
-    gone = ~(np.abs(numbers) <= largest(column.fill))
-    out[:, 0] = np.where(gone, column.fill, numbers)
-    if column.indicator:
-        out[:, -1] = gone & ~np.asarray(spoken)
-
-
-def encode_plain_numbers(table: Any, places: Mapping[int, Column], out: NDArray[np.floating[Any]]) -> None:
-    """Write columns that hold numbers already into ``out`` (rows, outputs), some rows of all of them at a time: a whole
-    column at a time would touch all of its memory once for each.
-
-    Args:
-        places: the first output of each column.
-    """
-    numbers = {start: table[column.name].to_numpy() for start, column in places.items()}
-    for first in range(0, len(out), ROWS_AT_ONCE):
-        rows = slice(first, first + ROWS_AT_ONCE)
-        for start, column in places.items():
-            some = numbers[start][rows].astype(np.float64)
-            _write_numbers(some, False, column, out[rows, start : start + len(column.outputs)])
-
-
-def holds_plain_numbers(values: Any, column: Column) -> bool:
-    """Return whether a column of numbers has nothing to parse."""
-    return column.kind == "number" and isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"

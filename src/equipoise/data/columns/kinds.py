@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.choice import ColumnKind
 from equipoise.data.columns.distinct import distinct, is_packed
-from equipoise.data.columns.parsing import LOOKED_AT, Parsed, as_words, is_some_form, parse, parse_fully, without_blanks
+from equipoise.data.columns.parsing import (
+    LOOKED_AT,
+    Parsed,
+    as_words,
+    is_some_form,
+    parse,
+    parse_fully,
+    span,
+    without_blanks,
+)
 from equipoise.data.images.scan import SUFFIXES
 from equipoise.errors import InvalidInputError
 from equipoise.options import check_choice
@@ -96,8 +105,7 @@ def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
 
 
 def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
-    known = finite(parsed)
-    why = _why_left_out(known, len(parsed.numbers) - len(known), parsed, values, name)
+    why = _why_left_out(parsed, values, name)
     if why is not None:
         return ColumnGuess(name, *why, parsed)
     number = int(parsed.unread.sum())
@@ -107,32 +115,18 @@ def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
     return ColumnGuess(name, parsed.kind, what, parsed)
 
 
-def finite(parsed: Parsed) -> NDArray[np.float64]:
-    """Return the numbers that count as measurements: known, and not absurdly far from the others."""
-    known = parsed.numbers[~np.isnan(parsed.numbers)]
-    if len(known) and np.abs(known).max() > np.finfo(np.float32).max:
-        known = known[np.abs(known) <= largest(float(np.median(known)))]
-    return known
-
-
-def largest(typical: float) -> float:
-    """Return the largest value that counts as a measurement: beyond float32 it marks a gap unless all are so large."""
-    limit = float(np.finfo(np.float32).max)
-    return float(np.finfo(np.float64).max) if abs(typical) > limit else limit
-
-
-def _why_left_out(
-    known: NDArray[np.float64], gone: int, parsed: Parsed, values: Any, name: str
-) -> tuple[ColumnKind, str] | None:
+def _why_left_out(parsed: Parsed, values: Any, name: str) -> tuple[ColumnKind, str] | None:
+    known, gone = parsed.known, len(parsed.numbers) - len(parsed.known)
     if len(known) == 0:
         return "constant", "it has no finite value"
-    if known.min() == known.max() and gone < INDICATOR_SHARE * len(parsed.numbers):
+    low, high = span(known)
+    if low == high and gone < INDICATOR_SHARE * len(parsed.numbers):
         different = _different(values) if abs(known[0]) > EXACT else 1
         same = f"its {different} different values are too large to be distinguished, all about"
         return "constant", f"{same if different > 1 else 'it is'} {known[0]:g} in every row"
     if parsed.kind == "number" and gone == 0 and _names_rows(known, name):
         return "identifier", "it looks like an identifier"
-    if parsed.kind == "number" and _are_long(known):
+    if parsed.kind == "number" and low >= LONG_NUMBER and _are_long(known):
         different, number = _different(values[~np.isnan(parsed.numbers)]), len(known)
         if different > number / 2:
             return "identifier", _unique_reason(different, number)
@@ -155,7 +149,7 @@ def _different(values: Any) -> int:
     return int(values.nunique() if pd.api.types.is_integer_dtype(values.dtype) else as_words(values).nunique())
 
 
-def _names_rows(known: NDArray[np.float64], name: str) -> bool:
+def _names_rows(known: NDArray[np.floating[Any]], name: str) -> bool:
     """Return whether values number the rows: 1, 2, 3, ... in order; or distinct whole numbers under a name such as id.
 
     With at least 100 rows, possibly a part of the table, up to half of the numbers may be missing and any may be first.
@@ -171,9 +165,9 @@ def _names_rows(known: NDArray[np.float64], name: str) -> bool:
     return bool(ID_NAME.search(name)) and len(np.unique(known)) == len(known)
 
 
-def _are_long(known: NDArray[np.float64]) -> bool:
+def _are_long(known: NDArray[np.floating[Any]]) -> bool:
     """Return whether these are whole numbers with too many digits for a measurement, and not times."""
-    if len(known) < MANY_VALUES or known.min() < LONG_NUMBER or not (known == np.floor(known)).all():
+    if len(known) < MANY_VALUES or not (known == np.floor(known)).all():
         return False
     return not any(low <= known.min() and known.max() <= high for low, high in TIMES)
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.amounts import SIGNS, plain_amount
-from equipoise.data.columns.distinct import is_packed, is_text, repeated
+from equipoise.data.columns.distinct import distinct, is_packed, is_text, repeated
+from equipoise.wording import is_number
 
 Kind = Literal["number", "date", "category", "text", "image"]
 """Kinds that a column can be encoded as."""
@@ -49,7 +51,6 @@ SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
-DIGITS = r"[0-9][0-9.,]*"
 LONGEST_FORM = 60
 """Most characters of a number or date written by a person; longer text is neither."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -60,12 +61,12 @@ MOST_WORDS, LEAST_NUMBERS = 3, 3  # most words among numbers, such as refused; f
 LOOKED_AT, AT_ONCE = 1000, 100_000
 FEW, HOPELESS = 50, 0.95  # values that tell first whether a form is worth trying
 SECONDS_A_DAY = 86_400
-SMALLEST_FLOAT32 = 2.0**-100
-"""Smallest magnitude that keeps clear of float32's subnormal range, where it has fewer digits."""
+SMALLEST_FLOAT32, LARGEST_FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)
+"""Magnitudes between which a float32 has all of its digits; the first keeps clear of its subnormal range."""
 FARTHEST, SAMPLED = 256, 4096
 """Distance from zero, in spreads, up to which float32 keeps 16 bits of the spread; values used to measure it."""
 
-Read = tuple[NDArray[np.float64], NDArray[np.bool_]]  # (rows,) each: the numbers, and a mask of unreadable values
+Read = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]  # (rows,) each: the numbers, and a mask of unreadable values
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,18 @@ class Parsed:
 
     kind: Kind
     form: str
-    numbers: NDArray[np.float64]  # (rows,), NaN if missing
+    numbers: NDArray[np.floating[Any]]  # (rows,), NaN if missing
     unread: NDArray[np.bool_]  # (rows,), unreadable values
     words: tuple[str, ...] = ()  # deliberate answers among the numbers, such as refused
+
+    @cached_property
+    def known(self) -> NDArray[np.floating[Any]]:
+        """The numbers that count as measurements: neither missing nor absurdly far from the others."""
+        gone = np.isnan(self.numbers)
+        known = self.numbers[~gone] if gone.any() else self.numbers
+        if len(known) and max(map(abs, span(known))) > LARGEST_FLOAT32:
+            known = known[np.abs(known) <= largest(median(known))]
+        return known
 
 
 def parse(values: Any) -> Parsed | None:
@@ -103,7 +113,7 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     some = known[:: max(1, len(known) // LOOKED_AT)]  # try each form on a few values of a long column first
     sample, few, found = values.iloc[some], values.iloc[some[:: -(-len(some) // FEW)]], list[Parsed]()
     for forms in (FIRST_TRIED, TRIED, LAST_TRIED):
-        likely = [tried for tried in forms if _parsed(few, *tried).unread.mean() < HOPELESS]
+        likely = [tried for tried in forms if _share_unlike(few, *tried) < HOPELESS]
         likely = [tried for tried in likely if np.average(_parsed(sample, *tried).unread, weights=counts[some]) <= 0.5]
         found += [_parsed(values, *tried) for tried in likely]
         if any(not parsed.unread.any() for parsed in found):
@@ -115,6 +125,16 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     if best.form in (DAY_FIRST, MONTH_FIRST) and left.get(DAY_FIRST) == left.get(MONTH_FIRST):
         return None
     return best if _tolerable(best, values, counts) else _with_words(best, values, counts)
+
+
+def _share_unlike(few: Any, kind: Kind, form: str) -> float:
+    """Return the share of a few values that cannot be of a form."""
+    if not is_text(few):
+        return float(_parsed(few, kind, form).unread.mean())
+    if form != PLAIN:
+        return float(np.mean([plain(text, form) is None for text in few]))
+    like = is_number if kind == "number" else re.compile(rf"\s*{ISO_DATE}").fullmatch
+    return float(np.mean([not like(text) for text in few]))
 
 
 def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
@@ -147,7 +167,7 @@ def is_some_form(word: str) -> bool:
     return len(word) <= LONGEST_FORM and SOME_FORM.fullmatch(word) is not None
 
 
-def fits_float32(numbers: NDArray[np.float64]) -> bool:
+def fits_float32(numbers: NDArray[np.floating[Any]]) -> bool:
     """Return whether float32 preserves the differences within a column well enough for a network.
 
     It does not if the values are out of its range, or so far from zero that rounding blurs their spread; zeros and
@@ -156,16 +176,51 @@ def fits_float32(numbers: NDArray[np.float64]) -> bool:
     >>> fits_float32(np.array([0.1, 1e6, np.nan])), fits_float32(np.array([1.7e12, 1.7e12 + 1e4]))
     (True, False)
     """
-    known = numbers[np.isfinite(numbers) & (numbers != 0)]
-    if len(known) == 0:
+    farthest = max(map(abs, span(numbers)))
+    if np.isinf(farthest):
+        numbers = numbers[np.isfinite(numbers)]
+        farthest = max(map(abs, span(numbers)))
+    if not farthest > 0:  # nor where none is known
         return True
-    if not SMALLEST_FLOAT32 <= np.abs(known).max() <= np.finfo(np.float32).max:
+    if not SMALLEST_FLOAT32 <= farthest <= LARGEST_FLOAT32:
         return False
-    some = known[:: -(-len(known) // SAMPLED)]
+    some = _known(numbers[:: -(-len(numbers) // SAMPLED)])
+    some = some if len(some) > SAMPLED // 4 else _known(numbers)[-SAMPLED:]
     if bool((some.astype(np.float32) == some).all()):
         return True
     centre = np.median(some)
     return bool(np.abs(centre) <= FARTHEST * np.median(np.abs(some - centre)))
+
+
+def largest(typical: float) -> float:
+    """Return the largest value that counts as a measurement: beyond float32 it marks a gap unless all are so large."""
+    return float(np.finfo(np.float64).max) if abs(typical) > LARGEST_FLOAT32 else LARGEST_FLOAT32
+
+
+def median(known: NDArray[np.floating[Any]]) -> float:
+    """Return the median of known numbers as float64, whatever their type; numpy's would be of theirs.
+
+    >>> median(np.array([0.1, 0.2], dtype=np.float32)) == (np.float64(np.float32(0.1)) + np.float32(0.2)) / 2
+    True
+    """
+    middle = len(known) // 2
+    lower = middle - (1 - len(known) % 2)
+    found = np.partition(known, sorted({lower, middle}))
+    return (float(found[lower]) + float(found[middle])) / 2
+
+
+def _known(numbers: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the numbers that are neither missing nor zero."""
+    return numbers[~np.isnan(numbers) & (numbers != 0)]
+
+
+def span(numbers: NDArray[np.floating[Any]]) -> tuple[float, float]:
+    """Return the smallest and the largest number; NaN where none is known.
+
+    >>> span(np.array([2.0, np.nan, -1.0]))
+    (-1.0, 2.0)
+    """
+    return float(np.fmin.reduce(numbers, initial=np.nan)), float(np.fmax.reduce(numbers, initial=np.nan))
 
 
 def relabelled(frame: Any, names: list[str]) -> Any:
@@ -187,7 +242,7 @@ def without_blanks(values: Any) -> Any:
     if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
         return values
     if is_text(values):
-        blank = (values.str.strip() == "").fillna(False).to_numpy(dtype=bool)
+        blank = values.str.isspace().eq(True).to_numpy(dtype=bool) | values.eq("").to_numpy(dtype=bool)
     else:
         blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
     return values.mask(blank) if blank.any() else values
@@ -195,10 +250,10 @@ def without_blanks(values: Any) -> Any:
 
 def as_words(values: Any) -> Any:
     """Return text without surrounding spaces, missing where the value is; a whole number has no decimals."""
-    if is_packed(values):
-        words = values.dtype.categories.str.strip().to_numpy(dtype=object)
-        words = np.append(words, np.array([None], dtype=object))
-        return pd.Series(words[values.cat.codes.to_numpy()], index=values.index, dtype=object, name=values.name)
+    texts = distinct(values) if is_packed(values) else None
+    if texts is not None:
+        words = texts.spread(texts.values.str.strip().to_numpy(dtype=object), None)
+        return pd.Series(words, index=values.index, dtype=object, name=values.name)
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     if is_text(values):
@@ -213,13 +268,7 @@ def _word(value: Any) -> str:
 
 
 def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
-    numbers, unread = _read(values, kind, form)
-    if kind == "date" and form == PLAIN and not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        words = values if is_text(values) else as_words(values).astype("str")
-        shaped = words.str.strip().str.fullmatch(ISO_DATE).fillna(False).to_numpy(dtype=bool)  # 2020 alone is a number
-        unread = (unread | ~shaped) & values.notna().to_numpy()
-        numbers = np.where(unread, np.nan, numbers)
-    return Parsed(kind, form, numbers, unread)
+    return Parsed(kind, form, *_read(values, kind, form))
 
 
 def _with_words(parsed: Parsed, values: Any, counts: NDArray[np.intp]) -> Parsed | None:
@@ -261,38 +310,71 @@ def _as_numbers(values: Any, form: str) -> Read:
     if pd.api.types.is_timedelta64_dtype(kind):
         values = values.dt.total_seconds() / SECONDS_A_DAY
     elif not pd.api.types.is_numeric_dtype(kind):  # text or objects
-        present = values.notna().to_numpy()
-        known = values[present]
-        found = pd.to_numeric(_all_plain(known, form), errors="coerce")
+        values, unread = _as_plain_numbers(values, form)
+    single = values.dtype == np.float32
+    numbers = values.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    if np.isinf(span(numbers)).any():
+        numbers = np.where(np.isinf(numbers), np.nan, numbers)
+    return numbers, unread
+
+
+def _as_plain_numbers(values: Any, form: str) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a column of text or objects as numbers, and a mask of the values that are not."""
+    unread, present = np.zeros(len(values), dtype=bool), values.notna().to_numpy()
+    plain_texts = _all_plain(values, form)
+    found = _by_arrow(plain_texts, "float64")
+    if found is not None and not (np.isnan(found) & present).any():
+        return pd.Series(found, index=values.index), unread
+    known = values[present]
+    found = pd.to_numeric(plain_texts[present], errors="coerce")
+    lost = found.isna().to_numpy()
+    if form == PLAIN and lost.any():  # there are more kinds of space than the parser knows
+        found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
         lost = found.isna().to_numpy()
-        if form == PLAIN and lost.any():  # there are more kinds of space than the parser accepts
-            found[lost] = pd.to_numeric(as_words(known[lost]).str.strip(), errors="coerce")
-            lost = found.isna().to_numpy()
-        unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
-        values = found.reindex(values.index)
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    infinite = np.isinf(numbers)
-    return (np.where(infinite, np.nan, numbers) if infinite.any() else numbers), unread
+    unread[np.flatnonzero(present)[lost]] = as_words(known[lost]).str.lower().to_numpy(dtype=object) != "nan"
+    return found.reindex(values.index), unread
 
 
 def _as_days(values: Any, form: str) -> Read:
     """Return days since 1970-01-01 in UTC, with NaN if missing or not a date, and a mask of the values that are not."""
-    dates = values
+    shaped, moments = np.ones(len(values), dtype=bool), None
     if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        dates = pd.to_datetime(_all_plain(as_words(values), form), format="ISO8601", errors="coerce", utc=True)
-    if dates.dt.tz is not None:
-        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
-    moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
+        moments = _by_arrow(values, "datetime64[us]") if form == PLAIN else None
+    if moments is None:
+        dates = values
+        if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+            words = as_words(values).astype("str")
+            if form == PLAIN:  # 2020 alone is a number
+                shaped = words.str.fullmatch(ISO_DATE, na=False).to_numpy(dtype=bool)
+            dates = pd.to_datetime(_all_plain(words, form), format="ISO8601", errors="coerce", utc=True)
+        if dates.dt.tz is not None:
+            dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+        moments = dates.to_numpy().astype("datetime64[us]")  # nanoseconds would end in 2262
     days = np.asarray((moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"), dtype=np.float64)
+    days[~shaped] = np.nan
     return days, np.isnan(days) & values.notna().to_numpy()
+
+
+def _by_arrow(texts: Any, kind: Literal["float64", "datetime64[us]"]) -> NDArray[Any] | None:
+    """Return texts as numbers or moments in a tenth of pandas' time; None where Arrow does not hold or read them."""
+    if getattr(texts.dtype, "storage", "") != "pyarrow":
+        return None
+    import pyarrow as pa
+
+    wanted = pa.float64() if kind == "float64" else pa.timestamp("us")
+    try:
+        return np.asarray(pa.array(texts).cast(wanted), dtype=kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _all_plain(values: Any, form: str) -> Any:
     if form == PLAIN:
         return values
     if form in AMOUNTS and is_text(values):
-        usual = _usual_bodies(values.str.strip())
-        return _all_plain(usual, AMOUNTS[form]).where(usual.notna(), _each_plain(values[usual.isna()], form))
+        read = _all_plain(_usual_bodies(values.str.strip()), AMOUNTS[form])
+        rest = read.isna() & values.notna()
+        return read.where(~rest, _each_plain(values[rest], form)) if rest.any() else read
     if form in NUMBERS and is_text(values):
         text = values.str.strip()
         fits = text.str.fullmatch(NUMBERS[form].pattern) & (text.str.len() <= LONGEST_FORM)
@@ -306,12 +388,10 @@ def _usual_bodies(texts: Any) -> Any:
     """Return the digits of amounts with one of the signs behind them that the first texts end in; None for others."""
     first = texts.iloc[:LOOKED_AT].dropna().tolist()
     last = {text[-1:] for text in first}
-    signs = [sign for sign in SIGNS if sign[-1] in last and any(text.endswith(sign) for text in first)]
     found = pd.Series(None, index=texts.index, dtype=texts.dtype)
-    for sign in signs:
-        bodies = texts.where(texts.str.endswith(sign).fillna(False).astype(bool), None)
-        bodies = bodies.str.slice(stop=-len(sign)).str.removesuffix(" ")
-        found = found.where(found.notna(), bodies.where(bodies.str.fullmatch(DIGITS).fillna(False).astype(bool), None))
+    for sign in (sign for sign in SIGNS if sign[-1] in last and any(text.endswith(sign) for text in first)):
+        signed = texts.str.endswith(sign, na=False).to_numpy(dtype=bool)
+        found = found.mask(signed, texts.str.slice(stop=-len(sign)))
     return found
 
 

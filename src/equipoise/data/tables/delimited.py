@@ -11,8 +11,9 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,7 +52,7 @@ UNDEFINED = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Bytes that are undefined in Windows-1252."""
 CONTROLS = bytes({*range(9), *range(14, 32), 127} - {27})
 """Bytes that do not occur in text."""
-CHUNK = 2**20
+CHUNK = 2**17  # more than that leaves the processor's cache
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
@@ -66,7 +67,8 @@ class Layout:
     encoding: str
     skipped: int = 0  # lines before the header
     codes: frozenset[str] = frozenset()  # columns of codes such as 01000, which are not numbers
-    lines: int = 0  # of the whole file; 0 where it is not UTF-8
+    words: frozenset[str] = frozenset()  # columns with words among their first values, which pandas takes for text
+    lines: int = 0  # about as many as the whole file has; 0 where it is not UTF-8
 
     @property
     def notes(self) -> list[str]:
@@ -79,7 +81,7 @@ class Layout:
 def find_layout(path: Path) -> Layout:
     """Detect header, delimiter, decimal sign and encoding from the start of the file."""
     with clear_errors(path):
-        encoding, ends = _encoding(path)
+        encoding, size = _encoding(path)
         with open_table(path, encoding) as file:
             start = file.read(SAMPLE_CHARACTERS)
     beginning = list(io.StringIO(start, newline=""))
@@ -101,15 +103,30 @@ def find_layout(path: Path) -> Layout:
             f"{path} has {len(header)} column names and {len(rows[1])} fields in its first row; "
             "name every column in the first line."
         )
-    decimal, codes = _decimal(beginning[1:], delimiter), _codes(header, beginning[1:CODE_ROWS], delimiter)
-    return Layout(path, header, delimiter, decimal, encoding, skipped=int(bool(said)), codes=codes, lines=ends)
+    columns = _first_values(header, beginning[1:CODE_ROWS], delimiter)
+    return Layout(
+        path,
+        header,
+        delimiter,
+        _decimal(beginning[1:], delimiter),
+        encoding,
+        skipped=int(bool(said)),
+        codes=frozenset(name for name, values in columns if are_codes(values)),
+        words=frozenset(name for name, values in columns if any(map(_is_word, values))),
+        lines=round(size / len(start.encode()) * len(beginning)),
+    )
 
 
-def _codes(header: Sequence[str], lines: Sequence[str], delimiter: str) -> frozenset[str]:
+def _first_values(header: Sequence[str], lines: Sequence[str], delimiter: str) -> list[tuple[str, list[str]]]:
+    """Return the name and the values that are not missing of each column."""
     columns = zip(*(row for row in _fields(lines, delimiter) if len(row) >= len(header)), strict=False)
     fields = ([field.strip() for field in column] for column in columns)
-    found = zip(header, fields, strict=False)
-    return frozenset(name for name, column in found if are_codes([word for word in column if word not in MISSING]))
+    known = ([field for field in column if field not in MISSING] for column in fields)
+    return list(zip(header, known, strict=False))
+
+
+def _is_word(value: str) -> bool:
+    return not is_number(value) and value.lower() not in ("true", "false")
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
@@ -165,24 +182,48 @@ def csv_options(layout: Layout) -> dict[str, Any]:
     }
 
 
-def read_parts(layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None) -> Any:
-    """Yield data frames of up to ``rows`` rows; the columns in ``text`` and codes stay text."""
+def read_parts(
+    layout: Layout, *, rows: int, text: Collection[str] = (), only: Sequence[str] | None = None
+) -> Iterator[Any]:
+    """Yield data frames of up to ``rows`` rows; the columns in ``text`` and codes stay text.
+
+    Skipping spaces before fields takes pandas' parser a third longer, so it is done from the first part on that has
+    any: in numbers they change nothing, texts begin with them, and before quotation marks they break the row.
+    """
     import pandas as pd
 
-    with parser_errors(layout.path), _open_for_pandas(layout) as (source, encoding):
-        reader = pd.read_csv(
-            source,
-            **(csv_options(layout) | {"encoding": encoding}),
-            compression=None,
-            usecols=only,
-            decimal=layout.decimal,
-            na_values=list(MISSING),
-            dtype=dict.fromkeys({*text, *layout.codes} & set(layout.header), str),
-            chunksize=rows,
-            low_memory=False,  # otherwise a column's type may change within one part
-        )
-        with reader:
-            yield from _checked(reader, layout)
+    options = {
+        **csv_options(layout),
+        "compression": None,
+        "usecols": only,
+        "decimal": layout.decimal,
+        "na_values": list(MISSING),
+        "dtype": dict.fromkeys({*text, *layout.codes} & set(layout.header), str),
+        "chunksize": rows,
+        "low_memory": False,  # otherwise a column's type may change within one part
+    }
+    looked_for, done = set[bool](), 0
+    with parser_errors(layout.path):
+        with suppress(pd.errors.ParserError):
+            for part, dropped in _parsed_parts(layout, options | {"skipinitialspace": layout.delimiter == " "}):
+                if layout.delimiter != " " and (dropped or _has_spaces(part)):
+                    break
+                _check_lengths(part, layout, dropped, looked_for)
+                yield part
+                done += 1
+            else:
+                return
+        for part, dropped in islice(_parsed_parts(layout, options), done, None):
+            _check_lengths(part, layout, dropped, looked_for)
+            yield part
+
+
+def _has_spaces(part: Any) -> bool:
+    """Return whether a text begins with a space."""
+    from equipoise.data.columns.distinct import is_text
+
+    texts = (column for _, column in part.items() if is_text(column))
+    return any(bool(column.str.startswith(" ").any()) for column in texts)
 
 
 @contextmanager
@@ -196,25 +237,32 @@ def _open_for_pandas(layout: Layout) -> Iterator[tuple[Any, str]]:
         yield file, layout.encoding
 
 
-def _checked(reader: Any, layout: Layout) -> Iterator[Any]:
-    """Yield the parts. Rows with too few fields show by a missing last column, rows with too many by pandas' warning
-    that it drops something, which empty fields at the end of every row cause as well."""
-    from pandas.errors import ParserWarning
+def _parsed_parts(layout: Layout, options: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield pandas' frames, and whether pandas warned that it dropped fields at the end of a row."""
+    import pandas as pd
 
-    looked_for_short = looked_for_long = False
-    while True:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", ParserWarning)
-            part = next(reader, None)
-        if part is None:
-            return
-        if not looked_for_long and any(issubclass(each.category, ParserWarning) for each in told):
-            _refuse_rows(layout, long=True)
-            looked_for_long = True
-        if not looked_for_short and layout.header[-1] in part and part[layout.header[-1]].isna().any():
-            _refuse_rows(layout, long=False)
-            looked_for_short = True
-        yield part
+    with (
+        _open_for_pandas(layout) as (source, encoding),
+        pd.read_csv(source, **options | {"encoding": encoding}) as reader,
+    ):
+        while True:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always", pd.errors.ParserWarning)
+                part = next(reader, None)
+            if part is None:
+                return
+            yield part, any(issubclass(each.category, pd.errors.ParserWarning) for each in told)
+
+
+def _check_lengths(part: Any, layout: Layout, dropped: bool, looked_for: set[bool]) -> None:
+    """Refuse rows with too many fields, which pandas drops, as it does with empty ones at the end of every row; and
+    rows with too few, which leave the last column missing. Each is looked for once, for that reads the whole file."""
+    last = layout.header[-1]
+    for long in (True, False):
+        suspected = dropped if long else last in part and bool(part[last].isna().any())
+        if suspected and long not in looked_for:
+            _refuse_rows(layout, long=long)
+            looked_for.add(long)
 
 
 def _refuse_rows(layout: Layout, *, long: bool) -> None:
@@ -277,7 +325,7 @@ def _ragged(path: Path, message: str) -> str:
 
 
 def _encoding(path: Path) -> tuple[str, int]:
-    """Return the encoding of a file, and of UTF-8 the number of its lines."""
+    """Return the encoding of a file, and of UTF-8 the number of its bytes."""
     with open_table(path, None) as file:
         start = file.read(4096)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -287,22 +335,22 @@ def _encoding(path: Path) -> tuple[str, int]:
             raise InvalidInputError(f"{path} is {sentence}.")
     if b"\0" in start:
         raise InvalidInputError(f"{path} is not a text file; give CSV, TSV, Parquet or .npz.")
-    lines = _lines_of_utf8(path)
-    return (_old_encoding(path), 0) if lines is None else ("utf-8-sig", lines)
+    size = _size_of_utf8(path)
+    return (_old_encoding(path), 0) if size is None else ("utf-8-sig", size)
 
 
-def _lines_of_utf8(path: Path) -> int | None:
-    """Return the number of lines; None where the file is not UTF-8."""
-    decoder, lines = codecs.getincrementaldecoder("utf-8")(), 0
+def _size_of_utf8(path: Path) -> int | None:
+    """Return the number of bytes, uncompressed; None where the file is not UTF-8."""
+    decoder, size = codecs.getincrementaldecoder("utf-8")(), 0
     with open_table(path, None) as file:
         try:
             while chunk := file.read(CHUNK):
                 decoder.decode(chunk)
-                lines += chunk.count(b"\n")
+                size += len(chunk)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             return None
-    return lines
+    return size
 
 
 def _old_encoding(path: Path) -> str:

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from equipoise.data.columns.distinct import Distinct, distinct, is_text, pack, repeats
-from equipoise.data.columns.parsing import fits_float32, relabelled, without_blanks
+from equipoise.data.columns.distinct import pack, repeats
+from equipoise.data.columns.parsing import fits_float32, is_some_form, relabelled, span, without_blanks
 from equipoise.data.columns.pictures import FOLDER
 from equipoise.data.samples import Progress, Samples
 from equipoise.data.tables import TABLE_READERS
@@ -22,6 +22,7 @@ from equipoise.storage.unnamed_file import HeldFile
 
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
+FEW, MOSTLY_DIFFERENT = 1000, 0.9
 
 
 def read_table(source: Any, *, target: str | Sequence[str] | None = None, progress: Progress | None = None) -> Samples:
@@ -57,7 +58,8 @@ def _read_file(path: Path, target: str | Sequence[str] | None, progress: Progres
     layout = find_layout(path)
     check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
-    frame = _read_all(layout, text=chosen, progress=progress)
+    # to ask pandas for text takes as long as several columns
+    frame = _read_all(layout, text=set(chosen) - layout.words, progress=progress)
     return _noted(_with_target(frame, chosen, str(path)), layout.notes)
 
 
@@ -111,57 +113,45 @@ def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | Non
     """Read all rows column by column, as float32 where a network would not use more; where there are many, columns of
     text that repeats are packed, see :func:`~equipoise.data.columns.distinct.pack`."""
     parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
-    packed: set[str] | None = None
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
-        if packed is None:
-            packed = {name for name, column in part.items() if repeats(column)} if len(part) == PART_ROWS else set()
-        parts.append({name: _smaller(column, name in packed) for name, column in part.items()})  # frames take longer
+        parts.append(dict(part.items()))  # frames take longer
         told(rows, max(rows + 1, layout.lines))
-    if not parts or packed is None:
+    if not parts:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
-    mixed = [name for name in layout.header if len(parts) > 1 and len({_kind(part[name]) for part in parts} - {""}) > 1]
-    if mixed:  # numbers in one part, words in another: keep it all as text
-        again = list(read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed))
-    columns = {}
-    for name in layout.header:
-        pieces = [part[name] for part in again] if name in mixed else [part.pop(name) for part in parts]
-        columns[name] = _joined([_smaller(piece, name in packed) for piece in pieces] if name in mixed else pieces)
+    mixed = [name for name in layout.header if _differ([part[name] for part in parts])]
+    if mixed:  # numbers here, words there: keep it all as text
+        for part, again in zip(parts, read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed), strict=True):
+            part.update(again.items())
+    columns = {name: _joined([part.pop(name) for part in parts], name in layout.codes) for name in layout.header}
     told(rows, rows)
     return pd.DataFrame(columns, copy=False)
 
 
-def _smaller(column: Any, packed: bool) -> Any:
-    """Return text as its different texts where it repeats, numbers as float32 where that is exact enough."""
-    if packed and is_text(column):
-        return distinct(column)
-    if column.dtype != np.float64:
+def _differ(pieces: list[Any]) -> bool:
+    """Return whether the parts of a column are of different kinds: numbers, booleans or text."""
+    if len({piece.dtype for piece in pieces}) == 1 and pieces[0].dtype != object:
+        return False
+    kinds = {pd.api.types.infer_dtype(piece, skipna=True) for piece in pieces if not piece.isna().all()}
+    return len({str(kind).replace("floating", "integer") for kind in kinds}) > 1
+
+
+def _joined(pieces: list[Any], codes: bool) -> Any:
+    """Return the parts of a column as one, no larger than it need be. Packing numbers takes longer than reading them
+    where most are different, unless they are codes, which stay text."""
+    if len({piece.dtype for piece in pieces}) > 1:
+        known = next((piece.dtype for piece in pieces if not piece.isna().all()), pieces[0].dtype)
+        pieces = [piece.astype(known) if piece.isna().all() else piece for piece in pieces]
+    column = pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
+    if column.dtype == np.float64:
+        values = column.to_numpy()
+        exact = not max(map(abs, span(values))) >= EXACT_IN_FLOAT32 and fits_float32(values)
+        return column.astype(np.float32) if exact else column
+    if len(column) < PART_ROWS or not repeats(column):
         return column
-    values = column.to_numpy()
-    exact = not np.nanmax(np.abs(values), initial=0) >= EXACT_IN_FLOAT32 and fits_float32(values)
-    return column.astype(np.float32) if exact else column
-
-
-def _kind(column: Any) -> str:
-    """Return the type of a column: numbers, booleans or text; empty if every value is missing."""
-    if isinstance(column, Distinct):
-        return "string" if len(column.values) else ""
-    if column.isna().all():
-        return ""
-    return str(pd.api.types.infer_dtype(column, skipna=True)).replace("floating", "integer")
-
-
-def _joined(pieces: list[Any]) -> Any:
-    if any(isinstance(piece, Distinct) for piece in pieces):
-        none = next(piece for piece in pieces if isinstance(piece, Distinct)).values.iloc[:0]
-        missing = [None if isinstance(piece, Distinct) else np.full(len(piece), -1) for piece in pieces]
-        return pack(
-            [piece if gone is None else Distinct(none, gone) for piece, gone in zip(pieces, missing, strict=True)]
-        )
-    if len(pieces) == 1:
-        return pieces[0]
-    known = next((piece.dtype for piece in pieces if not piece.isna().all()), pieces[0].dtype)
-    return pd.concat([piece.astype(known) if piece.isna().all() else piece for piece in pieces], ignore_index=True)
+    first = column.iloc[:FEW].dropna()
+    written = not codes and sum(map(is_some_form, first)) > len(first) / 2
+    return column if written and first.nunique() > MOSTLY_DIFFERENT * len(first) else pack(column)
 
 
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:

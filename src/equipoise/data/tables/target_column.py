@@ -77,8 +77,9 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
     else:
         texts = distinct(series)
         y = _from_text((series if texts is None else texts.values).astype(str).str.strip(), name)
-        y = y if texts is None else y[texts.codes]
-    return y, _odd(y, name)
+        if texts is not None:
+            return y[texts.codes], _odd(np.unique(y), len(series), name)
+    return y, _odd(np.unique(y), len(y), name)
 
 
 def multilabel_of(values: Any) -> tuple[NDArray[np.int64], list[str]]:
@@ -132,11 +133,10 @@ def _whole(numbers: NDArray[np.float64], name: str) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _odd(y: NDArray[Any], name: str) -> list[str]:
-    classes = np.unique(y)
-    if len(classes) == len(y) > 2:
+def _odd(classes: NDArray[Any], rows: int, name: str) -> list[str]:
+    if len(classes) == rows > 2:
         raise InvalidInputError(
-            f"all {len(y)} rows have different values in the target column {name!r}; a class needs several rows: "
+            f"all {rows} rows have different values in the target column {name!r}; a class needs several rows: "
             "choose another target."
         )
     if len(classes) == 1:
