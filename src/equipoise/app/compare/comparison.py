@@ -133,8 +133,7 @@ def compare(
         budget_seconds: a limit on the clock, at which a running fit is aborted; as many methods as possible get the
             three fits that an interval needs, then more.
         out: a file that stores every fit; the same call resumes an interrupted comparison.
-        progress, reading, note: called with finished fits, with the number of images embedded so far and their total,
-            and with sentences on what fits into the budget.
+        progress, reading, note: called with finished fits, counts of embedded images, and what fits into the budget.
         jobs: processes.
         tune: choose each method's hyperparameters on a fifth of the training rows, 4 settings at the most for each.
         metric: a name of the scores, see :func:`equipoise.app.compare.leaderboard.score_of`; None is balanced
