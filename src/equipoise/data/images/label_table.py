@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.check import tolerate
 from equipoise.data.images.scan import PARTS, Labelled, Scan
-from equipoise.data.tables.delimited import csv_options, find_layout, open_table, parser_errors
+from equipoise.data.tables.delimited import csv_options, find_layout
+from equipoise.data.tables.text_files import open_table, parser_errors
 from equipoise.errors import InvalidInputError, listed
 
 if TYPE_CHECKING:

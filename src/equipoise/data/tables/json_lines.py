@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.tables.delimited import clear_errors, open_table
+from equipoise.data.tables.text_files import clear_errors, open_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.size_limits import parse_json
 

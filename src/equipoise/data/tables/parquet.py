@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from equipoise.data.tables.delimited import clear_errors
+from equipoise.data.tables.text_files import clear_errors
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DAMAGE
 from equipoise.storage.size_limits import check_unpacked
