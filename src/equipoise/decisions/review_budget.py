@@ -46,9 +46,9 @@ class ReviewBudget(JudgedRule):
         super().__post_init__()
         numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (self.cases, self.per))
         if not numbers or not 0 < self.cases < self.per < np.inf:
+            got = f"{self.cases:g} per {self.per:g}" if numbers else f"{self.cases!r} per {self.per!r}"
             raise InvalidInputError(
-                f"a review budget must be above 0 and below the number of cases, such as 40 per 1000, got "
-                f"{self.cases!r} per {self.per!r}."
+                f"a review budget must be above 0 and below the number of cases, such as 40 per 1000, got {got}."
             )
         if self.of is not None:
             self._keep("of", (self.of,) if isinstance(self.of, str) else tuple(self.of))
