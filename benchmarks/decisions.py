@@ -111,7 +111,7 @@ def split_result(name: str, model: str, x: pd.DataFrame, y: np.ndarray, seed: in
         scorer = make_scorer(negative_cost)
         tuned = TunedThresholdClassifierCV(base_model(name, model), scoring=scorer, cv=5, random_state=seed)
         tuned_cost = cost_of(y[test], tuned.fit(x.iloc[fit], y[fit]).predict(x.iloc[test]))
-    found: Row = {"recalls": [], "positives": [int(y[fit].sum()), int(y[test].sum())]}
+    found: Row = {"recalls": [], "positives": [int(y[fit].sum()), int(y[test].sum())], "tested": len(test)}
     found["constant_cost"] = min(cost_of(y[test], np.full(len(test), answer)) for answer in (0, 1))
     for floor in FLOORS:
         found["recalls"].append(_recall(clf, x.iloc[test], y[test], floor, int(y[fit].sum())))
@@ -147,7 +147,6 @@ def _recall(clf: BalancedClassifier, x: pd.DataFrame, y: np.ndarray, floor: floa
         "found": found,
         "chance": chance,
         "false_alarms": 1000 * share,
-        "noise": float(1000 * np.sqrt(share * (1 - share) / len(y))),
         "expected": [alarms.value, alarms.low, alarms.high],
     }
 
