@@ -184,6 +184,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
         start, pending = 0, dict[int, Compact]()
+        unread: NDArray[np.bool_] | None
         for column in columns:
             values = _column(table, column.name)
             if column.features:

@@ -137,7 +137,7 @@ def _reason(guess: ColumnGuess, *, by_missing: bool) -> str:
     return f"{guess.reason}; the AUC is that of being missing" if by_missing else guess.reason
 
 
-def _examples(words: Any, numbers: NDArray[np.float64] | None, guess: ColumnGuess) -> tuple[str, ...]:
+def _examples(words: Any, numbers: NDArray[np.floating[Any]] | None, guess: ColumnGuess) -> tuple[str, ...]:
     if numbers is not None and len(numbers) and guess.kind == "date":
         days = np.quantile(numbers, (0, 0.5, 1)).round().astype("datetime64[D]")
         return tuple(str(day) for day in days)
@@ -148,7 +148,7 @@ def _examples(words: Any, numbers: NDArray[np.float64] | None, guess: ColumnGues
     return tuple(word if len(word) <= LONGEST else word[: LONGEST - 1] + "…" for word in first)
 
 
-def _histogram(numbers: NDArray[np.float64] | None, guess: ColumnGuess) -> tuple[int, ...]:
+def _histogram(numbers: NDArray[np.floating[Any]] | None, guess: ColumnGuess) -> tuple[int, ...]:
     if guess.kind == "category":
         return tuple(sorted(guess.counts.values(), reverse=True)[:BINS])
     if numbers is None or len(numbers) == 0 or guess.kind not in ("number", "date"):

@@ -26,7 +26,7 @@ def row_times(x: Any, name: str) -> NDArray[np.float64]:
         raise InvalidInputError(
             f"--time must name a column of dates or numbers, got {name!r}, which looks like {guess.kind}."
         )
-    return guess.parsed.numbers
+    return np.asarray(guess.parsed.numbers, dtype=np.float64)
 
 
 def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]:

@@ -92,7 +92,7 @@ def _unpacked(values: Any) -> Distinct:
 def _in_order(codes: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
     """Return the different codes in the order in which they first occur."""
     found = pd.unique(codes)
-    return found[found >= 0]
+    return np.asarray(found[found >= 0])
 
 
 def is_text(values: Any) -> bool:

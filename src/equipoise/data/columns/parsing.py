@@ -211,7 +211,7 @@ def median(known: NDArray[np.floating[Any]]) -> float:
 
 def _known(numbers: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """Return the numbers that are neither missing nor zero."""
-    return numbers[~np.isnan(numbers) & (numbers != 0)]
+    return np.asarray(numbers[~np.isnan(numbers) & (numbers != 0)])
 
 
 def span(numbers: NDArray[np.floating[Any]]) -> tuple[float, float]:
