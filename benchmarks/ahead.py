@@ -2,7 +2,6 @@
 
     python benchmarks/ahead.py                  # ten cases, every method, five seeds; goes on where it stopped
     python benchmarks/ahead.py --misleading     # cases whose class counts mislead
-    python benchmarks/ahead.py --speed          # the time of a fit
     python benchmarks/ahead.py --page           # write the page again, run nothing
 
 Every method has the same network, rows, epochs and batches. Nothing was chosen by the rows that are scored here. A
@@ -61,8 +60,6 @@ THINNED_TABLES = ("satimage", "splice", "phoneme", "contraceptive", "marketing")
 """Tables of similar classes, of which half are made rare."""
 UNMIXED = (*TABLES, *MORE_TABLES, *(f"{name}, step 1:10" for name in THINNED_TABLES if name != "splice"))
 """Cases of fewer than 64 numbers a row, which have no sample level."""
-SPEED = ("yeast", "MNIST, step 1:50")
-"""Cases whose fits are timed."""
 MOST_OF_TABLE = 300
 """Rows of a class of these before thinning out."""
 IMBALANCE: dict[str, Callable[..., np.ndarray]] = {
@@ -241,18 +238,6 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
     return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
 
 
-def speed(repetitions: int = 3) -> dict[str, dict[str, float]]:
-    """Least process time of a fit in seconds, the methods one after the other in every repetition."""
-    found: dict[str, dict[str, float]] = {}
-    for case in SPEED:
-        own = found.setdefault(case, {})
-        for _ in range(repetitions):
-            for method in (PLAIN, RIVAL, ONE, OURS):
-                seconds = run(CASES[case], METHODS[method], seed=0)["seconds"]
-                own[method] = min(own.get(method, seconds), seconds)
-    return found
-
-
 def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
     """Every cell, all of one seed before the next: (part, case, method, seed)."""
     for seed in range(seeds):
@@ -268,7 +253,6 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="names of the methods to run")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
     parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
-    parser.add_argument("--speed", action="store_true", help="compare the times of fits, and score nothing")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -280,10 +264,7 @@ def main() -> None:
     for path in options.join:
         record["cells"] |= json.loads(path.read_text())["cells"]
     parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
-    if options.speed:
-        record["speed"] = speed()
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
-    for part, case, method, seed in () if options.page or options.speed else cells(options.seeds, parts):
+    for part, case, method, seed in () if options.page else cells(options.seeds, parts):
         key = f"{part} | {case} | {method} | {seed}"
         asked = not options.methods or method in options.methods
         asked &= not options.only or any(each in case for each in options.only)
