@@ -48,6 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "softmax": {"method": "cross_entropy"},
     "ArcFace": {"method": "arcface"},
     "Equipoise": {"method": "uncertainty_margin"},
+    "Equipoise by uncertainty": {"margins": "uncertainty", "sample_level": "expected", "held_back": 0.1},
 }
 RARE = 3
 """People with at most this many training images are rare."""
