@@ -144,7 +144,8 @@ class EpochBatches(BatchSampler):
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
         rows = self.kept if self.epoch < self.rejoin_epoch else torch.arange(len(self.y))
         if self.blocks is not None:
-            return self._dealt(block_order(self.blocks[rows], self.blocks_at_once, generator), rows)
+            blocks = self.blocks if len(rows) == len(self.blocks) else self.blocks[rows]
+            return self._dealt(block_order(blocks, self.blocks_at_once, generator), rows)
         if self.order == "shuffled":
             return rows[torch.randperm(len(rows), generator=generator)]
         # a class first, then one of its rows
@@ -179,11 +180,11 @@ def block_order(blocks: Tensor, at_once: int, generator: torch.Generator) -> Ten
     >>> blocks[block_order(blocks, 1, torch.Generator().manual_seed(0))].tolist()
     [2, 2, 0, 0, 1, 1]
     """
-    present, place = blocks.unique(return_inverse=True)
-    buffer = torch.empty(len(present), dtype=torch.long)
-    buffer[torch.randperm(len(present), generator=generator)] = torch.arange(len(present)) // at_once
+    present = torch.bincount(blocks).nonzero().squeeze(-1)
+    buffer = torch.zeros(int(present[-1]) + 1, dtype=torch.int32)  # small numbers: there may be billions of rows
+    buffer[present[torch.randperm(len(present), generator=generator)]] = torch.arange(len(present)).int() // at_once
     shuffled = torch.randperm(len(blocks), generator=generator)
-    return shuffled[torch.argsort(buffer[place[shuffled]], stable=True)]
+    return shuffled[torch.argsort(buffer[blocks[shuffled]], stable=True)]
 
 
 def random_order(samples: int, seed: int) -> NDArray[np.intp]:
