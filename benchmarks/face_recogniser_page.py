@@ -86,9 +86,9 @@ def outcome(result: dict[str, Any], rivals: list[str]) -> str:
         f"On rare people Equipoise is {'; '.join(parts)}. By default its margins come from class counts and it mixes "
         f"samples, so that is no gain of uncertainty. “{VARIANT}” takes margins and the sample level from dropout's "
         f"uncertainty instead: {shown_difference(result, 'softmax', 'rare', VARIANT)} points of rare people against "
-        f"softmax, {shown_difference(result, 'ArcFace', 'rare', VARIANT)} against ArcFace. So uncertainty helps a trained "
-        "head, counts help it more, and the nearest mean of a person's features, which needs no training, does better "
-        "than all of them."
+        f"softmax, {shown_difference(result, 'ArcFace', 'rare', VARIANT)} against ArcFace. So uncertainty helps a "
+        "trained head, counts help it more, and the nearest mean of a person's features, which needs no training, does "
+        "better than all of them."
     )
 
 

@@ -116,11 +116,17 @@ def test_the_readmes_table_is_that_of_the_stored_results(monkeypatch):
     assert found.count("\n") == 1 + len(tables.IN_README)
 
 
+def test_the_guide_tells_the_measurements_of_scaling_out_as_stored(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    page = script("scaling_page")
+    assert text_of(page.GUIDE) == page.with_measured(text_of(page.GUIDE)), "run python benchmarks/scaling_page.py"
+
+
 @pytest.mark.parametrize(
     "name",
     [
         *("training_length", "head_dropout", "held_back", "tables", "table_scaling", "blend_variants", "decisions"),
-        *("text", "many_classes", "network_members", "training_speed"),
+        *("text", "many_classes", "network_members", "scaling", "training_speed"),
     ],
 )
 def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):
