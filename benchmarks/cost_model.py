@@ -133,8 +133,9 @@ def table_model(plan: dict[str, float]) -> list[str]:
         f"- {plan['compute_core_hours']:.1f} core hours of training and {plan['reading_core_hours']:.1f} of reading "
         f"and encoding; {plan['storage_gb']:.0f} GB of Parquet.",
         f"- On {MACHINES} machines of {CORES} cores {plan['minutes']:.0f} minutes, of which exchanging gradients takes "
-        f"{plan['exchange_share']:.1%} at batches of {TABLE_BATCH:,}. Their disks deliver the rows in "
-        f"{plan['disk_minutes']:.0f} minutes, beside the training.",
+        f"{plan['exchange_share']:.1%} at batches of {TABLE_BATCH:,}, as each process exchanges its own. Their "
+        "disks deliver the rows in "
+        f"{plan['disk_minutes']:.1f} minutes, beside the training.",
         "- What breaks first: every process holds the labels, the row groups and the order of all rows, by the runs "
         f"above {plan['held_gb']:.0f} GB at a billion rows, and a machine has {CORES} processes. {MEMORY_GB} GB hold "
         f"{CORES} processes up to {MEMORY_GB / CORES / plan['held_gb'] * 1000:,.0f} million rows; beyond, each process "
