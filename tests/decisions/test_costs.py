@@ -146,7 +146,7 @@ def test_intervals_of_a_blend_span_what_single_members_gave():
     better = (0.8 * one.evidence.probabilities + 0.2 * np.eye(2)[one.evidence.labels]).astype(np.float32)
     both = replace(one, evidence=replace(one.evidence, answered=better))
     found = rule.choose(both).expected
-    alone = expect(both, rule.crossed(both, both.probabilities)[0], rule.cost_matrix(both.classes, several=False))
+    alone = expect(both, rule.crossed(both, both.probabilities), rule.cost_matrix(both.classes, several=False))
     assert found.cost.value < 0.8 * alone.cost.value
     assert found.cost.low < alone.cost.low
     assert found.cost.high == alone.cost.high
@@ -167,7 +167,7 @@ def test_the_spread_of_several_labels_is_that_of_their_sum():
     situation = several_labels()
     chosen = Costs(miss={"s": 9}, false_alarm={"t": 3}).choose(situation)
     evidence, expected = situation.evidence, chosen.expected
-    (named,) = Costs(miss={"s": 9}, false_alarm={"t": 3}).crossed(situation, situation.probabilities)
+    named = Costs(miss={"s": 9}, false_alarm={"t": 3}).crossed(situation, situation.probabilities)
     cost = (np.array([[9, 1]]) * (evidence.labels > named) + np.array([[1, 3]]) * (evidence.labels < named)).sum(1)
     assert expected.cost_spread == pytest.approx(1000 * cost.std())
     assert expected.cost_of_next(100).high > expected.cost_of_next(10_000).high > expected.cost.high

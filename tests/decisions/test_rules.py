@@ -72,7 +72,7 @@ def test_chosen_rules_come_back_from_json_and_answer_alike(rule, situation):
     assert back.rule == chosen.rule
     assert list(back.sentences()) == list(chosen.sentences()) != []
     assert chosen.expected is not None
-    answers = chosen.rule.crossed(situation, situation.probabilities)[0] if rule.searches else chosen.policy.places(q)
+    answers = chosen.rule.crossed(situation, situation.probabilities) if rule.searches else chosen.policy.places(q)
     labels, place = situation.evidence.labels, 1
     own, named = (labels[:, 1] == 1, answers[:, 1] == 1) if situation.several else (labels == place, answers == place)
     found = chosen.expected.classes[place]

@@ -124,20 +124,20 @@ class DecisionRule(ABC):
         """
         costs = self.cost_matrix(situation.classes, several=situation.several)
         each = [situation.answered, *([] if situation.known().answered is None else [situation.probabilities])]
-        named = self.crossed(situation, *each) if self.searches else [policy.places(q) for q in each]
+        named = self._crossed(situation, each) if self.searches else [policy.places(q) for q in each]
         first, *others = (expect(situation, answers, costs) for answers in named)
         return first.spanning(others[0]) if others else first
 
-    def crossed(self, situation: Situation, *probabilities: Floats) -> list[NDArray[np.int64]]:
+    def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
         """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.
 
         Args:
             situation: with the evidence, at the class prior where the rule is used.
-            probabilities: of the evidence, each (rows, classes), or of ones, (rows, attributes).
-
-        Returns:
-            The answers to each of the ``probabilities``.
+            probabilities: of the evidence, (rows, classes), or of ones, (rows, attributes).
         """
+        return self._crossed(situation, [probabilities])[0]
+
+    def _crossed(self, situation: Situation, probabilities: Sequence[Floats]) -> list[NDArray[np.int64]]:
         evidence = situation.known()
         answers = [np.zeros_like(evidence.labels) for _ in probabilities]
         for others, own in evidence.parts(PARTS):

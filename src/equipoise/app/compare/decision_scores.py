@@ -36,7 +36,7 @@ def decision_scores(
     truth = y_test.astype(np.int64) if several else np.searchsorted(classes, y_test)
     here = Situation(names, prior, prior, Evidence.of(probabilities, truth)).at(rule.class_prior)
     try:
-        (named,) = rule.crossed(here, here.probabilities)
+        named = rule.crossed(here, here.probabilities)
     except InvalidInputError as error:
         raise CannotRunError(f"its test part is too small for the decision asked for ({error})") from error
     return rule.judge(here, named)
