@@ -55,7 +55,7 @@ def test_each_row_may_have_its_own_costs():
         slow_answers(row[None], [[0, 2], [amount, 0]])[0] for row, amount in zip(q, amounts, strict=True)
     ]
     assert chosen.expected is None
-    with pytest.raises(InvalidInputError, match="cannot be kept"):
+    with pytest.raises(InvalidInputError, match="cannot be saved"):
         chosen.to_json()
 
 
