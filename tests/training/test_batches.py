@@ -177,7 +177,7 @@ def test_samples_on_disk_stay_on_disk(tmp_path):
             (torch.zeros(3, 2), torch.zeros(4, dtype=torch.long)),
             "the same number of rows, at least one, got 3 and 4",
         ),
-        ((torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "and one at least: 0 and 0"),
+        ((torch.zeros(0, 2), torch.zeros(0, dtype=torch.long)), "at least one, got 0 and 0"),
         ((torch.zeros(3, 2), torch.zeros(3)), "y must hold whole class numbers, .* got torch.float32 of shape"),
         ((torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), torch.ones(2)), r"weight must have the shape \(3,\)"),
     ],
