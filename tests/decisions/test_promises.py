@@ -106,7 +106,7 @@ def test_13_positives_cannot_carry_95_percent_and_a_sentence_says_what_they_can(
     (note,) = chosen.policy.notes
     assert note == (
         "a recall of 95 % cannot be promised for class 'fraud', 79.4 % can: it has 13 samples to choose by, "
-        "and 59 would do."
+        "and 59 are needed."
     )
     assert chosen.promises[0].promised == pytest.approx(0.05 ** (1 / 13))
     assert chosen.policy.claims[0].threshold == pytest.approx(p[500:].min(), rel=1e-5)
