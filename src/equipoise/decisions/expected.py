@@ -32,15 +32,6 @@ class ClassExpectation(Struct, frozen=True):
     false_alarms: Estimate
     recall_holds: float | None
 
-    def spanning(self, other: "ClassExpectation") -> "ClassExpectation":
-        """Return the same values with intervals that contain those of both."""
-        return replace(
-            self,
-            recall=_spanning(self.recall, other.recall),
-            precision=_spanning(self.precision, other.precision),
-            false_alarms=self.false_alarms.spanning(other.false_alarms),
-        )
-
 
 class Expected(Struct, frozen=True):
     """Expected results of a rule in 1,000 cases at the class prior where it is used.
@@ -68,21 +59,31 @@ class Expected(Struct, frozen=True):
             return None
         return for_next(self.cost, self.cost_spread, cases)
 
-    def spanning(self, other: "Expected") -> "Expected":
-        """Return the same values with intervals that contain those of both, and the larger spread for its cost."""
-        spread = self.cost_spread
-        if spread is not None and self.cost is not None and other.cost is not None and other.cost.value > 0:
-            spread = max(spread, (other.cost_spread or 0.0) * float(np.sqrt(self.cost.value / other.cost.value)))
-        return replace(
-            self,
-            classes=[own.spanning(its) for own, its in zip(self.classes, other.classes, strict=True)],
-            reviews=_spanning(self.reviews, other.reviews),
-            cost=_spanning(self.cost, other.cost),
-            cost_spread=spread,
-        )
+
+def spanning(one: Expected, other: Expected) -> Expected:
+    """Return ``one`` with intervals that contain those of both, and the larger spread for its cost."""
+    spread = one.cost_spread
+    if spread is not None and one.cost is not None and other.cost is not None and other.cost.value > 0:
+        spread = max(spread, (other.cost_spread or 0.0) * float(np.sqrt(one.cost.value / other.cost.value)))
+    return replace(
+        one,
+        classes=[_class_spanning(*each) for each in zip(one.classes, other.classes, strict=True)],
+        reviews=_both(one.reviews, other.reviews),
+        cost=_both(one.cost, other.cost),
+        cost_spread=spread,
+    )
 
 
-def _spanning(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+def _class_spanning(one: ClassExpectation, other: ClassExpectation) -> ClassExpectation:
+    return replace(
+        one,
+        recall=_both(one.recall, other.recall),
+        precision=_both(one.precision, other.precision),
+        false_alarms=one.false_alarms.spanning(other.false_alarms),
+    )
+
+
+def _both(one: Estimate | None, other: Estimate | None) -> Estimate | None:
     return one if one is None or other is None else one.spanning(other)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.chosen import Chosen
-from equipoise.decisions.expected import Expected, expect
+from equipoise.decisions.expected import Expected, expect, spanning
 from equipoise.decisions.policy import Policy
 from equipoise.decisions.situation import Floats, Situation, check_shares
 from equipoise.decisions.yardstick import Yardstick
@@ -126,7 +126,7 @@ class DecisionRule(ABC):
         each = [situation.answered, *([] if situation.known().answered is None else [situation.probabilities])]
         named = self._crossed(situation, each) if self.searches else [policy.places(q) for q in each]
         first, *others = (expect(situation, answers, costs) for answers in named)
-        return first.spanning(others[0]) if others else first
+        return spanning(first, others[0]) if others else first
 
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
         """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.

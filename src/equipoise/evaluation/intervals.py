@@ -31,7 +31,7 @@ class Estimate(Struct, frozen=True):
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
     def spanning(self, other: "Estimate") -> "Estimate":
-        """Return the same value with an interval that contains both intervals.
+        """Return the same value with an interval that also contains that of ``other``.
 
         >>> Estimate(0.5, 0.25, 0.75).spanning(Estimate(0.75, 0.5, 1.0))
         Estimate(value=0.5, low=0.25, high=1.0)

@@ -217,7 +217,14 @@ class Curriculum(Stages):
 
     @contextmanager
     def at_training_prior(self, loss: ClassVectorLoss) -> Iterator[None]:
-        """Let ``loss`` predict at the training samples' class prior meanwhile, as it does without margins."""
+        """Let ``loss`` predict at the training samples' class prior meanwhile, as it does without margins.
+
+        >>> from equipoise.losses import UncertaintyMarginLoss
+        >>> loss = UncertaintyMarginLoss(2, 2, class_counts=[30, 10])
+        >>> with Curriculum(epochs=6, margins="counts", held_back=0, from_start=True).at_training_prior(loss):
+        ...     loss.shift.exp()  # three times as many
+        tensor([3., 1.])
+        """
         if not self.from_start:
             yield
             return

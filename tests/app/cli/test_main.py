@@ -33,7 +33,7 @@ def test_help_names_the_commands(flag):
     done = equipoise(flag)
     assert (done.returncode, done.stderr) == (0, "")
     assert "demo" in done.stdout
-    assert "Learning from imbalanced data" in done.stdout
+    assert "Learn from imbalanced data" in done.stdout
 
 
 def test_an_unknown_command_is_an_error_of_use():

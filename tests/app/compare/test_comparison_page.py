@@ -163,5 +163,5 @@ def test_a_page_replaces_its_like_and_nothing_else(found, tmp_path, name):
     path.write_text("somebody's own")
     with pytest.raises(InvalidInputError, match="exists and is not a page of equipoise"):
         write_methods_page(found, path, data="patients.csv")
-    with pytest.raises(InvalidInputError, match=r"ends in .html or .md, got page\.txt"):
+    with pytest.raises(InvalidInputError, match=r"must end in .html or .md, got page\.txt"):
         check_page(tmp_path / "page.txt")

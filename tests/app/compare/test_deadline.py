@@ -79,7 +79,7 @@ def test_features_that_cannot_be_ready_in_time_end_after_the_second_batch():
     clock.now = 5.0
     pace(100, 5_000)  # the first batch warms up
     clock.now = 9.0
-    with pytest.raises(OutOfTimeError, match=r"take about 3.2 min more.*give more minutes"):
+    with pytest.raises(OutOfTimeError, match=r"takes about 3.2 min more.*give more minutes"):
         pace(200, 5_000)  # 4 s for each hundred: 192 s for the rest
     assert seen == [(0, 5_000), (100, 5_000), (200, 5_000)]
 

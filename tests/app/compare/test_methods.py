@@ -108,7 +108,8 @@ def test_the_options_are_the_estimators_own():
 )
 def test_what_is_compared_is_what_users_get(name, options):
     x, y, x_test, _ = few_digits()
-    model = UncertaintyBalancedClassifier(**options, epochs=3, width=32, batch_size=64, random_state=3).fit(x, y)
+    shared = {"epochs": 3, "width": 32, "batch_size": 64, "random_state": 3}
+    model = UncertaintyBalancedClassifier(**options, **shared, members=1).fit(x, y)  # one network for every method
     found = run(name, seed=3)
     np.testing.assert_array_equal(found.labels, model.predict(x_test))
     np.testing.assert_array_equal(found.probabilities, model.predict_proba(x_test))

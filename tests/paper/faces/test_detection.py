@@ -206,7 +206,7 @@ def test_shrinking_takes_means_of_whole_squares():
 
 
 def test_a_share_out_of_range_is_refused(networks):
-    with pytest.raises(InvalidInputError, match="from 0 to 1; got 20"):
+    with pytest.raises(InvalidInputError, match="from 0 to 1, got 20"):
         find_faces([squares(100, 100)], networks, min_face=20)
 
 

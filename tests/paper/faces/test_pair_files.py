@@ -106,7 +106,7 @@ def test_a_fold_without_a_pair_is_refused(tmp_path):
         (["1 1", "Ann 1", "Ann 1 Bob 1"], "line 2 of pairs.txt must be 'name 1 2' or 'name 1 name 2'"),
         (["1 1", "Ann 1 x", "Ann 1 Bob 1"], r"line 2 of pairs.txt must number its images, got \['1', 'x'\]"),
         (["2 1", "Ann 1 1", "Ann 1 Bob 1", "Cid 1 2", "Cid 1 Dee 1"], "pairs 'Ann_0001' with itself in line 2"),
-        ([""], "has no pairs"),
+        ([""], "lists no pair"),
     ],
 )
 def test_a_damaged_list_of_lfw(tmp_path, lines, said):

@@ -23,7 +23,7 @@ def assert_is(samples, arrays):
 def test_python_batches_are_refused_with_the_way_to_the_binary_ones(tmp_path, inner):
     (tmp_path / inner).mkdir(exist_ok=True)
     (tmp_path / inner / "data_batch_1").write_bytes(b"\x80\x02}.")
-    with pytest.raises(InvalidInputError, match=r"pickles are not read; get .* by `equipoise data fetch"):
+    with pytest.raises(InvalidInputError, match=r"pickles are not read; get .* with `equipoise data fetch"):
         read_cifar10(tmp_path)
     arrays = cifar10_binary(tmp_path)  # beside them
     assert_is(read_cifar10(tmp_path), arrays)
@@ -89,7 +89,7 @@ def test_binary_batches_of_the_wrong_length_or_label_are_one_sentence(tmp_path, 
     path.write_bytes(b"\x09" + bytes(3072))
     assert read_binary_batch(path)[1].tolist() == [9]
     monkeypatch.setattr("equipoise.paper.sets.cifar10.BATCH_BYTES", 3072)
-    with pytest.raises(InvalidInputError, match="cannot be read: it has 3,073 bytes, more than the 3,072"):
+    with pytest.raises(InvalidInputError, match="cannot be read: it has 3,073 bytes, more than the limit of 3,072"):
         read_binary_batch(path)
     with pytest.raises(InvalidInputError, match="cannot be read: No such file"):
         read_binary_batch(tmp_path / "none")
