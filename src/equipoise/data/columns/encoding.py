@@ -334,7 +334,8 @@ class Compact(NamedTuple):
         """Write these rows into ``out`` (rows, outputs), initially zeros."""
         places = None if self.places is None else self.places[rows]
         if self.numbers is not None:
-            numbers = self.numbers[rows].astype(out.dtype, copy=False)
+            with np.errstate(over="ignore"):  # what float32 cannot hold counts as missing
+                numbers = self.numbers[rows].astype(out.dtype, copy=False)
             gone = ~(np.abs(numbers) <= largest(self.column.fill))
             out[:, 0] = np.where(gone, self.column.fill, numbers) if gone.any() else numbers
             if self.column.indicator:
