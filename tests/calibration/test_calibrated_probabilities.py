@@ -82,7 +82,7 @@ def test_sets_hold_every_class_as_often_as_asked_for() -> None:
 
 def test_sets_need_samples_that_were_not_trained_on() -> None:
     with pytest.raises(
-        InvalidInputError, match=r"prediction sets need samples that no epoch has seen;  .* call calibrate\(X, y\)"
+        InvalidInputError, match=r"prediction sets need samples that no epoch has seen; .* call calibrate\(X, y\)"
     ):
         uncalibrated("vs", PRIOR).sets(LOGITS, 0.9)
 

@@ -84,7 +84,7 @@ def test_several_labels_are_shuffled_and_cut():
     ("y", "folds", "message"),
     [
         ([0, 1], 1, "folds must be 2 or more, got 1"),
-        ([0, 1], 3, "3 folds need 3 samples at least, got 2"),
+        ([0, 1], 3, "3 folds need at least 3 samples, got 2"),
         ([], 2, r"y must be labels .* not empty; got an array of shape \(0,\)"),
         (np.zeros((2, 2, 2)), 2, r"got an array of shape \(2, 2, 2\)"),
     ],
@@ -100,7 +100,7 @@ def test_a_group_is_never_on_both_sides(rows, folds, seed, several):
     groups = np.array([group for _, group in rows])
     target = np.stack([y == "a", y == "b"], axis=1).astype(int) if several else y
     if len(set(groups.tolist())) < folds:
-        with pytest.raises(InvalidInputError, match=rf"{folds} folds need {folds} groups at least, got"):
+        with pytest.raises(InvalidInputError, match=rf"{folds} folds need at least {folds} groups, got"):
             stratified_folds(target, folds, groups=groups, seed=seed, allow_missing=True)
         return
     pairs = stratified_folds(target, folds, groups=groups, seed=seed, allow_missing=True)
