@@ -89,6 +89,17 @@ def wilcoxon(differences: Sequence[float]) -> float:
     return float(stats.wilcoxon(differences).pvalue) if np.any(np.asarray(differences) != 0) else 1.0
 
 
+def p_value(differences: Sequence[float]) -> str:
+    """The p of Wilcoxon's test in a sentence, never as 0.000."""
+    p = wilcoxon(differences)
+    return "p < .001" if p < 0.0005 else f"p = {p:.3f}"
+
+
+def p_cell(differences: Sequence[float]) -> str:
+    """The same in a table."""
+    return p_value(differences).removeprefix("p ").removeprefix("= ")
+
+
 def means_table(cells: Cells, methods: list[str], metric: str) -> list[str]:
     """One row per case, one column per method: mean over the seeds."""
     lines = ["| | " + " | ".join(methods) + " | seeds |", "|---" * (len(methods) + 2) + "|"]
@@ -124,7 +135,7 @@ def duel_table(cells: Cells, one: str, methods: list[str]) -> list[str]:
         row = [other]
         for metric in METRICS:
             points = over_cases(cells, one, other, metric)
-            row += [shown(paired_interval(points)), f"{wilcoxon(points):.3f}", verdict(points)]
+            row += [shown(paired_interval(points)), p_cell(points), verdict(points)]
         lines.append("| " + " | ".join(row) + " |")
     return lines
 
@@ -158,7 +169,7 @@ def sample_level_table(cells: Cells) -> list[str]:
     pooled = [[gain for case in cells for gain in gains(cells, case, ONE, HEAD, metric)] for metric in METRICS]
     lines.append("| all fits pooled | " + " | ".join(f"**{shown(paired_interval(own))}**" for own in pooled) + " |")
     points = {metric: over_cases(cells, ONE, HEAD, metric) for metric in METRICS}
-    row = [f"{shown(paired_interval(own))}, p = {wilcoxon(own):.3f}" for own in points.values()]
+    row = [f"{shown(paired_interval(own))}, {p_value(own)}" for own in points.values()]
     return [*lines, "| means of the cases | " + " | ".join(row) + " |"]
 
 
@@ -169,9 +180,26 @@ def in_short(record: dict[str, Any], methods: list[str]) -> list[str]:
         parts, cells = [], pair_of(record, OURS, other)
         for metric, name in METRICS.items():
             points = over_cases(cells, OURS, other, metric)
-            parts.append(f"{name} {verdict(points)} ({shown(paired_interval(points))}, p = {wilcoxon(points):.3f})")
+            parts.append(f"{name} {verdict(points)} ({shown(paired_interval(points))}, {p_value(points)})")
         lines.append(f"- Against {other}, {len(cells)} cases: {'; '.join(parts)}.")
     return lines
+
+
+def answer(record: dict[str, Any], rivals: Sequence[str]) -> str:
+    """One sentence on balanced accuracy: the rivals that ours is ahead of, and the others with figures."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for rival in rivals:
+        points = over_cases(pair_of(record, OURS, rival), OURS, rival, "balanced_accuracy")
+        said = verdict(points)
+        figures = "" if said == "ahead" else f" ({np.mean(points):+.2f} points, {p_value(points)})"
+        found[said].append(rival + figures)
+    wording = {"ahead": "significantly ahead of", "behind": "significantly behind"}
+    parts = [
+        f"{wording.get(said, said.replace('different', 'different from').replace('equivalent', 'equivalent to'))} "
+        + (", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0])
+        for said, names in found.items()
+    ]
+    return f"In balanced accuracy over the cases, our default is {', and '.join(parts)}."
 
 
 def pairs_table(record: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -185,13 +213,13 @@ def pairs_table(record: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> lis
         row = [one, other, str(len(cells))]
         for metric in METRICS:
             points = over_cases(cells, one, other, metric)
-            row += [shown(paired_interval(points)), f"{wilcoxon(points):.3f}", verdict(points)]
+            row += [shown(paired_interval(points)), p_cell(points), verdict(points)]
         lines.append("| " + " | ".join(row) + " |")
     return lines
 
 
 def added_in_short(cells: Cells) -> list[str]:
-    """What the sample level adds, in a sentence."""
+    """What mixing adds, in a sentence."""
     points = over_cases(cells, ONE, HEAD, "balanced_accuracy")
     clear = [
         case
@@ -200,8 +228,8 @@ def added_in_short(cells: Cells) -> list[str]:
         and not found.contains_zero
     ]
     return [
-        f"- The sample level adds {shown(paired_interval(points))} points of balanced accuracy over the {len(cells)} "
-        f"cases that have one (p = {wilcoxon(points):.3f}), beyond chance in {len(clear)} of them"
+        f"- Mixing adds {shown(paired_interval(points))} points of balanced accuracy over the {len(cells)} cases "
+        f"run with and without it ({p_value(points)}); the gain is significant in {len(clear)} of them"
         + (f": {'; '.join(clear)}." if clear else ".")
     ]
 
@@ -226,7 +254,7 @@ BY_COLUMNS = {
     "three stages, four folds, tables alone": (None, "ours, folds", "mean of 4"),
     "the same, shifted by what each class lacks": (None, "ours, folds", "mean of 4, shift 0.25"),
 }
-"""Option -> its names in the search, for samples of at least 64 numbers and for smaller ones, and whose mean it is."""
+"""Option -> its names in the search, with at least 64 features and with fewer, and whose mean it is."""
 
 
 def search_table(record: dict[str, Any], unmixed: Sequence[str]) -> list[str]:
@@ -276,6 +304,7 @@ def page(record: dict[str, Any], methods: list[str], counted: list[str], unmixed
     slow = cells_of(record, "ahead", older, fewest=FEW)
     settings, versions = record["settings"], record["versions"]
     places = {
+        "answer": [answer(record, (PLAIN, RIVAL, "VS", "LDAM-DRW"))],
         "in_short": [*in_short(record, beside), *added_in_short(mixed)],
         **{metric: means_table(cells, beside, metric) for metric in METRICS},
         "duels": pairs_table(record, [(OURS, name) for name in beside if name != OURS]),

@@ -8,7 +8,7 @@ RESULTS = Path(__file__).parent / "results"
 ROWS, COLUMNS, HIDDEN, TABLE_BATCH = 1_000_000_000, 30, 512, 65_536
 """The table: a billion rows of 30 columns through two layers of 512."""
 IMAGES, PEOPLE, FEATURES, VISITS, FACE_BATCH = 100_000_000, 10_000_000, 512, 20, 8192
-"""The faces: 100 million images of 10 million people, 20 visits."""
+"""The faces: 100 million images of 10 million people, 20 passes."""
 BACKBONE_GFLOP, BACKBONE_MB = 3.3, 90.0
 """ResNet-50 at 112 x 112: forward and backward pass of an image, three times 1.1 GFLOP; its gradients."""
 MACHINES, CORES, MEMORY_GB = 8, 16, 64
@@ -43,7 +43,7 @@ def constants() -> dict[str, float]:
 
 
 def table_plan(known: dict[str, float]) -> dict[str, float]:
-    """Hours of one visit of the table, and bytes that do not divide."""
+    """Hours of one pass over the table, and bytes that do not divide."""
     weights = COLUMNS * HIDDEN + HIDDEN * HIDDEN + HIDDEN * 2
     compute = ROWS * 6 * weights / 1e9 / known["table_gflops"]
     reading = ROWS / known["rows"]
@@ -71,7 +71,7 @@ def streamed_bytes_per_row() -> float:
 
 
 def faces_plan(known: dict[str, float]) -> dict[str, float]:
-    """Hours of the faces: a visit on CPUs, all visits on GPUs, and the memory of the head."""
+    """Hours of the faces: a pass on CPUs, all passes on GPUs, and the memory of the head."""
     head = 6e-9 * PEOPLE * FEATURES  # GFLOP of an image
     seconds = IMAGES * VISITS * (BACKBONE_GFLOP + head) / GPU_GFLOPS / GPUS
     steps = IMAGES * VISITS / FACE_BATCH
@@ -102,7 +102,7 @@ def model() -> list[str]:
     return [
         "## A cost model",
         "",
-        "Constants of one core, measured on a busy machine of two, by processor time:",
+        "Constants of one core, measured as CPU time on a busy machine with two cores:",
         "",
         "| constant | value | from |",
         "|---|---|---|",
@@ -115,7 +115,7 @@ def model() -> list[str]:
         f"| decoding JPEG of 112 x 112 | {known['images']:,} images/s | the same |",
         f"| such an image | {known['image_bytes']:,} bytes | the same |",
         f"| reading the disk | {known['disk_mb']:,} MB/s | the same |",
-        f"| all-reduce between two processes, gloo | {known['reduce_mb']:,} MB per processor second | the same |",
+        f"| all-reduce between two processes, gloo | {known['reduce_mb']:,} MB per CPU second | the same |",
         "",
         f"Assumed, not measured: {GPU_GFLOPS / 1000:.0f} TFLOP/s of a GPU in training, a network of "
         f"{NETWORK_MB * 8 / 1000:.0f} Gbit/s between machines.",
@@ -128,18 +128,18 @@ def model() -> list[str]:
 def table_model(plan: dict[str, float]) -> list[str]:
     """What a billion rows take."""
     return [
-        f"**A billion rows of {COLUMNS} columns**, one visit, a network of two layers of {HIDDEN}:",
+        f"**A billion rows of {COLUMNS} columns**, one pass over the data, a network of two layers of {HIDDEN}:",
         "",
         f"- {plan['compute_core_hours']:.1f} core hours of training and {plan['reading_core_hours']:.1f} of reading "
         f"and encoding; {plan['storage_gb']:.0f} GB of Parquet.",
-        f"- On {MACHINES} machines of {CORES} cores {plan['minutes']:.0f} minutes, of which exchanging gradients takes "
-        f"{plan['exchange_share']:.1%} at batches of {TABLE_BATCH:,}, as each process exchanges its own. Their "
-        "disks deliver the rows in "
-        f"{plan['disk_minutes']:.1f} minutes, beside the training.",
-        "- What breaks first: every process holds the labels, the row groups and the order of all rows, by the runs "
-        f"above {plan['held_gb']:.0f} GB at a billion rows, and a machine has {CORES} processes. {MEMORY_GB} GB hold "
-        f"{CORES} processes up to {MEMORY_GB / CORES / plan['held_gb'] * 1000:,.0f} million rows; beyond, each process "
-        "must hold those of its own share.",
+        f"- {MACHINES} machines of {CORES} cores take {plan['minutes']:.0f} minutes. Exchanging gradients is "
+        f"{plan['exchange_share']:.1%} of that at batches of {TABLE_BATCH:,}, because every process exchanges its own "
+        f"gradients. Reading the rows from their disks takes {plan['disk_minutes']:.1f} minutes and runs alongside.",
+        "- What breaks first is memory: every process holds the labels, the row groups and the order of all rows. "
+        f"Extrapolated from the runs above, that is {plan['held_gb']:.0f} GB per process at a billion rows, and a "
+        f"machine runs {CORES} processes. With {MEMORY_GB} GB per machine, the limit is "
+        f"{MEMORY_GB / CORES / plan['held_gb'] * 1000:,.0f} million rows; beyond that, each process would have to hold "
+        "only its own share.",
         "",
     ]
 
@@ -150,9 +150,9 @@ def faces_model(plan: dict[str, float]) -> list[str]:
         f"**{IMAGES // 10**6} million faces of {PEOPLE // 10**6} million people**, ResNet-50 at 112 x 112:",
         "",
         f"- The head takes {plan['head_gflop']:.0f} GFLOP per image, the backbone {BACKBONE_GFLOP:g}. On CPUs, at the "
-        f"measured constants, one visit takes {plan['core_years']:.0f} core years: {plan['machines']:,.0f} machines of "
+        f"measured constants, one pass takes {plan['core_years']:.0f} core years: {plan['machines']:,.0f} machines of "
         f"{CORES} cores for a week. That is work for GPUs.",
-        f"- On {GPUS} GPUs, as assumed, {VISITS} visits take {plan['hours']:.0f} hours, and "
+        f"- On {GPUS} GPUs, as assumed, {VISITS} passes take {plan['hours']:.0f} hours, and "
         f"{plan['exchange_hours']:.0f} for exchanging gradients and features if that does not overlap. Decoding takes "
         f"{plan['decoding_hours']:.1f} hours with {WORKERS} workers per GPU, beside the training.",
         f"- {plan['storage_tb']:.1f} TB of images, read at {plan['disk_mb']:,.0f} MB/s in all.",

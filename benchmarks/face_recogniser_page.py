@@ -71,6 +71,11 @@ def labelled(result: dict[str, Any], name: str) -> str:
     return name if own == len(seeds(result)) else f"{name} ({counted(own, 'seed')})"
 
 
+def listed(names: list[str]) -> str:
+    """Return names with commas and an "and" before the last."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def outcome(result: dict[str, Any], rivals: list[str]) -> str:
     """Say plainly against whom Equipoise is ahead on rare people, behind, or neither."""
     told: dict[str, list[str]] = {"ahead of": [], "behind": [], "not significantly different from": []}
@@ -81,14 +86,14 @@ def outcome(result: dict[str, Any], rivals: list[str]) -> str:
         mean, half = found
         kind = "ahead of" if mean > half else "behind" if mean < -half else "not significantly different from"
         told[kind].append(f"the {name}" if name == "nearest mean" else name)
-    parts = [f"{kind} {' and '.join(names)}" for kind, names in told.items() if names]
+    parts = [f"{kind} {listed(names)}" for kind, names in told.items() if names]
     return (
-        f"On rare people Equipoise is {'; '.join(parts)}. By default its margins come from class counts and it mixes "
-        f"samples, so that is no gain of uncertainty. “{VARIANT}” takes margins and the sample level from dropout's "
-        f"uncertainty instead: {shown_difference(result, 'softmax', 'rare', VARIANT)} points of rare people against "
-        f"softmax, {shown_difference(result, 'ArcFace', 'rare', VARIANT)} against ArcFace. So uncertainty helps a "
-        "trained head, counts help it more, and the nearest mean of a person's features, which needs no training, does "
-        "better than all of them."
+        f"On rare people Equipoise is {'; '.join(parts)}. Its default uses margins by class counts and mixing, so "
+        f"uncertainty does not explain this gain. “{VARIANT}” takes margins and the sample level from dropout's "
+        "uncertainty instead. Its recall of rare people differs from softmax by "
+        f"{shown_difference(result, 'softmax', 'rare', VARIANT)} points and from ArcFace by "
+        f"{shown_difference(result, 'ArcFace', 'rare', VARIANT)}. So uncertainty helps a trained head, and counts help "
+        "it more. The nearest mean of a person's features, which needs no training, is better than all of them."
     )
 
 
@@ -106,12 +111,12 @@ def mistakes(result: dict[str, Any]) -> str:
     off = sum(max(value or 0.0 for value in each["residuals"]) > 6 for each in found)
     same = sum(each["same"] for each in found)
     return (
-        f"{result['verified']['wrong']} pairs are decided wrongly. Of the {len(found)} furthest from their threshold, "
-        f"{same} are listed as one person and {len(found) - same} as two; in {off} of them the landmarks of a face lie "
-        f"more than 6 pixels off the template (profiles). Looked at by eye, {shown(found, SOMEBODY_ELSE)} of them "
-        "have an image of somebody else than its name says, mostly a bystander, and "
-        f"{shown(found, NO_FACE)} has something else taken for a face. The others are hard: blurred, in profile, "
-        "behind sunglasses."
+        f"{result['verified']['wrong']} pairs are classified wrongly. We looked at the {len(found)} furthest from "
+        f"their threshold. {same} of them are labelled as the same person and {len(found) - same} as different people. "
+        f"In {off}, the landmarks of a face are more than 6 pixels off the template (profiles). In "
+        f"{shown(found, SOMEBODY_ELSE)}, an aligned image shows another person than its name says, mostly a bystander, "
+        f"and in {shown(found, NO_FACE)} something else was taken for a face. The others are hard: blurred, in "
+        "profile, or behind sunglasses."
     )
 
 
@@ -154,11 +159,10 @@ python benchmarks/face_recogniser_page.py
         "The probability of one person, fitted to the other folds, has an expected calibration error of "
         f"{100 * probability['ece']:.2f} % and a log loss of {probability['log_loss']:.3f}.",
         "## Does uncertainty help to identify rare people?",
-        f"{some['people']:,} people have two images or more. A third of each person's images, at least one, are held "
-        "out; a network with two hidden layers of 512 is trained on the recogniser's frozen features of the others, "
-        f"with the same options for every loss, {counted(len(used), 'seed')}. Rare are the "
-        f"{some['rare_people']:,} people with three training images or fewer. Recalls are averaged over people, "
-        "in percent.",
+        f"{some['people']:,} people have two images or more. A third of each person's images, at least one, are test "
+        "images. On the recogniser's frozen features of the other images we train a network with two hidden layers of "
+        f"512, with the same options for every loss and {counted(len(used), 'seed')}. The {some['rare_people']:,} "
+        "people with three training images or fewer count as rare. Recalls are averaged over people, in percent.",
         "\n".join(
             [
                 "| | " + " | ".join(SCORES.values()) + " |",

@@ -36,7 +36,8 @@ def lines() -> list[str]:
         f"Does a crash lose or corrupt anything? We killed {total} processes with SIGKILL at random moments and ran "
         f"the same command again. In {total - wrong} of {total} cases every file under its final name was complete, "
         "no saved work was repeated, the killed process left nothing behind, and the results were bit-identical to "
-        "those of an undisturbed process, except for the seconds. Repeat it with `python benchmarks/kill_points.py`.",
+        "those of an undisturbed process, apart from recorded run times. Repeat it with `python "
+        "benchmarks/kill_points.py`.",
         "",
         "| what was killed | kills | already saved | during a write | results that differed |",
         "|---|---|---|---|---|",

@@ -155,9 +155,10 @@ def summary(cases: list[Case]) -> list[str]:
     behind = [case for case in judged if not tie(case, OURS)]
     few = [case for case in both if case not in judged]
     missing = [case for case in cases if case not in both]
-    left_out = f"(Equipoise was not run in: {listed(missing)}.)" if missing else ""
+    left_out = f" (all but {listed(missing)})" if missing else ""
     return [
-        f"{len(judged)} cases have {ENOUGH_SEEDS} seeds or more. There:",
+        f"Of the {len(cases)} cases, Equipoise was run on {len(both)}{left_out}. In {len(judged)} of these there are "
+        f"{ENOUGH_SEEDS} seeds or more, and in those {len(judged)}:",
         "",
         f"- **Equipoise against cross-entropy**: significantly better in {len(gained)}, significantly worse in "
         f"{len(lost)}.",
@@ -166,11 +167,11 @@ def summary(cases: list[Case]) -> list[str]:
         "- **Equipoise against all**: the best, or not significantly different from it, in "
         f"{len(judged) - len(behind)}; significantly behind another in {listed(behind)}.",
         "",
-        f"The {len(few)} others have so few seeds that hardly any difference is significant ({listed(few)}): look at "
+        f"The other {len(few)} have so few seeds that hardly any difference is significant ({listed(few)}): look at "
         "their means.",
         "",
-        f"In {sum(higher(case) for case in both)} of all {len(both)} cases the best rival has a higher mean than "
-        f"Equipoise. {left_out}",
+        f"In {sum(higher(case) for case in both)} of the {len(both)} cases the best rival has a higher mean than "
+        "Equipoise.",
         "But which rival is best changes from case to case, and you know only afterwards.",
     ]
 

@@ -27,10 +27,10 @@ def streaming() -> list[str]:
         "## Tables on disk",
         "",
         f"`equipoise train` on Parquet of {found['columns']} columns in row groups of {found['row_group']:,}, one "
-        f"visit, batches of {found['batch']:,}, hidden layers of {found['width']}, one thread (`python "
+        f"pass over the data, batches of {found['batch']:,}, hidden layers of {found['width']}, one thread (`python "
         "benchmarks/streaming.py`).",
         "",
-        "| rows | files, MB | memory above the interpreter, MB | processor seconds, all in all | balanced accuracy |",
+        "| rows | files, MB | memory above the interpreter, MB | CPU seconds in total | balanced accuracy |",
         "|---|---|---|---|---|",
         *rows,
         "",
@@ -53,12 +53,11 @@ def class_parallel() -> list[str]:
     return [
         "## Classes shared by four processes",
         "",
-        f"{label}, beside 100,000 classes in one process: 512 features, a batch of {found['shape']['batch']}, SGD "
-        "(`python benchmarks/class_parallel.py`). Ten times the classes on four processes would be 2.5 times the "
-        "memory "
-        "of each and ten times the work of all.",
+        f"{label}, compared with 100,000 classes in one process: 512 features, a batch of "
+        f"{found['shape']['batch']}, SGD (`python benchmarks/class_parallel.py`). In theory, ten times the classes on "
+        "four processes need 2.5 times the memory in each process and ten times the work in total.",
         "",
-        "| loss | MB, one process | MB, each of four | ratio of memory | ratio of processor time |",
+        "| loss | MB, one process | MB, each of four | ratio of memory | ratio of CPU time |",
         "|---|---|---|---|---|",
         *rows,
         "",
@@ -80,10 +79,11 @@ def sharding() -> list[str]:
         "## A network shared by processes",
         "",
         f"{shape['layers']} layers of {shape['width']:,}, AdamW, shared by FSDP2 (`equipoise.training.sharding`), a "
-        f"batch of {shape['batch']} in all (`python benchmarks/sharded_memory.py`). A process holds its share of "
-        "weights, gradients and optimiser state; the peak of its resident memory, above the interpreter with torch, "
-        "also has the layers that are whole while they work, and gloo's buffers. `MALLOC_MMAP_THRESHOLD_=1048576` "
-        "makes glibc return freed layers at once; without it a process keeps more than one process would need alone.",
+        f"batch of {shape['batch']} in all (`python benchmarks/sharded_memory.py`). Each process holds its "
+        "share of weights, gradients and optimiser state. The peak is its resident memory minus that of the "
+        "interpreter with torch; it also contains the layers that FSDP2 has gathered for their computation, and "
+        "gloo's buffers. We set `MALLOC_MMAP_THRESHOLD_=1048576`, so that glibc returns freed layers at once. "
+        "Without it, each process keeps more memory than a single process would need for the whole network.",
         "",
         "| processes | held by each, MB | ratio | peak, MB | ratio |",
         "|---|---|---|---|---|",
@@ -104,14 +104,15 @@ def measured() -> str:
     spread = {name: f"{min(r[name] for r in ratios):.1f} to {max(r[name] for r in ratios):.1f}" for name in ratios[0]}
     shares = ", ".join(f"{own['share']:.0%} ({name})" for name, own in steps["steps"].items())
     bullets = [
-        f"{large} rows of {tables['columns']} columns are trained on from disk within "
-        f"{last['above_interpreter_mb']:,} MB above the interpreter, in "
-        f"{last['processor_seconds'] / first['processor_seconds']:.1f} times the time of {small}.",
-        "A million classes of 512 features on four processes, beside 100,000 on one: "
-        f"{spread['mb_per_process']} times the memory of a process, {spread['processor_seconds_per_step']} times the "
-        "work of a step.",
-        f"FSDP2: each of two processes holds {held['2']:.2f} of what one holds alone, each of four {held['4']:.2f}.",
-        f"A training step spends this share of its time on the matrix products it consists of: {shares}.",
+        f"Training from disk on {large} rows of {tables['columns']} columns needs {last['above_interpreter_mb']:,} MB "
+        "beyond the interpreter, and "
+        f"{last['processor_seconds'] / first['processor_seconds']:.1f} times the CPU time of {small} rows.",
+        "A million classes of 512 features on four processes, compared with 100,000 classes on one, need "
+        f"{spread['mb_per_process']} times the memory per process and {spread['processor_seconds_per_step']} times the "
+        "CPU time per step.",
+        f"With FSDP2, each of two processes holds {held['2']:.2f} of the memory that a single process holds, and each "
+        f"of four {held['4']:.2f}.",
+        f"Matrix products take this share of the time of a training step: {shares}.",
     ]
     return "\n".join(textwrap.fill(each, 128, initial_indent="- ", subsequent_indent="  ") for each in bullets)
 

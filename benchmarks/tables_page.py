@@ -74,8 +74,7 @@ list (of glass, ecoli or yeast, for instance) would not be independent.
 """
 SCORED = """## How it is scored
 
-- Text columns are one-hot encoded in the same way for all methods. CatBoost also runs once with its own encoding of
-  categories (on tables without text columns the two are the same fit).
+- Text columns are one-hot encoded in the same way for all methods.
 - *Balanced* means the classifier's own class weights. *Prior shift* means a plain fit whose probabilities are divided
   by the training shares before the largest is taken.
 - Balanced accuracy is the mean recall of the classes, G-mean the geometric mean of the recalls. Average precision is

@@ -51,7 +51,7 @@ def million(speed: dict[str, Any]) -> list[str]:
         "## An epoch of a million rows",
         "",
         f"{found['rows']:,} × {found['columns']} numbers in memory, hidden layers {found['hidden']}, batch "
-        f"{found['batch']:,}: processor seconds of one epoch, on one thread.",
+        f"{found['batch']:,}: CPU seconds of one epoch, on one thread.",
         "",
         "| | seconds | ratio |",
         "|---|---|---|",
@@ -77,8 +77,9 @@ def lines() -> list[str]:
         "# Speed of training",
         "",
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
-        f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread, process time, "
-        "medians; the methods take turns in one run. Repeat it with",
+        f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread, CPU time, "
+        "medians; the methods take turns in one run. “Equipoise” is the earlier default, "
+        '`margins="uncertainty", sample_level="expected", held_back=0.1`. Repeat it with',
         "",
         "```text",
         "python benchmarks/training_speed.py && python benchmarks/two_processes.py && "
