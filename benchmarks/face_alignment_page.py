@@ -86,7 +86,7 @@ def lines() -> list[str]:
         "",
         "## What it costs",
         "",
-        f"One core aligns {speed['images_a_second']:g} images of 96×96 per second of processor time, from file to "
+        f"One core aligns {speed['images_a_second']:g} images of 96×96 per second of CPU time, from file to "
         f"file, which is {speed['times_decoding']:g} times as long as decoding them (median of {speed['rounds']} "
         f"rounds of {speed['images']} images, alternating with decoding).",
         "",

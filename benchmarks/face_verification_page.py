@@ -94,7 +94,7 @@ def lines() -> list[str]:
         "so the gain over softmax is that of the whole head, not of the uncertainty alone. No samples are held back "
         "(`held_back=0`), because they would correct logits, and pairs are compared by features.",
         "",
-        "Processor seconds of a fit: " + ", ".join(f"{name} {spent:.0f}" for name, spent in seconds.items()) + ".",
+        "CPU seconds of a fit: " + ", ".join(f"{name} {spent:.0f}" for name, spent in seconds.items()) + ".",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in result["versions"].items()) + ".",
     ]

@@ -90,7 +90,7 @@ def lines() -> list[str]:
         *on_test(found),
         "## What it costs",
         "",
-        f"Images per second of processor time on one core, and minutes for {IMAGES:,} images on {CORES} idle cores, "
+        f"Images per second of CPU time on one core, and minutes for {IMAGES:,} images on {CORES} idle cores, "
         "assuming that these are twice as fast as one.",
         "",
         "| input | images/s of one core | minutes |",

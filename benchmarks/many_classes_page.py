@@ -25,7 +25,7 @@ def lines() -> list[str]:
         "with boosting, without it, and with few rounds at a higher learning rate. TREC's questions (n-grams reduced "
         "to 50 numbers) are scored on the official test set, synthetic clouds on 6,000 other rows, equally many of "
         "each class on average. Each row is one fit with one seed, so small differences mean nothing. Times are "
-        "processor seconds on one thread of a shared machine: compare the ratios. Repeat it with",
+        "CPU seconds on one thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",
         "EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/many_classes.py && "

@@ -26,7 +26,7 @@ def lines() -> list[str]:
         "# How the network's members share work",
         "",
         "How can five cross-fitted networks be trained cheaply? The networks alone, without the rest of the blend: "
-        f"means over {len(tables)} tables ({', '.join(tables)}), one fold each. Times are processor seconds on one "
+        f"means over {len(tables)} tables ({', '.join(tables)}), one fold each. Times are CPU seconds on one "
         "thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",

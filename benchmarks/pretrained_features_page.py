@@ -50,7 +50,7 @@ def lines() -> list[str]:
         "",
         "Used by default: **Lite0, 160 px, stages 5 + 6 + 7**, 624 features. With this many held-out images, a "
         f"figure has a standard error of about {error:.1f} points: neighbours in the table are not significantly "
-        "different. Milliseconds are processor time of one core.",
+        "different. Milliseconds are CPU time of one core.",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()) + ".",
     ]

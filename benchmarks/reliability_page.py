@@ -47,7 +47,7 @@ def fuzz_section() -> list[str]:
         "format; also inside zip, gzip, JSON and safetensors, with checksums corrected.",
         "",
         "A reader must either read the file or refuse it in one sentence. Anything else counts as a fault: another "
-        "error, a warning, a crash, or more than 5 seconds of processor time or 300 MB for one file.",
+        "error, a warning, a crash, or more than 5 seconds of CPU time or 300 MB for one file.",
         "",
         "Small files made to exhaust the machine have tests of their own (`tests/faults/test_limits.py`). The "
         "limits: a compressed file may unpack to 32 MB, or to 100 times its own size if that is more; a table may "
@@ -75,7 +75,7 @@ def fuzz_section() -> list[str]:
         ]
         for name, one in own.items()
     ]
-    head = ("reader", "minutes of processor time", "files", "read without error", "faults found")
+    head = ("reader", "minutes of CPU time", "files", "read without error", "faults found")
     lines += [
         "Every fault found was fixed and became a test, and the reader was fuzzed again with another seed. The table "
         "shows the last run of each reader.",

@@ -14,7 +14,7 @@ def lines() -> list[str]:
         "# Larger tables",
         "",
         "How does the blend scale with rows? One synthetic table of each size, with 30 columns (10 of them "
-        "informative), 1 % positives and 0.1 % random labels, scored on 200,000 other rows. Times are processor "
+        "informative), 1 % positives and 0.1 % random labels, scored on 200,000 other rows. Times are CPU "
         "seconds on one thread of a shared machine: compare the ratios. Repeat it with",
         "",
         "```text",

@@ -182,7 +182,7 @@ def times(results: Results, order: list[str], folds: list[Fold]) -> list[str]:
     out = [
         "## Time",
         "",
-        "Processor seconds on one thread, medians over the tables. Machines differ: compare the ratios.",
+        "CPU seconds on one thread, medians over the tables. Machines differ: compare the ratios.",
         "",
     ]
     ratios = time_ratios(fit, order.index(BASELINE)) if BASELINE in order else None

