@@ -104,7 +104,7 @@ class StoredRun:
 
     @property
     def has_softmax_stage(self) -> bool:
-        """Whether the network was trained without margins first; one with margins from the first epoch was not."""
+        """Return whether the network first trained without margins, rather than with margins from the first epoch."""
         return not self.is_blend and (not self.epochs or any(epoch["stage"] == "softmax" for epoch in self.epochs))
 
     @property

@@ -1,4 +1,4 @@
-"""What every saved model has: ``model.json`` with labels, columns, rule and history, and ``model.safetensors``.
+"""Write and read what all saved models share: labels, columns, rule and history in ``model.json``, and tensors.
 
 Nothing in these files can run code.
 """

@@ -207,7 +207,7 @@ def test_a_training_that_went_wrong_and_a_record_without_what_is_not_needed(tmp_
         del about[name]
     dump(folder / "run.json", about | {"options": {}})
     page = parsed(write_report(folder))
-    assert any("the method has no softmax stage, or too few epochs" in text for text in page.texts["p"])
+    assert any("no separate stage without rebalancing" in text for text in page.texts["p"])
 
 
 def test_classes_never_tested_or_never_trained(tmp_path):

@@ -368,7 +368,7 @@ def test_without_a_softmax_stage(told):
     found = told((90, 95), (60, 90), before=None, method="cross_entropy", epochs=[])
     assert found.headline.startswith("Good: the model separates the rare class rare well from the rest")
     assert found.change[0] == "Balanced accuracy, the mean over the classes, is 92.5% and accuracy 92.5%."
-    assert "cross_entropy has no softmax stage, or too few epochs" in found.change[1]
+    assert "no separate stage without rebalancing" in found.change[1]
 
 
 def test_margins_from_the_first_epoch_have_no_softmax_stage(told):

@@ -13,7 +13,6 @@ from equipoise.app.report.markup import SAME, Section, fill, percent, points
 from equipoise.app.report.model_grade import worth
 from equipoise.app.report.next_steps import next_steps
 from equipoise.app.report.sections.before_after import Change, group_changes
-from equipoise.app.report.sections.provenance import origin
 from equipoise.app.stored_run import StoredRun
 from equipoise.errors import listed
 from equipoise.evaluation.intervals import known_mean
@@ -126,10 +125,9 @@ def _changed(run: StoredRun, total: Change, rare: Change | None, common: Change 
 
 def _alone(run: StoredRun) -> list[str]:
     balanced, plain = (percent(run.scores[name]) for name in ("balanced_accuracy", "accuracy"))
-    method = origin(run)["method"] or "the method"
     return [
         f"Balanced accuracy, the mean over the {run.nouns}, is {balanced} and accuracy {plain}.",
-        f"There is no model without rebalancing to compare with: {method} has no softmax stage, or too few epochs.",
+        "There is no before and after to show: this run has no separate stage without rebalancing.",
     ]
 
 
