@@ -375,7 +375,7 @@ train_run(TrainOptions(sys.argv[1], target="state", model="forest"), sys.argv[2]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "after"),
-    [("members", "_fit", 2), ("blend_files", "save_member", 3), ("blend_files", "write_atomically", 1)],
+    [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 1)],
     ids=["while members are fitted", "while they are written", "before model.json"],
 )
 def test_killed_and_resumed_is_as_if_it_had_not_been(table, tmp_path, module, name, after):
