@@ -47,7 +47,7 @@ RESULT = Path(__file__).parent / "results/kill_points.json"
 KILLS, SEED = 50, 0
 LONGEST_WAIT, LONGEST_ATTEMPT = 0.02, 600.0  # seconds
 PACE = ("seconds", "elapsed", "code")
-TOOK = r"It took (less than )?[0-9.,]+ (s|min|h) of one core"
+TOOK = r"This took (less than )?[0-9.,]+ (s|min|h) of one core"
 OLD = "answers of an earlier day\n"
 
 
