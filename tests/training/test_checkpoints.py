@@ -44,7 +44,7 @@ for _ in sys.stdin:
     print(os.getpid(), flush=True)
     for version in itertools.count():
         write_atomically(Path(sys.argv[1]), version.to_bytes(4, "little") * {VERSION})
-        print(version, flush=True)
+        os.write(1, b"%d\\n" % version)  # at once, or a kill may fall before the end of the line
 """
 """A process for each line it is sent, which writes version after version until it is killed."""
 
