@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from equipoise.training.settings import choose_width
+
 RESULT = Path(__file__).parent / "results" / "streaming.json"
-COLUMNS, PART, GROUP, BATCH, WIDTH, SEED = 30, 1_000_000, 100_000, 4096, 128, 0
-"""A narrow network, so that reading takes its part of the time."""
+COLUMNS, PART, GROUP, BATCH, SEED = 30, 1_000_000, 100_000, 4096, 0
 
 
 def write_table(folder: Path, rows: int) -> float:
@@ -51,10 +52,8 @@ def worker(source: str) -> None:
     import equipoise
     from equipoise.app.runs.run_options import TrainOptions
     from equipoise.app.runs.train import train_run
-    from equipoise.estimators import training_plan
 
     torch.set_num_threads(1)
-    training_plan.choose_width = lambda _: WIDTH
     bare = own_mb("VmRSS")
     with tempfile.TemporaryDirectory() as out:
         options = TrainOptions(source, target="rare", stream=True, epochs=1, batch_size=BATCH, seed=SEED)
@@ -93,7 +92,7 @@ def main() -> None:
             "columns": COLUMNS,
             "row_group": GROUP,
             "batch": BATCH,
-            "width": WIDTH,
+            "width": choose_width(int(millions * 1e6)),
         }
         rows = known.get("rows", {}) | {f"{millions:g} million": found | {"file_mb": size // 2**20}}
         known["rows"] = dict(sorted(rows.items(), key=lambda row: float(row[0].split()[0])))

@@ -114,6 +114,14 @@ def test_a_capped_sample_stands_for_every_row(labels, cap, seed):
     torch.testing.assert_close(stands_for, counts.double())
 
 
+@pytest.mark.parametrize("at_once", [1, 9, 1000])
+def test_a_capped_sample_holds_the_first_rows_of_each_class_in_a_drawn_order(monkeypatch, at_once):
+    monkeypatch.setattr("equipoise.training.batches.RANKED_AT_ONCE", at_once)
+    order = torch.randperm(len(Y), generator=torch.Generator().manual_seed(3)).tolist()
+    first = [row for own in range(3) for row in [row for row in order if Y[row] == own][:12]]
+    assert capped_sample(Y, 12, seed=3)[0].tolist() == sorted(first)
+
+
 def test_a_capped_sample_draws_every_row_alike():
     y = torch.tensor([0] * 12 + [1] * 3)
     drawn = torch.zeros(15)

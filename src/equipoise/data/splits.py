@@ -193,7 +193,9 @@ def hold_out(
         members = _groups(groups, len(labels))
         chosen = _held_groups(labels, members, share, generator.permutation(int(members.max()) + 1))
         held = np.flatnonzero(np.isin(members, chosen))
-    return np.setdiff1d(np.arange(len(labels)), held), held
+    kept = np.ones(len(labels), dtype=bool)
+    kept[held] = False
+    return np.flatnonzero(kept), held
 
 
 def _held_rows(labels: NDArray[Any], share: float, order: Rows) -> Rows:

@@ -14,6 +14,9 @@ from equipoise.data.samples import SampleRows, rows_of
 from equipoise.errors import InvalidInputError
 from equipoise.tensor_checks import new_tensor, numeric_tensor
 
+RANKED_AT_ONCE = 2**18
+"""Rows of a sample that are ranked together: ranks of all rows would take more memory than their labels."""
+
 
 class ArrayData(Dataset[tuple[Tensor, ...]]):
     """Rows of arrays as batches: (x, y) or (x, y, weight). A memory-mapped ``x`` and images stay on disk.
@@ -152,6 +155,11 @@ def _drawn(y: Tensor, cap: int, seed: int) -> tuple[Tensor, Tensor]:
         rows = order[: cap * y.shape[1]].sort().values
         return rows, torch.full((len(rows),), len(y) / max(len(rows), 1), dtype=torch.float64)
     counts = torch.bincount(y)
-    rows = order[rank_in_class(y[order]) < cap].sort().values
+    parts, before = [], torch.zeros_like(counts)
+    for some in order.split(RANKED_AT_ONCE):
+        own = y[some]
+        parts.append(some[before[own] + rank_in_class(own) < cap])
+        before += torch.bincount(own, minlength=len(counts))
+    rows = torch.cat(parts).sort().values
     weight = counts.double() / counts.clamp(max=cap).double()
     return rows, weight[y[rows]]
