@@ -84,6 +84,7 @@ def runs(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_a_run_learns_from_milliseconds_what_it_learns_without_the_offset(runs):
     _, y = moments()
     far, near = (

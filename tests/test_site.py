@@ -107,17 +107,20 @@ def pages(site):
     return {path: Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
 
 
+@pytest.mark.slow
 def test_every_page_of_the_docs_is_in_the_site(site, pages):
     sources = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
     assert [str(path) for path in sources if site / path not in pages] == []
     assert len(pages) > 30
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(pages):
     outside = {path.name: [url for url in page.fetched if urlsplit(url).scheme] for path, page in pages.items()}
     assert {name: urls for name, urls in outside.items() if urls} == {}
 
 
+@pytest.mark.slow
 def test_every_link_and_picture_leads_somewhere(pages):
     broken = []
     for path, page in pages.items():
@@ -132,6 +135,7 @@ def test_every_link_and_picture_leads_somewhere(pages):
     assert broken == []
 
 
+@pytest.mark.slow
 def test_formulae_are_drawn_and_no_markup_is_left(site, pages):
     assert pages[site / "api/uncertainty.html"].math >= 3
     assert pages[site / "api/losses.html"].math >= 8
@@ -173,6 +177,7 @@ def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages):
     assert faults == []
 
 
+@pytest.mark.slow
 def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(browser, site):
     """Seen in the pixels at the right edge, before and after all of the table has been scrolled by."""
     browser.open(site / "results/any-model.html")
@@ -195,6 +200,7 @@ def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(browser, site):
     assert lightest[1] > 240
 
 
+@pytest.mark.slow
 def test_search_works_without_a_server(browser, site):
     browser.open(site / "index.html")
     browser.click(".search-button-field")

@@ -43,7 +43,7 @@ def state_of(model):
 
 
 @parametrize_with_checks(
-    [UncertaintyBalancedClassifier(epochs=6, batch_size=16, random_state=0)],
+    [UncertaintyBalancedClassifier(epochs=6, batch_size=16, width=64, members=2, random_state=0)],
     expected_failed_checks=lambda _: {
         "check_sample_weight_equivalence_on_dense_data": (
             "copies count as a weight does, but fall into other mini-batches, under other dropout masks"
@@ -612,7 +612,9 @@ def test_on_imbalanced_digits_rare_classes_are_more_uncertain_and_the_full_metho
         rare = counts < np.sqrt(counts.min() * counts.max())
         scores = {}
         for method in ("cross_entropy", "uncertainty_margin"):
-            model = UncertaintyBalancedClassifier(method, random_state=seed).fit(x_train[kept], y_train[kept])
+            model = UncertaintyBalancedClassifier(method, members=1, random_state=seed).fit(
+                x_train[kept], y_train[kept]
+            )
             scores[method] = balanced_accuracy_score(y_test, model.predict(x_test))
         assert model.class_uncertainty_[rare].min() > model.class_uncertainty_[~rare].max(), seed
         gains.append(scores["uncertainty_margin"] - scores["cross_entropy"])

@@ -115,6 +115,7 @@ def test_features_that_find_no_room_go_on_where_they_were(small_disk):
     assert not list(small_disk.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written_is_one_sentence_for_every_command(equipoise, read_only, table_run, table):
     shutil.copytree(table_run, read_only.folder / "run", ignore=shutil.ignore_patterns("checkpoints"))
     (read_only.folder / "run" / "report.html").unlink(missing_ok=True)

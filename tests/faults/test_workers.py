@@ -78,6 +78,7 @@ os._exit(0)
 """Batches from a worker of which one is its last; torch's signal may come anywhere, so it is a process of its own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "said"),
     [

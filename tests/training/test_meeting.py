@@ -67,6 +67,7 @@ def restarted(port: int, attempt: int) -> float:
     return float(total)
 
 
+@pytest.mark.slow
 def test_gloo_connects_to_the_processes_of_its_own_attempt():
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=SOON)
     with Groups() as groups:

@@ -79,6 +79,7 @@ def test_the_thresholds_are_those_of_out_of_fold_rows_not_of_test_rows(recall_ru
     )
 
 
+@pytest.mark.slow
 def test_a_network_answers_its_test_rows_by_thresholds_from_the_others(tmp_path):
     patients_frame(900).to_csv(tmp_path / "patients.csv", index=False)
     options = TrainOptions(str(tmp_path / "patients.csv"), target="state", epochs=4, recall="ill=0.8", test_share=0.4)

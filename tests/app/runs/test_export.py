@@ -86,6 +86,7 @@ def test_a_frozen_backbone_is_in_the_graph_and_cosines_too(tmp_path):
     np.testing.assert_allclose(uncertainty, model.uncertainty(x), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_graph_that_differs_is_not_kept(table_run, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "TOLERANCE", -1.0)
     with pytest.raises(InvalidStateError, match=r"onnxruntime differs from Python by .*, so nothing was written"):

@@ -165,6 +165,7 @@ def test_labels_that_cannot_be_judged_cost_no_trained_model(tmp_path, monkeypatc
     assert RunModel.load(run).classes == ("0", "1")
 
 
+@pytest.mark.slow
 def test_an_image_folder_becomes_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr("equipoise.models.backbones.packaged_weights", lambda _: None)  # not installed
     photos = image_folder(tmp_path / "photos", {"red <i>": 30, "grün": 16, "blue sky": 10})
