@@ -23,7 +23,7 @@ patients = Samples(x, np.where(progress > progress.quantile(0.9), "fast", "not f
 # Cross-entropy does nothing about the imbalance. The others change the loss, the logits or the training rows.
 
 methods = ("cross_entropy", "uncertainty_margin", "logit_adjustment", "smote", "random_under")
-comparison = compare(patients, methods=methods, seeds=1, folds=5)
+comparison = compare(patients, methods=methods, seeds=1, folds=3)
 print(comparison.recommendation)
 
 # %%

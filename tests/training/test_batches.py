@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from equipoise.errors import InvalidInputError
 from equipoise.training import ArrayData, EpochBatches
 from equipoise.training.batches import capped_sample
+from equipoise.training.epoch_order import block_order
 
 Y = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
 
@@ -95,6 +96,19 @@ def test_balanced_draws_every_class_equally_often():
 def test_an_unknown_order_is_refused():
     with pytest.raises(InvalidInputError, match="order must be 'shuffled' or 'balanced', got 'random'"):
         EpochBatches(Y, 16, seed=0, order="random")
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_blocks_are_shuffled_and_then_sorted_by_their_buffer(monkeypatch, at_once):
+    blocks = torch.randint(12, (90,), generator=torch.Generator().manual_seed(1), dtype=torch.int32)
+    blocks[blocks == 5] = 4  # a block without rows
+    generator = torch.Generator().manual_seed(2)
+    present = blocks.unique().long()
+    turn = dict(zip(present[torch.randperm(len(present), generator=generator)].tolist(), range(12), strict=False))
+    shuffled = torch.randperm(90, generator=generator).tolist()
+    expected = sorted(shuffled, key=lambda row: turn[int(blocks[row])] // 3)
+    monkeypatch.setattr("equipoise.training.epoch_order.RANKED_AT_ONCE", at_once)
+    assert block_order(blocks, 3, torch.Generator().manual_seed(2)).tolist() == expected
 
 
 def test_several_labels_have_no_balanced_order():

@@ -42,7 +42,7 @@ class SampleRows:
         """Blocks that are shuffled together."""
         return 1
 
-    def blocks(self) -> NDArray[np.int64] | None:
+    def blocks(self) -> NDArray[np.integer[Any]] | None:
         """Return the block of each row, such as a row group of a file, if blocks are read faster; None otherwise."""
         return None
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, SequentialSampler
 
 from equipoise.errors import InvalidInputError
+from equipoise.training.batches import RANKED_AT_ONCE, rank_in_class
 from equipoise.training.mixing import draw_partners
 
 Order = Literal["shuffled", "balanced"]
@@ -80,7 +81,7 @@ class EpochBatches(BatchSampler):
         kept = torch.ones(len(y), dtype=torch.bool)
         if held_back is not None:
             kept[held_back] = False
-        self.kept = kept.nonzero().squeeze(-1)
+        self._takes_part, self._early = kept, int(kept.sum())  # a byte a row: there may be millions
 
     def __len__(self) -> int:
         return self.batches_in(self.epoch)
@@ -91,8 +92,11 @@ class EpochBatches(BatchSampler):
 
     def batches_of_all(self, epoch: int) -> int:
         """Return the batches of all rows that take part in an ``epoch``, without a last one of a single sample."""
-        full, rest = divmod(len(self.kept if epoch < self.rejoin_epoch else self.y), self.batch_size)
+        full, rest = divmod(self._rows_in(epoch), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
+
+    def _rows_in(self, epoch: int) -> int:
+        return self._early if epoch < self.rejoin_epoch else len(self.y)
 
     def share(self, step: int) -> float:
         """Return how many times its part of the batch of a ``step`` this process counts: 1, unless split unevenly.
@@ -103,7 +107,7 @@ class EpochBatches(BatchSampler):
         if self.processes == 1:
             return 1.0
         whole = self.batches_of_all(self.epoch)
-        rows = len(self.kept if self.epoch < self.rejoin_epoch else self.y)
+        rows = self._rows_in(self.epoch)
         place = (self._done() + step) % whole
         size = min(self.batch_size, rows - place * self.batch_size)
         own = self._own(size)
@@ -127,6 +131,7 @@ class EpochBatches(BatchSampler):
         for number in range(done + self.start, done + len(self)):
             before, place = divmod(number, whole)
             if before != visit:  # all rows have been visited once more
+                drawn = ()  # make room first
                 visit, drawn = before, self._drawn(since + before)
             parts = [each[place * self.batch_size : (place + 1) * self.batch_size] for each in drawn]
             batch = [part[self._own(len(part))].tolist() for part in parts]
@@ -142,9 +147,10 @@ class EpochBatches(BatchSampler):
     def _rows(self, visit: int) -> Tensor:
         """Return the order in which this epoch visits all rows for the ``visit``-th time."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
-        rows = self.kept if self.epoch < self.rejoin_epoch else torch.arange(len(self.y))
+        early = self.epoch < self.rejoin_epoch
+        rows = self._takes_part.nonzero().squeeze(-1) if early else torch.arange(len(self.y))
         if self.blocks is not None:
-            blocks = self.blocks if len(rows) == len(self.blocks) else self.blocks[rows]
+            blocks = self.blocks[rows] if early else self.blocks
             return self._dealt(block_order(blocks, self.blocks_at_once, generator), rows)
         if self.order == "shuffled":
             return rows[torch.randperm(len(rows), generator=generator)]
@@ -184,7 +190,19 @@ def block_order(blocks: Tensor, at_once: int, generator: torch.Generator) -> Ten
     buffer = torch.zeros(int(present[-1]) + 1, dtype=torch.int32)  # small numbers: there may be billions of rows
     buffer[present[torch.randperm(len(present), generator=generator)]] = torch.arange(len(present)).int() // at_once
     shuffled = torch.randperm(len(blocks), generator=generator)
-    return shuffled[torch.argsort(buffer[blocks[shuffled]], stable=True)]
+    ordered, place = torch.empty_like(shuffled), _first_places(buffer, blocks)
+    for some in shuffled.split(RANKED_AT_ONCE):  # a stable sort by buffer, without keys and places of all rows
+        own = buffer[blocks[some]].long()
+        ordered[place[own] + rank_in_class(own)] = some
+        place += torch.bincount(own, minlength=len(place))
+    return ordered
+
+
+def _first_places(buffer: Tensor, blocks: Tensor) -> Tensor:
+    """Return where the rows of each buffer begin if they are sorted by it."""
+    sizes = torch.zeros(int(buffer.max()) + 1, dtype=torch.long)
+    sizes.index_add_(0, buffer.long(), torch.bincount(blocks, minlength=len(buffer)))
+    return sizes.cumsum(0) - sizes
 
 
 def random_order(samples: int, seed: int) -> NDArray[np.intp]:

@@ -60,7 +60,7 @@ class Targets(NamedTuple):
             return cls(names, train.y.astype(np.int64), test.y.astype(np.int64))
         (own, places), (different, others) = class_indices(train.y), class_indices(test.y)
         classes = tuple(own.astype(str).tolist())
-        return cls(classes, places.astype(np.int64), label_places(different.astype(str), classes)[others])
+        return cls(classes, places.astype(np.int64, copy=False), label_places(different.astype(str), classes)[others])
 
     @property
     def several(self) -> bool:

@@ -140,9 +140,9 @@ class EncodedStream(SampleRows):
         rows = max(1, int(np.median(np.diff(self.table.shards.starts))))
         return max(1, BUFFER_ROWS // rows)
 
-    def blocks(self) -> NDArray[np.int64]:
+    def blocks(self) -> NDArray[np.int32]:
         """Return the row group of each row."""
-        return self.table.shards.group_of(self.table.rows)
+        return self.table.shards.group_of(self.table.rows).astype(np.int32)
 
     def take(self, rows: NDArray[np.intp], axis: int = 0) -> "EncodedStream":
         """Return some rows, which stay on disk."""
