@@ -59,7 +59,7 @@ MORE_TABLES = ("bank", "segment0", "vowel0")
 THINNED_TABLES = ("satimage", "splice", "phoneme", "contraceptive", "marketing")
 """Tables of similar classes, of which half are made rare."""
 UNMIXED = (*TABLES, *MORE_TABLES, *(f"{name}, step 1:10" for name in THINNED_TABLES if name != "splice"))
-"""Cases of fewer than 64 numbers a row, which have no sample level."""
+"""Cases of fewer than 64 numbers per row, which have no sample level."""
 MOST_OF_TABLE = 300
 """Rows of a class of these before thinning out."""
 IMBALANCE: dict[str, Callable[..., np.ndarray]] = {

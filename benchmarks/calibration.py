@@ -69,7 +69,7 @@ def calibrated(kept: dict[str, NDArray[Any]], how: str) -> Calibrated:
 
 
 def figures(p: Floats, labels: NDArray[np.int64], prior: Floats) -> dict[str, float]:
-    """Of samples weighed so that their classes are as common as ``prior`` says."""
+    """Score samples weighted so that their classes are as common as ``prior`` says."""
     size = p.shape[1]
     weight = (prior / np.bincount(labels, minlength=size).clip(1))[labels]
     weight /= weight.sum()
@@ -111,7 +111,7 @@ def cell(fits: dict[str, dict[str, NDArray[Any]]]) -> dict[str, dict[str, dict[s
 
 
 def coverage(fits: list[dict[str, NDArray[Any]]]) -> dict[str, Any]:
-    """Of each class, over random halves of every fit's test samples: one half calibrates, the other counts."""
+    """Return each class's coverage: one random half of a fit's test samples calibrates, the other is scored."""
     divisions = [_division(kept, seed) for kept in fits for seed in range(DIVISIONS)]
     shares, counts, sizes = (np.array(part) for part in zip(*divisions, strict=True))
     return {

@@ -32,7 +32,7 @@ rule. The rows `calibration=…` are the default method; `"held_back"` and `"non
 
 
 def cells_of(stored: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Of a data set, one a seed."""
+    """Return the results of a data set, one per seed."""
     return [cell for key, cell in stored["cells"].items() if key.split(" | ")[0] == name]
 
 
@@ -47,7 +47,7 @@ def shown(values: list[float], figure: str) -> str:
 
 
 def table(cells: list[dict[str, Any]], prior: str) -> list[str]:
-    """A row a method."""
+    """One row per method."""
     out = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name in METHODS:
         found = [shown([cell[name][prior][figure] for cell in cells], figure) for figure in COLUMNS]

@@ -12,7 +12,7 @@ IMAGES, PEOPLE, FEATURES, VISITS, FACE_BATCH = 100_000_000, 10_000_000, 512, 20,
 BACKBONE_GFLOP, BACKBONE_MB = 3.3, 90.0
 """ResNet-50 at 112 x 112: forward and backward pass of an image, three times 1.1 GFLOP; its gradients."""
 MACHINES, CORES, MEMORY_GB = 8, 16, 64
-"""Of the plan for the table: machines like this one with more cores."""
+"""The plan for the table: machines like this one, with more cores."""
 GPU_GFLOPS, NETWORK_MB, GPUS, WORKERS = 40_000.0, 1250.0, 64, 8
 """Assumed, not measured: what a GPU reaches in training, a network of 10 Gbit/s; workers that decode for each GPU."""
 SHARED = "1,000,000 classes, four processes"

@@ -138,7 +138,7 @@ def batched(root: Path, names: list[str], networks: MTCNN) -> dict[str, Any]:
 
 
 def speed(root: Path, names: list[str], networks: MTCNN, folder: Path) -> dict[str, Any]:
-    """Processor seconds of one thread, decoding and the whole in turns, so that a busy machine slows both."""
+    """CPU seconds of one thread, decoding and the whole in turns, so that a busy machine slows both."""
     options = AlignmentOptions(min_face=0.1, choose="centre", side=112)
     decoding, whole = [], []
     for _ in range(ROUNDS):

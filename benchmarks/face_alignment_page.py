@@ -23,7 +23,7 @@ def sets(found: dict[str, Any]) -> list[str]:
 
 
 def without_faces(found: dict[str, Any]) -> list[str]:
-    """What was taken for a face where there is none; nothing where it has not been run."""
+    """False faces in images without any; nothing if this was not run."""
     if "without_faces" not in found:
         return []
     own = found["without_faces"]
@@ -59,8 +59,8 @@ def lines() -> list[str]:
         "If nothing is found, the image is searched again with its edges extended and for faces half as large: the "
         "second attempt. Every picture shows one face, so the box should lie over the centre. The residual is the "
         "distance between the aligned landmarks and the template in pixels of the 112×112 crop, as median and 5 to "
-        f"95 % range. In {ordered:,} of {faces:,} faces the landmarks are in anatomical order: left of face left of "
-        "right, eyes above mouth. The sets other than LFW are squeezed to squares.",
+        f"95 % range. In {ordered:,} of {faces:,} faces the landmarks are in anatomical order: left before right, "
+        "eyes above mouth. The sets other than LFW are squeezed to squares.",
         "",
         *without_faces(found),
         "## How steadily",

@@ -35,7 +35,7 @@ PASSES, UNCERTAINTY_BATCH = 10, 48
 HEADS: dict[str, str] = {
     "softmax": "`cross_entropy`: free class vectors and a bias",
     "ArcFace": "`arcface`: unit vectors, margin 0.5 on the angle",
-    "Equipoise, class level only": "`uncertainty_margin`: a margin a class, additive on all classes",
+    "Equipoise, class level only": "`uncertainty_margin`: one margin per class, additive on all classes",
     "Equipoise": "the same with the closed-form variance of each sample (`expected`)",
     "Equipoise, angular form, complement": "the same, margins on the angle and F̂ on the true logit (`complement`)",
 }

@@ -31,7 +31,7 @@ SOMEBODY_ELSE = [
 ]
 """Images that plainly do not show the person whom they are named after; looked at by eye."""
 NO_FACE = ["Jiang_Zemin_0007"]
-"""Images in which something else was taken for the face: a lens of his glasses."""
+"""Images in which something else was detected as the face: a lens of his glasses."""
 SCORES = {"balanced_accuracy": "balanced accuracy", "rare": "rare people", "others": "others", "accuracy": "accuracy"}
 
 
@@ -114,9 +114,9 @@ def mistakes(result: dict[str, Any]) -> str:
         f"{result['verified']['wrong']} pairs are classified wrongly. We looked at the {len(found)} furthest from "
         f"their threshold. {same} of them are labelled as the same person and {len(found) - same} as different people. "
         f"In {off}, the landmarks of a face are more than 6 pixels off the template (profiles). In "
-        f"{shown(found, SOMEBODY_ELSE)}, an aligned image shows another person than its name says, mostly a bystander, "
-        f"and in {shown(found, NO_FACE)} something else was taken for a face. The others are hard: blurred, in "
-        "profile, or behind sunglasses."
+        f"{shown(found, SOMEBODY_ELSE)}, an aligned image shows somebody other than the person named, mostly a "
+        f"bystander, and in {shown(found, NO_FACE)} something else was detected as a face. The others are hard: "
+        "blurred, in profile, or behind sunglasses."
     )
 
 

@@ -1,4 +1,4 @@
-"""Faces of people who were not trained on, told apart by Equipoise, softmax and ArcFace; writes JSON.
+"""Verify faces of people who were not trained on, with Equipoise, softmax and ArcFace; writes JSON.
 
     python benchmarks/face_verification.py --data DIR     DIR holds lfw and orl; goes on where it stopped
 
@@ -117,7 +117,7 @@ def backbone(faces: Faces, seed: int) -> ImageBackbone:
 
 @torch.inference_mode()
 def features(network: nn.Module, images: np.ndarray) -> np.ndarray:
-    """Of each image and its mirror image, averaged."""
+    """Return features averaged over each image and its mirror image."""
     network.eval()
     found = []
     for start in range(0, len(images), 256):

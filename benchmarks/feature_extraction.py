@@ -79,7 +79,7 @@ def extracted(images: np.ndarray, size: int, options: argparse.Namespace) -> np.
 
 
 def speed(images: np.ndarray, options: argparse.Namespace) -> dict[str, object]:
-    """Processor seconds for 500 images on one thread, by size; and what was tried to make it faster, at 32 px."""
+    """CPU seconds for 500 images on one thread, by size; and what was tried to make it faster, at 32 px."""
     torch.set_num_threads(1)
 
     def seconds(network: nn.Module, rows: int = 500) -> float:

@@ -3,7 +3,7 @@
     EQUIPOISE_DATA=… OMP_NUM_THREADS=1 python benchmarks/first_look.py     # writes benchmarks/results/first_look.json
 
 The texts are SMS messages and TREC questions, of eight classes; the pictures are skin lesions of 128 x 96 pixels. Each
-is trained on twice: the second run finds the features in the cache. Times are processor seconds of all processes
+is trained on twice: the second run finds the features in the cache. Times are CPU seconds of all processes
 together, so that other work on the machine counts little; seconds on the clock are beside them.
 """
 
@@ -53,7 +53,7 @@ WRITERS = {"texts": (write_texts, TEXTS), "pictures": (write_pictures, PICTURES)
 
 
 def timed(arguments: list[str], folder: Path, out: str) -> dict[str, float]:
-    """Train in a process of its own; return its processor seconds and those on the clock."""
+    """Train in a process of its own; return its CPU seconds and those on the clock."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     command = [sys.executable, "-m", "equipoise", "train", *arguments, "--out", str(folder / out)]
     subprocess.run(command, check=True, env=os.environ | {"EQUIPOISE_CACHE": str(folder / "cache")})

@@ -34,7 +34,7 @@ from equipoise.training import curriculum
 
 TABLES = "contraceptive marketing satimage splice german phoneme tic-tac-toe titanic page-blocks0 winequality-red-4"
 IMAGES, IMAGES_SCORED = 200, 100
-"""Of each class of CIFAR-10."""
+"""Images of each class of CIFAR-10."""
 MOST = 1_900
 """Rows of a table to fit."""
 RULES = ("none", "temperature", "held_back", "at the end")

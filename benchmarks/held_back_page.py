@@ -35,7 +35,7 @@ def mean(cells: list[dict[str, Any]], rule: str, figure: str) -> float:
 
 
 def table(groups: dict[str, list[dict[str, Any]]], figure: str, text: str, factor: float) -> list[str]:
-    """A row a data set, a column a rule; at the end how often each is better and worse than none."""
+    """One row per data set, one column per rule; the last row says how often each is better and worse than none."""
     out = ["| | " + " | ".join(LABELS.values()) + " |", "|---" * (len(LABELS) + 1) + "|"]
     for name, cells in groups.items():
         out.append(

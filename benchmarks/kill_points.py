@@ -1,7 +1,7 @@
 """SIGKILL at random moments of training, reproducing, extracting features and predicting, each resumed; writes JSON.
 
 Every attempt is a process of its own, forked from one that has the packages loaded already. The moment is a share of
-the processor time that an undisturbed attempt takes, drawn evenly, and a few milliseconds more of the clock, so that
+the CPU time that an undisturbed attempt takes, drawn evenly, and a few milliseconds more of the clock, so that
 waiting for the disk has its share. After each kill every file that has its name must be whole; after the attempt that
 follows the results must be those of the undisturbed one, work that was safe before must not have been done again, and
 nothing must be left of the killed process.
@@ -261,7 +261,7 @@ def load_what_it_loaded(folder: Path) -> None:
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process that is still there, ours to wait for."""
+    """Return the CPU seconds of a child process that has not been waited for."""
     return time.clock_gettime((~process << 3) | 2)  # as clock_getcpuclockid(3) has it on Linux
 
 
@@ -281,7 +281,7 @@ def ended(process: int, until: Callable[[], bool]) -> int | None:
 
 
 def through(subject: Subject, folder: Path) -> float:
-    """An attempt to its end; the processor seconds it took."""
+    """An attempt to its end; the CPU seconds it took."""
     process, spent = start(subject, folder), 0.0
 
     def look() -> bool:

@@ -84,7 +84,7 @@ VARIANTS: dict[str, Callable[[int], list[Any]]] = {
 
 
 def result(split: Split, estimators: list[Any]) -> dict[str, float]:
-    """Fit, and return the processor seconds and the scores."""
+    """Fit, and return the CPU seconds and the scores."""
     model = BalancedClassifier(estimators, random_state=0)
     start = time.process_time()
     model.fit(split.x, split.y)

@@ -66,7 +66,7 @@ def _im2col(weight: Tensor, output: Tensor) -> Product:
 
 
 def cpu_seconds(work: Callable[[], object], times: int = 1) -> float:
-    """Processor time of one call, which a busy machine does not stretch much."""
+    """CPU time of one call, which a busy machine does not stretch much."""
     started = time.process_time()
     for _ in range(times):
         work()

@@ -1,9 +1,9 @@
-"""Of labels flipped at random, how many stand at the top of the list, and which right ones are accused with them?
+"""How many labels flipped at random are at the top of the list, and which correct ones are suspected with them?
 
     python benchmarks/mislabelled.py --out benchmarks/results/mislabelled.json
 
-Every rule judges the same fits: the estimator with its defaults, or one made to learn labels by heart, on training
-labels of which a twentieth was flipped to any other class. A finished cell is kept in the file and never run twice.
+Every rule judges the same fits: the estimator with its defaults, or one made to memorise labels, on training
+labels with a twentieth flipped to any other class. A finished cell is kept in the file and never run twice.
 MNIST is read from ``--data`` or EQUIPOISE_DATA and left out where it is not.
 """
 

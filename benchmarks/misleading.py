@@ -20,7 +20,7 @@ MISLABELLED = 0.4
 EQUAL, COMMON, RARE = 60, 300, 30
 """Rows of a class where all are alike, and of common and rare ones."""
 PAIRS = ((0, 2), (1, 3), (4, 5), (6, 8), (7, 9))
-"""Two digits a class; the second is the sub-group."""
+"""Two digits per class; the second is the sub-group."""
 
 
 def taken(y: np.ndarray, sizes: dict[int, int], rng: np.random.Generator) -> np.ndarray:

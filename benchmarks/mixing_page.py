@@ -89,7 +89,7 @@ def summary(groups: dict[str, Scores]) -> list[str]:
 
 
 def table(scores: Scores, methods: list[str]) -> list[str]:
-    """One row a method: its mean in each case, and paired differences."""
+    """One row per method: its mean in each case, and paired differences."""
     cases = list(dict.fromkeys(case for case, _ in scores))
     shown = cases if len(cases) <= 5 else []
     head = ["", *shown, f"against {BASE}", "geometric mean of recalls", "macro F1"]

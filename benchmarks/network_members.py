@@ -127,7 +127,7 @@ WAYS: dict[str, Callable[[], Any]] = {
 
 
 def result(make: Callable[[], Any], x: Any, y: Any, new_x: Any, new_y: Any) -> dict[str, float]:
-    """Fit, and return processor seconds, scores on new rows and the log loss out of fold."""
+    """Fit, and return CPU seconds, scores on new rows and the log loss out of fold."""
     model = BalancedClassifier(make(), random_state=0)
     start = time.process_time()
     model.fit(x, y)

@@ -56,7 +56,7 @@ def columns(name: str, stages: Sequence[int]) -> np.ndarray:
 
 
 def milliseconds(name: str, size: int, images: np.ndarray) -> float:
-    """Processor time of one image on one thread, of the network up to its seventh stage."""
+    """CPU time of one image on one thread, of the network up to its seventh stage."""
     body = EfficientNetLite(**NETWORKS[name], enlarge=size)
     load_weights(body, packaged_weights(name))
     made = ImageBackbone(ImageInput(3, **body.default_cfg), body)

@@ -183,7 +183,7 @@ def higher(case: Case) -> bool:
 
 
 def balanced_table(cases: list[Case]) -> list[str]:
-    """A row a case."""
+    """One row per case."""
     lines = [
         "| data | seeds | cross-entropy | Equipoise | best rival | best, or tied with it |",
         "|---|---|---|---|---|---|",
@@ -220,7 +220,7 @@ def page(cases: list[Case]) -> str:
 
 
 def draw(cases: list[Case]) -> None:
-    """Points gained over cross-entropy, a row a case."""
+    """Points gained over cross-entropy, one row per case."""
     figure = Figure(figsize=(7.2, 1.4 + 0.36 * len(cases)), layout="constrained")
     axes = figure.subplots()
     for row, case in enumerate(reversed(cases)):

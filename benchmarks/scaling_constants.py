@@ -32,7 +32,7 @@ ROWS, COLUMNS, SIDE, STORED, REDUCED = 100_000, 30, 112, 2**28, 2**23
 
 
 def median_seconds(work: Callable[[], object], times: int = 1) -> float:
-    """Median processor time of one call, which a busy machine does not stretch much."""
+    """Median CPU time of one call, which a busy machine does not stretch much."""
     work()
     return statistics.median(cpu_seconds(work, times) for _ in range(ROUNDS))
 
@@ -90,7 +90,7 @@ def worker() -> None:
 
 
 def all_reduce() -> dict[str, float]:
-    """MB of gradients that one of two processes reduces in a second of its processor time."""
+    """MB of gradients that one of two processes reduces in a second of its CPU time."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", __file__]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "EQUIPOISE_BENCHMARK_WORKER": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

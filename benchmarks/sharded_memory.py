@@ -63,7 +63,7 @@ def worker() -> None:
 
 
 def launch(processes: int) -> dict[str, float]:
-    """The worker under torchrun: the most that a process holds, and the processor time of all."""
+    """The worker under torchrun: the most that a process holds, and the CPU time of all."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}", __file__]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "EQUIPOISE_BENCHMARK_WORKER": "1"}
     environment["MALLOC_MMAP_THRESHOLD_"] = str(2**20)  # otherwise glibc keeps layers that were freed

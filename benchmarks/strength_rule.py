@@ -69,7 +69,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def split(x: np.ndarray, y: np.ndarray, per_class: int, rng: np.random.Generator) -> tuple[Data, Data]:
-    """A balanced test set of so many samples a class, and the rest."""
+    """A balanced test set of so many samples per class, and the rest."""
     test = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:per_class] for c in np.unique(y)])
     rest = np.setdiff1d(np.arange(len(y)), test)
     return (x[rest], y[rest]), (x[test], y[test])
@@ -84,7 +84,7 @@ def cancer(rng: np.random.Generator) -> tuple[Data, Data]:
 
 
 def mnist(rng: np.random.Generator, folder: Path) -> tuple[Data, Data]:
-    """1,000 training images a class, all test images."""
+    """1,000 training images per class, all test images."""
     parts = [read_idx(folder / f"{name}-ubyte.gz") for name in ("train-images-idx3", "train-labels-idx1")]
     tests = [read_idx(folder / f"{name}-ubyte.gz") for name in ("t10k-images-idx3", "t10k-labels-idx1")]
     rows = np.concatenate([rng.permutation(np.flatnonzero(parts[1] == c))[:1000] for c in range(10)])

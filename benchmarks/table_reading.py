@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/table_reading.py
 
 A million rows of 30 columns, once of numbers, once of numbers with gaps, categories, dates, amounts and yes/no. Each
-measurement is a process of its own; times are processor seconds, and every ratio is of one run. Memory is the peak of
+measurement is a process of its own; times are CPU seconds, and every ratio is of one run. Memory is the peak of
 the process beyond what its imports take, against the frame that pandas reads, all of its strings included.
 """
 
@@ -77,7 +77,7 @@ def by_equipoise(path: str) -> dict[str, float]:
 
 
 def measured(call: Any) -> tuple[Any, dict[str, float]]:
-    """Return what a call gives, its processor seconds, and by how much it raised the peak of the memory."""
+    """Return what a call gives, its CPU seconds, and by how much it raised the peak of the memory."""
     before, start = peak(), time.process_time()
     given = call()
     return given, {"seconds": round(time.process_time() - start, 2), "bytes": peak() - before}

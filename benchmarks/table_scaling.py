@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/table_scaling.py --out benchmarks/results/table_scaling.json
 
 A synthetic table of 30 columns, 10 of them informative, 1 % positive, 0.1 % of the labels random; scored on 200,000
-other rows. Times are processor seconds on one thread, and every ratio is of one run. A finished size is kept.
+other rows. Times are CPU seconds on one thread, and every ratio is of one run. A finished size is kept.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def table(rows: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
 
 
 def measure(model: Any, rows: int) -> dict[str, float]:
-    """Fit and score a classifier; processor seconds."""
+    """Fit and score a classifier; CPU seconds."""
     x, y, new, labels = table(rows)
     start = time.process_time()
     model.fit(x, y)

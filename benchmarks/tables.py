@@ -112,7 +112,7 @@ def score(true: NDArray[np.int64], predicted: NDArray[Any], p: NDArray[np.float6
 
 
 def run(fit: Fit, keep: Path | None = None) -> dict[str, Any]:
-    """Fit and score; times are processor seconds on one thread."""
+    """Fit and score; times are CPU seconds on one thread."""
     torch.set_num_threads(1)
     frame, x, y = table_of(fit.table)
     rows, others = split(y, fit.seed, fit.fold)

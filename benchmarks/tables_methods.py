@@ -77,7 +77,7 @@ class Oversampled(Wrapper):
     """SMOTE on standardised columns first; with fewer neighbours where a class has too few rows."""
 
     def fit(self, x: Any, y: NDArray[np.int64]) -> "Oversampled":
-        """Fit; a class of a single row is doubled first, for it has no neighbour."""
+        """Fit; a class with a single row is doubled first, because it has no neighbour."""
         classes, counts = np.unique(y, return_counts=True)
         single, seed = {int(label): 2 for label in classes[counts == 1]}, self.estimator.random_state
         neighbors = max(1, min(NEIGHBORS, int(counts.min()) - 1))

@@ -196,7 +196,7 @@ def times(results: Results, order: list[str], folds: list[Fold]) -> list[str]:
         ]
         for place, method in enumerate(order)
     ]
-    head = ["", "fit", f"fit / {METHODS[BASELINE].label}", "slowest table", "rows predicted a second"]
+    head = ["", "fit", f"fit / {METHODS[BASELINE].label}", "slowest table", "rows predicted per second"]
     return [*out, *table(head, lines)]
 
 

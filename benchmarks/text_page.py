@@ -19,11 +19,11 @@ OURS, OFFICIAL = "BalancedClassifier", "TREC, official test"
 SHOWN = {OURS: "`BalancedClassifier()`", f"{OURS}, n-grams": "`BalancedClassifier()`, n-grams alone"}
 SEEDS = 5
 TEST_TO_TRAIN = 3 / 7
-"""Of five random splits with 30 % held out, for the corrected interval of Nadeau and Bengio (2003)."""
+"""Test over training rows of the random splits, for the corrected interval of Nadeau and Bengio (2003)."""
 
 
 def means(fits: dict[str, dict[str, float]], name: str, method: str, score: str) -> np.ndarray:
-    """One value a seed."""
+    """One value per seed."""
     own = sorted((key, fit[score]) for key, fit in fits.items() if key.split(" | ")[:2] == [name, method])
     return 100 * np.array([value for _, value in own])
 

@@ -85,7 +85,7 @@ def scored(found: Any, probabilities: Any, y: Any, seconds: float) -> dict[str, 
 
 
 def fit(rows: tuple[Rows, Rows], seed: int, shares: dict[str, float], **options: Any) -> dict[str, float]:
-    """Of the estimator on rows to fit, scored on the others; in processor seconds."""
+    """Fit the estimator to some rows and score it on the others; times are CPU seconds."""
     (x, y), (x_new, y_new) = rows
     start = time.process_time()
     Staged.shares = shares

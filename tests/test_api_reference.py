@@ -24,7 +24,7 @@ SHAPE = re.compile(
 )
 ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|Images")
 CONSTANTS = {"BACKBONES", "DATASETS", "DECISIONS", "DROPOUT_TYPES", "LOSSES", "METHODS", "METRICS", "__version__"}
-"""Of an ``__all__``, but nothing to call: the pages' own text tells of them."""
+"""Names in an ``__all__`` that cannot be called; the pages' own text describes them."""
 
 
 class Entry(NamedTuple):

@@ -140,7 +140,7 @@ def test_the_page_on_training_has_the_numbers_of_the_code():
 
     text = " ".join(text_of(ROOT / "docs" / "training.md").split())
     assert f"at least {settings.LEAST_STEPS:,} of them on small data" in text
-    assert f"{settings.VISITS} passes over larger data" in text
+    assert f"{settings.DATA_PASSES} passes over larger data" in text
     assert f"at most {settings.MOST_STEPS:,}, always divided into {settings.EPOCHS} epochs" in text
     assert (curriculum.SOFTMAX, curriculum.CLASS_LEVEL, curriculum.SAMPLE_LEVEL) == (1 / 6, 1 / 2, 1 / 3)
     assert settings.FEWEST_EPOCHS == 6  # "fewer than six passes"

@@ -30,7 +30,7 @@ from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training import Curriculum
 
 WORDS, LENGTH, COUNTS = 60, 12, (400, 120, 30)
-"""Of the made-up language, and how many sentences of each class there are to learn from."""
+"""Words of the made-up language, and training sentences of each class."""
 
 
 class MeanOfTokens(nn.Module):

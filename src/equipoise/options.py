@@ -30,7 +30,7 @@ def whole_number(name: str, value: Any, lowest: int) -> int:
 
 
 def check_choice(name: str, value: object, choices: Collection[Any]) -> None:
-    """Raise an error for a value that is none of the ``choices``, calling it by this ``name``."""
+    """Raise an error that names the option if its value is not one of the ``choices``."""
     if value not in choices:
         hint = did_you_mean(str(value), choices)
         raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
@@ -62,7 +62,7 @@ class Option:
     metavar: str | None = None
 
     def check(self, name: str, value: Any) -> None:
-        """Raise an error for a value that is not allowed, calling the option by this ``name``."""
+        """Raise an error that names the option if its value is not allowed."""
         if self.choices is not None and not callable(value):
             check_choice(name, value, self.choices())
         if self.bounded and not self._allows(value):

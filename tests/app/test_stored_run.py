@@ -19,7 +19,7 @@ def edit(path, **changes):
 def test_everything_is_read(tmp_path):
     record = read_run(made_up(tmp_path / "seven", 7))
     assert len(record.classes) == 7
-    assert record.groups == ("many",) * 3 + ("medium",) * 2 + ("rare",) * 2
+    assert record.groups == ("common",) * 3 + ("medium",) * 2 + ("rare",) * 2
     assert record.support.sum() == record.scores["samples"] == len(record.held_out.labels) == 900
     assert record.each("recall").shape == (7,)
     assert not np.array_equal(record.each("recall"), record.each("recall", before=True))

@@ -58,7 +58,7 @@ def test_each_kind_of_column():
     ]
     assert encoder.notes == [
         "age: 1 missing value filled with the median 40.",
-        "joined: dates, taken as days since 1970-01-01.",
+        "joined: dates, read as days since 1970-01-01.",
     ]
     assert encoder.text_columns == ["town", "joined"]
 
@@ -94,7 +94,7 @@ def test_an_estimator_has_the_notes_of_its_encoder():
     fitted = BalancedClassifier(LogisticRegression()).fit(frame, rows % 2)
     assert fitted.encoder_.notes == [
         "key: ignored, it looks like an identifier (60 different values in 60 rows).",
-        "age: 1 infinite value taken as missing.",
+        "age: 1 infinite value treated as missing.",
         "age: 1 missing value filled with the median 4.",
         "town: ignored, it is 'Oslo' in every row.",
     ]
@@ -154,7 +154,7 @@ def test_a_number_first_missing_in_prediction_becomes_the_median():
 def test_infinite_numbers_are_taken_as_missing_and_said():
     encoder = learnt([1.0, 3.0, np.inf, -np.inf, 1e300, np.nan])
     assert encoder.notes == [
-        "a: 3 infinite values taken as missing.",
+        "a: 3 infinite values treated as missing.",
         "a: 4 missing values filled with the median 2.",
     ]
     assert encoded(encoder, [np.inf, "-inf", "1e39", 5]) == [[2, 1], [2, 1], [2, 1], [5, 0]]
@@ -185,8 +185,8 @@ def test_unseen_and_missing_categories():
     assert both.column_names_ == ["a=u", "a=v", "a=(other)", "a=(missing)", "other"]
     assert encoded(both, ["v", "w", None, "once"]) == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
     assert both.notes == [
-        "a: 1 rare category of 3 put together.",
-        "a: 1 missing value taken as a category of its own.",
+        "a: 1 rare category of 3 merged into one.",
+        "a: 1 missing value treated as a category of its own.",
     ]
     assert encoded(both, [" ", "", float("nan")]) == [[0, 0, 0, 1]] * 3, "empty text is missing"
     rare = learnt(["u", "v", "u", "v", "once"])
@@ -198,7 +198,7 @@ def test_beyond_fifty_the_most_frequent_categories_stay():
     encoder = learnt(values)
     kept = [f"a=v{i:02}" for i in range(60) if i >= 30 or i < MOST_LEVELS - 30]
     assert encoder.column_names_ == [*kept, "a=(other)", "other"]
-    assert encoder.notes == ["a: 10 rare categories of 60 put together."]
+    assert encoder.notes == ["a: 10 rare categories of 60 merged into one."]
 
 
 def test_categories_are_the_same_however_they_are_typed():

@@ -99,7 +99,7 @@ def test_labels_of_an_npz_file_are_not_chosen_by_another_name(tmp_path):
 
 
 def test_what_is_nowhere_is_one_sentence():
-    with pytest.raises(InvalidInputError, match=r"there is no file or folder 'nothing'; give a table, .* mnist"):
+    with pytest.raises(InvalidInputError, match=r"no such file or folder: 'nothing'; give a table, .* mnist"):
         open_data("nothing")
 
 

@@ -15,13 +15,13 @@ from equipoise.errors import InvalidInputError
 @pytest.mark.parametrize(
     ("counts", "groups"),
     [
-        ([5000, 5000, 500, 500], ["many", "many", "rare", "rare"]),
-        ([10, 99, 100, 101, 999, 1000, 10_000], ["rare", "rare", "medium", "medium", "medium", "many", "many"]),
-        ([100, 149], ["many", "many"]),
-        ([100, 150], ["rare", "many"]),
-        ([7, 7, 7], ["many"] * 3),
-        ([0, 1, 3, 8], ["rare", "rare", "medium", "many"]),
-        ([0, 0], ["many", "many"]),
+        ([5000, 5000, 500, 500], ["common", "common", "rare", "rare"]),
+        ([10, 99, 100, 101, 999, 1000, 10_000], ["rare", "rare", "medium", "medium", "medium", "common", "common"]),
+        ([100, 149], ["common", "common"]),
+        ([100, 150], ["rare", "common"]),
+        ([7, 7, 7], ["common"] * 3),
+        ([0, 1, 3, 8], ["rare", "rare", "medium", "common"]),
+        ([0, 0], ["common", "common"]),
         ([], []),
     ],
 )
@@ -31,16 +31,18 @@ def test_groups_are_thirds_of_the_range_by_ratio(counts, groups):
 
 def test_the_long_tail_of_cifar_has_all_three():
     counts = [round(5000 * 100 ** (-k / 9)) for k in range(10)]
-    assert list(class_groups(counts)) == ["many"] * 3 + ["medium"] * 3 + ["rare"] * 4  # 1,077 and 232 were rounded down
+    assert (
+        list(class_groups(counts)) == ["common"] * 3 + ["medium"] * 3 + ["rare"] * 4
+    )  # 1,077 and 232 were rounded down
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20), st.integers(1, 1000))
 def test_groups_follow_the_counts(counts, factor):
-    rank = {"rare": 0, "medium": 1, "many": 2}
+    rank = {"rare": 0, "medium": 1, "common": 2}
     groups = class_groups(counts)
     order = [rank[groups[i]] for i in np.argsort(counts, kind="stable")]
     assert order == sorted(order), "more samples, no lower group"
-    assert groups[int(np.argmax(counts))] == "many"
+    assert groups[int(np.argmax(counts))] == "common"
     if max(counts) >= 1.5 * max(min(counts), 1):
         assert groups[int(np.argmin(counts))] == "rare"
     if min(counts) > 0:
@@ -56,8 +58,8 @@ def test_what_is_no_count_is_refused(counts):
 def test_a_table_of_classes():
     found = summarize(["owl"] * 6 + ["cat"] * 60 + ["dog"] * 30 + ["elk"] * 24)
     assert found.rows() == [
-        {"name": "cat", "count": 60, "share": 0.5, "group": "many"},
-        {"name": "dog", "count": 30, "share": 0.25, "group": "many"},
+        {"name": "cat", "count": 60, "share": 0.5, "group": "common"},
+        {"name": "dog", "count": 30, "share": 0.25, "group": "common"},
         {"name": "elk", "count": 24, "share": 0.2, "group": "medium"},
         {"name": "owl", "count": 6, "share": 0.05, "group": "rare"},
     ]
@@ -141,7 +143,7 @@ def test_the_record_is_plain_json():
     record = summarize(np.array([True, False, True])).as_dict()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["classes"] == 2
-    assert record["rows"][0] == {"name": "True", "count": 2, "share": 2 / 3, "group": "many"}
+    assert record["rows"][0] == {"name": "True", "count": 2, "share": 2 / 3, "group": "common"}
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_promise_is_compared_with_what_came(found, sentence):
     chosen = RecallAtLeast({"fraud": 0.9}).choose(two_classes(2000, seed=0))
     first, second = outcome(chosen, *rows(found, 100, 30, 200))
     finds = f"it finds {found} of 100 of class 'fraud' ({found} %)"
-    assert first == f"on these samples {finds}, with 100 false alarms in 1,000 cases."
+    assert first == f"on these samples {finds}, with 100 false alarms per 1,000 cases."
     assert second.startswith(sentence)
 
 
@@ -47,7 +47,7 @@ def test_costs_are_said_and_a_class_without_samples_has_no_share():
     *_, cost = outcome(chosen, *rows(0, 0, 0, 5000))
     assert "these samples cost 0.0 in 1,000, less than the " in cost
     only = list(outcome(RecallAtLeast({"fraud": 0.9}).choose(situation), *rows(0, 0, 10, 100)))
-    assert only == ["on these samples none is of class 'fraud', with 100 false alarms in 1,000 cases."]
+    assert only == ["on these samples none is of class 'fraud', with 100 false alarms per 1,000 cases."]
 
 
 def test_each_of_several_labels_is_counted_by_itself():
@@ -58,5 +58,5 @@ def test_each_of_several_labels_is_counted_by_itself():
     chosen = RecallAtLeast({"ill": 0.5}).choose(Situation(("ill",), pairs, pairs, several))
     labels, named = (part[:, None] for part in rows(8, 10, 5, 40))
     first, second = outcome(chosen, labels, named)
-    assert first == "on these samples it finds 8 of 10 of class 'ill' (80 %), with 100 false alarms in 1,000 cases."
+    assert first == "on these samples it finds 8 of 10 of class 'ill' (80 %), with 100 false alarms per 1,000 cases."
     assert second == "the 50 % recall of class 'ill' promised is kept here."

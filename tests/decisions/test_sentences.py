@@ -35,10 +35,10 @@ def test_several_labels_are_all_spoken_of_and_of_many_classes_five():
     assert found == ["'0'", "'1'", "'2'", "'3'", "'4'"]
 
 
-def test_a_budget_says_how_many_cases_it_names():
+def test_a_budget_says_how_many_cases_it_flags():
     chosen = ReviewBudget(100).choose(many_classes())
     reviews = chosen.expected.reviews
-    assert next(chosen.sentences()) == f"names 100 cases in 1,000 [{reviews.low:.0f}, {reviews.high:.0f}]."
+    assert next(chosen.sentences()) == f"flags 100 cases per 1,000 [{reviews.low:.0f}, {reviews.high:.0f}]."
     assert next(ReviewBudget(100, of=["c"]).choose(many_classes()).sentences()).startswith("finds ")  # b is named too
     assert next(ReviewBudget(100).choose(several_labels()).sentences()).startswith("finds ")
 

@@ -145,5 +145,5 @@ def test_a_class_prior_by_class_is_that_in_the_order_of_the_classes():
     assert model.choose(rule, target_prior=by_class).thresholds == model.choose(rule, target_prior=in_order).thresholds
     with pytest.raises(InvalidInputError, match="the shares of target_prior must add up to 1"):
         model.predict(X, target_prior={0: 0.9, 1: 0.5})
-    with pytest.raises(InvalidInputError, match="there is no class '2'"):
+    with pytest.raises(InvalidInputError, match="unknown class '2'"):
         model.uncertainty(X, target_prior={2: 0.5})

@@ -82,7 +82,7 @@ def test_weights_count_as_copies():
     assert (by_weight - by_copies).abs().max() < 0.03  # each row's own weight lowers the effective number a little
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 def test_the_estimator_shifts_predictions_and_saves_what_it_shifted_by(tmp_path):
     x, y = blobs()
     plain, moved = (UncertaintyBalancedClassifier(margins=own, **SMALL).fit(x, y) for own in ("counts", "out_of_fold"))
@@ -93,7 +93,7 @@ def test_the_estimator_shifts_predictions_and_saves_what_it_shifted_by(tmp_path)
     assert np.array_equal(loaded.predict_proba(x), moved.predict_proba(x))
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 def test_a_second_fit_takes_the_finished_folds_from_their_folders(tmp_path):
     x, y = blobs()
     options = SMALL | {"margins": "out_of_fold", "run_dir": tmp_path}
@@ -103,7 +103,7 @@ def test_a_second_fit_takes_the_finished_folds_from_their_folders(tmp_path):
     assert np.array_equal(first.predict_proba(x), again.predict_proba(x))
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 @pytest.mark.parametrize(("columns", "level", "held_back"), [(8, "none", 0.1), (64, "mixing", 0.0)])
 def test_samples_of_many_numbers_are_mixed_by_default_and_then_none_is_held_back(columns, level, held_back):
     model = UncertaintyBalancedClassifier(**SMALL).fit(*blobs(columns=columns))

@@ -147,11 +147,11 @@ def test_recall_of_many_medium_and_few():
     true = [0, 0, 1, 1, 2, 2, 3, 3]
     predicted = [0, 0, 1, 0, 2, 0, 0, 0]
     found = scores(true, predicted, train_counts=[1000, 900, 100, 10])
-    assert found.group_recall == {"many": 0.75, "medium": 0.5, "rare": 0.0}
-    assert scores(true, predicted, train_counts=[10, 10, 10, 10]).group_recall == {"many": 0.5}
+    assert found.group_recall == {"common": 0.75, "medium": 0.5, "rare": 0.0}
+    assert scores(true, predicted, train_counts=[10, 10, 10, 10]).group_recall == {"common": 0.5}
     assert scores(true, predicted).group_recall == {}
     absent = scores([0, 0], [0, 0], classes=[0, 1], train_counts=[100, 10])
-    assert absent.group_recall == {"many": 1.0}, "nothing is known of a class without test samples"
+    assert absent.group_recall == {"common": 1.0}, "nothing is known of a class without test samples"
     with pytest.raises(InvalidInputError, match="train_counts must be one number for each of 4 classes, got 3"):
         scores(true, predicted, train_counts=[1, 2, 3])
 
@@ -182,7 +182,7 @@ def test_attributes_have_names_and_groups():
     y = np.array([[1, 0], [1, 1], [0, 0]])
     found = scores(y, np.array([[1, 0], [0, 0], [0, 0]]), classes=["hat", "smile"], train_counts=[90, 10])
     assert found.classes == ("hat", "smile")
-    assert found.group_recall == {"many": 0.5, "rare": 0.0}
+    assert found.group_recall == {"common": 0.5, "rare": 0.0}
     with pytest.raises(InvalidInputError, match="classes must name the 2 attributes, got 1 names"):
         scores(y, y, classes=["hat"])
 
@@ -294,7 +294,7 @@ def test_the_record_is_plain_json(labels):
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["classes"] == sorted(set(labels))
     assert record["accuracy"] == 1.0
-    assert record["group_recall"] == {"many": 1.0, "rare": 1.0}
+    assert record["group_recall"] == {"common": 1.0, "rare": 1.0}
     assert set(record["calibration"]) == {"ece", "mean_class_ece", "class_ece", "brier", "log_loss"}
 
 

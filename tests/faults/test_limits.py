@@ -1,4 +1,4 @@
-"""Small files made to take gigabytes or minutes: 5 s of processor time and 300 MB are the most that any may take.
+"""Small files made to take gigabytes or minutes: 5 s of CPU time and 300 MB are the most that any may take.
 
 The seconds are those of an idle machine; on a slower or busier one, which the pace of plain work shows, they are more.
 """
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # a minute of reading, all told, on a busy machin
 
 SECONDS, MEGABYTES = 5, 300
 IDLE_PACE = 0.035
-"""Processor seconds of :func:`within_limits.pace` where nothing else runs."""
+"""CPU seconds of :func:`within_limits.pace` where nothing else runs."""
 UNPACKS = r"unpacks to more than [\d,]+ bytes from [\d,]+; "
 
 

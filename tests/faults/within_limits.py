@@ -1,4 +1,4 @@
-"""Read files in processes of their own, and print what came of each, its processor time and memory, and the pace."""
+"""Read files in processes of their own, and print what came of each, its CPU time and memory, and the pace."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def megabytes() -> float:
 
 
 def pace() -> float:
-    """Processor seconds for plain work of the same kind, a measure of how fast the machine is just now."""
+    """CPU seconds for plain work of the same kind, a measure of how fast the machine is just now."""
     begun = time.process_time()
     for _ in range(3):
         pd.read_csv(io.StringIO(PLAIN), header=None)

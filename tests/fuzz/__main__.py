@@ -65,7 +65,7 @@ def keep(name: str, found: dict[str, Any], engine: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10, help="of processor time for each reader")
+    parser.add_argument("--minutes", type=float, default=10, help="of CPU time for each reader")
     parser.add_argument("--reader", choices=READERS, action="append", help="only this one; may be given several times")
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other files")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "equipoise-faults")

@@ -17,7 +17,7 @@ from equipoise.errors import EquipoiseError
 from tests.fuzz.mutations import MUTATORS, mutated
 from tests.fuzz.readers import Reader
 
-SECONDS_A_FILE = 5.0  # of processor time, so that a busy machine is not taken for a hang
+SECONDS_A_FILE = 5.0  # of CPU time, so that a busy machine does not look like a hang
 MEGABYTES_A_FILE = 300
 MOST_SEEDS, MOST_FAULTS = 400, 20
 
@@ -31,7 +31,7 @@ class Outcome:
     """What came of all files.
 
     Args:
-        processor_seconds: of all seconds those in which this process ran; the others waited for the disk or for others.
+        processor_seconds: those in which this process ran; the others waited for the disk or for others.
         refusals: the lines of code where files were refused; a measure of how much of the reader was reached.
         faults: one for each place in the code: what was raised, and the file that did it.
     """
@@ -69,7 +69,7 @@ def fuzz(
 
     Args:
         files: how many to read; the same seed and number give the same files on every machine.
-        seconds: of processor time, for a shared machine must not shorten the search; ten times as many at the most.
+        seconds: of CPU time, so that a shared machine does not shorten the search; at most ten times that on the clock.
     """
     rng, outcome = random.Random(f"{name} {seed}"), Outcome(name, seed)
     seeds = reader.prepare(folder)

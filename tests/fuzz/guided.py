@@ -1,6 +1,6 @@
 """The same readers under atheris, which sees what code a file reaches and goes on from there.
 
-It is no dependency: ``pip install atheris``, then ``python -m tests.fuzz --guided --reader idx``.
+It is not a dependency: ``pip install atheris``, then ``python -m tests.fuzz --guided --reader idx``.
 """
 
 import re
@@ -14,7 +14,7 @@ LONGEST = 100_000
 
 
 def guided(name: str, *, minutes: float, seed: int, kept: Path) -> dict[str, Any]:
-    """One reader in a process of its own, for its fuzzer ends the process it is in."""
+    """One reader in a process of its own, because its fuzzer ends the process it is in."""
     kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="equipoise-fuzz-") as folder:
         command = [sys.executable, "-m", "tests.fuzz.guided", name, folder, str(kept), str(minutes), str(seed)]

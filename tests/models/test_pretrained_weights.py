@@ -184,7 +184,7 @@ def test_no_tensors_by_name(tmp_path, content):
 
 
 def test_a_file_that_is_not_there_and_one_of_another_kind(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"there is no file of weights at .*w\.pth; check the path"):
+    with pytest.raises(InvalidInputError, match=r"no such weights file: .*w\.pth; check the path"):
         load_weights(Small(), tmp_path / "w.pth")
     with pytest.raises(InvalidInputError, match=r"weights must be a \.pth, .* or \.safetensors file, got .*w\.h5"):
         load_weights(Small(), tmp_path / "w.h5")

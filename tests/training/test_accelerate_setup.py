@@ -109,7 +109,7 @@ def test_workers_memory_and_an_array_train_to_the_same_bits(images):
     assert torch.equal(ends[0], ends[2])
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 def test_images_on_disk_are_mixed_as_those_in_memory_are(images):
     x, y = images
     ends = []

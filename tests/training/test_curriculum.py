@@ -251,8 +251,8 @@ def test_known_margins_are_left_out_where_class_uncertainty_is_measured():
 
 
 def test_the_class_stage_of_known_margins_has_the_steps_of_the_softmax_stage_too():
-    assert Curriculum(12, margins="counts").short_stage([40] * 12, visit=40) is not None
-    assert Curriculum(12, margins="counts", from_start=True).short_stage([40] * 12, visit=40) is None
+    assert Curriculum(12, margins="counts").short_stage([40] * 12, full_pass=40) is not None
+    assert Curriculum(12, margins="counts", from_start=True).short_stage([40] * 12, full_pass=40) is None
 
 
 @pytest.mark.parametrize("options", [{}, {"margins": "corrected"}, {"margins": "counts", "strength": 1.0}])

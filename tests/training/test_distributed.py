@@ -25,7 +25,7 @@ def launched(folder: Path) -> dict:
             *("--nproc_per_node", "2", "-m", "tests.training.two_processes", str(folder)),
         ],
         cwd=ROOT,
-        env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning,ignore:the class stage has"},
+        env=ENVIRONMENT | {"PYTHONWARNINGS": "error::UserWarning,ignore:training is short"},
         capture_output=True,
         text=True,
         check=False,

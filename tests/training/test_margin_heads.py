@@ -38,7 +38,7 @@ def watched(head, **options):
             pass
 
     settings = Settings(epochs=EPOCHS, batch_size=16, seed=0)
-    with pytest.warns(UserWarning, match="the class stage has"):
+    with pytest.warns(UserWarning, match="training is short"):
         train(network, rare_data(), settings, curriculum=Curriculum(EPOCHS, **options), watcher=Look())
     return seen
 
@@ -91,7 +91,7 @@ def test_a_strength_that_does_not_fit_the_head_is_refused():
         Curriculum(EPOCHS, kind=None)
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 def test_an_interrupted_run_of_a_cosine_head_resumes_to_the_same_bits(tmp_path):
     class StopAt(Exception):  # noqa: N818
         pass
@@ -125,7 +125,7 @@ def test_an_interrupted_run_of_a_cosine_head_resumes_to_the_same_bits(tmp_path):
 def test_the_estimator_brings_in_a_methods_margins_by_stages():
     data = rare_data()
     found = UncertaintyBalancedClassifier("am_softmax", epochs=EPOCHS, strength="head", random_state=0)
-    with pytest.warns(UserWarning, match="the class stage has"):
+    with pytest.warns(UserWarning, match="training is short"):
         found.fit(data.x.numpy(), data.y.numpy())
     assert found.margins_.argmax() == found.class_uncertainty_.argmax() == 2
     assert [record["stage"] for record in found.history_["epochs"]] == ["softmax"] + ["class"] * 3 + ["sample"] * 2

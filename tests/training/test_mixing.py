@@ -115,7 +115,7 @@ def test_a_run_with_mixing_resumes_to_the_same_bits(tmp_path):
         def epoch(self, record: dict) -> None: ...
 
     def run(network: Network, **options) -> Network:
-        with pytest.warns(UserWarning, match="the class stage has"):
+        with pytest.warns(UserWarning, match="training is short"):
             train(network, data, settings, curriculum=Curriculum(EPOCHS, margins="corrected"), **options)
         return network
 
@@ -161,7 +161,7 @@ def test_bytes_are_mixed_as_bytes_and_a_whole_share_changes_nothing():
     assert (half.float() - (images.float() + images.flip(0).float()) / 2).abs().max() <= 0.5
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 @pytest.mark.parametrize("several", [False, True])
 def test_the_estimator_mixes_reproducibly_and_learns(several):
     x, y = blobs().x.numpy(), Y.numpy()

@@ -31,7 +31,7 @@ from tests.training.digits_run import STOPPED, Digits, digits_network, imbalance
 from tests.training.processes import ENVIRONMENT, ROOT, Attempts, command, shared_once
 
 STEPS = 12
-"""Of an epoch of the first two stages, which leave a tenth of the samples out; the sample stage has one more."""
+"""Steps per epoch of the first two stages, which leave a tenth of the samples out; the sample stage has one more."""
 ALL = 6 * STEPS + 3 * (STEPS + 1)
 """In an epoch of the digits."""
 

@@ -40,7 +40,7 @@ def test_the_length_of_training_is_one_of_steps(samples):
     """Small data take enough steps and large data not too many; in between, samples are visited equally often."""
     batch_size = choose_batch_size(samples)
     length = choose_length(samples, batch_size)
-    steps, visits = length.epochs * length.epoch_batches, settings.VISITS * math.ceil(samples / batch_size)
+    steps, visits = length.epochs * length.epoch_batches, settings.DATA_PASSES * math.ceil(samples / batch_size)
     assert settings.LEAST_STEPS <= steps < settings.MOST_STEPS + length.epochs
     if settings.LEAST_STEPS < visits < settings.MOST_STEPS:
         assert visits <= steps < visits + length.epochs

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # groups of processes that train
 
 DIGITS = "tests.training.interrupted:train_digits"
 SIZE = 50
-"""Of batches: the last ones of an epoch are incomplete, and three processes share each of them unevenly."""
+"""Sizes of batches: the last ones of an epoch are incomplete, and three processes share each of them unevenly."""
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_the_strength_of_an_angle_is_that_of_the_copies():
 @SHAPES
 @pytest.mark.parametrize("method", SCALINGS)
 def test_a_scaling_is_that_of_the_copies(shape, method):
-    """Of each method; which one is chosen may differ, as copies of a row fall into several folds."""
+    """Each method gives the same; which one is chosen may differ, because copies of a row fall into several folds."""
     generator = torch.Generator().manual_seed(3)
     logits = 3 * torch.randn(1000, *shape, generator=generator, dtype=torch.float64)
     target = torch.multinomial(logits.softmax(-1).flatten(0, -2), 1, generator=generator).view(logits.shape[:-1])

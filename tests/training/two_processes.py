@@ -19,7 +19,7 @@ from equipoise.training.measure import estimate_class_uncertainty, gathered_feat
 from tests.training.digits_run import digits_network, imbalanced_digits, weights_sha256
 
 SIZES = (1, 2, 7, 199)
-"""Of validation splits: fewer samples than processes, even, odd."""
+"""Sizes of validation splits: fewer samples than processes, even, odd."""
 
 CAP = 50
 BATCH = 50

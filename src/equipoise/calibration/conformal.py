@@ -140,7 +140,7 @@ class ClassThresholds:
             whole = kept.max() == scores.shape[-1] and bool((scores == padded).all()) and bool((scores >= 0).all())
             if whole and bool(np.isfinite(scores[real]).all()) and bool((scores[..., 1:] >= scores[..., :-1]).all()):
                 return cls(scores, counts)
-        raise InvalidInputError("the conformal scores of the model are damaged or of another version; train anew.")
+        raise InvalidInputError("the conformal scores of the model are damaged or of another version; train again.")
 
 
 def unanswered(sets: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -48,8 +48,8 @@ class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[m
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a table as numbers, as learnt from a training table.
 
-    Each column is taken for a number, a date, a category or free text; or for an identifier or a constant, which are
-    left out. ``guesses_`` says which and why, and ``kinds`` overrules it.
+    Each column is a number, a date, a category or free text; identifiers and constants are left out. ``guesses_`` gives
+    each column's kind and the reason, and ``kinds`` overrules it.
 
     Numbers may be booleans, or text such as ``1,234.50``, ``1.234,50 €``, ``(132.10)``, ``8%`` or ``1.5k``. A missing
     or infinite one becomes the median of the training column, with a further 0/1 column that marks it where at least
@@ -233,7 +233,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_json(cls, record: Any, pictures: PictureReader | None = None) -> "TableEncoder":
-        """Return the encoder of which :meth:`to_json` gave the record; any other record is refused.
+        """Restore an encoder from the record of :meth:`to_json`; refuse any other record.
 
         Args:
             pictures: as in the constructor.

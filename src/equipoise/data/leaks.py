@@ -121,7 +121,7 @@ def _shared(rows: NDArray[np.uint64], test: Samples | None, columns: Any) -> lis
 
 
 def _divided(frame: Any, test: Samples | None) -> list[str]:
-    """Return a note for columns that name units, such as a patient, of which a split divides the rows."""
+    """Return a note for columns that name units, such as patients, whose rows a split would divide."""
     notes = []
     for name in map(str, frame.columns):
         if not (UNIT.search(name) or ID_NAME.search(name)):

@@ -141,7 +141,7 @@ def _refuse_unknown(source: str | Path, **options: object) -> None:
         images = f"a folder of images, or one of {known}" if known else "or a folder of images"
         near = [*NAMED_SETS, *_beside(Path(source))]
         hint = did_you_mean(str(source), near)
-        raise InvalidInputError(f"there is no file or folder {str(source)!r}; give a table, {images}{hint}")
+        raise InvalidInputError(f"no such file or folder: {str(source)!r}; give a table, {images}{hint}")
     _refuse(f"{source} is a named set with its own labels", **options)
 
 

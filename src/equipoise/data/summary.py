@@ -10,22 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.data.labels import class_indices, label_array
 from equipoise.errors import InvalidInputError, listed
 
-Group = Literal["many", "medium", "rare"]
-GROUPS: tuple[Group, ...] = ("many", "medium", "rare")
+Group = Literal["common", "medium", "rare"]
+GROUPS: tuple[Group, ...] = ("common", "medium", "rare")
 """Groups of classes by their training samples, see :func:`class_groups`."""
 BALANCED_RATIO = 1.5
 FEW_SAMPLES, MANY_CLASSES, NAMED_IN_A_NOTE = 5, 1000, 5
 
 
 def class_groups(counts: ArrayLike) -> tuple[Group, ...]:
-    """Return the group of each class: many samples, a medium number, or rare.
+    """Return the group of each class by its number of samples: common, medium or rare.
 
     The range between the smallest and the largest count is divided into three parts of equal ratio: for counts from 10
-    to 10,000, those below 100 are rare and those from 1,000 on many. If classes differ by less than a factor of 1.5,
-    all count as many.
+    to 10,000, those below 100 are rare and those from 1,000 on common. If classes differ by less than a factor of
+    1.5, all count as common.
 
     >>> class_groups([5000, 500, 60])
-    ('many', 'medium', 'rare')
+    ('common', 'medium', 'rare')
     """
     given = np.asarray(counts, dtype=np.float64)
     if given.ndim != 1 or not bool((np.isfinite(given) & (given >= 0)).all()):

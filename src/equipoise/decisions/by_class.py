@@ -100,4 +100,4 @@ def place_of(label: Label, classes: Sequence[Label]) -> int:
         return names.index(str(label))
     near = get_close_matches(str(label), names, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"the classes are {listed(names, most=10, quoted=False)}."
-    raise InvalidInputError(f"there is no class {str(label)!r}; {hint}")
+    raise InvalidInputError(f"unknown class {str(label)!r}; {hint}")

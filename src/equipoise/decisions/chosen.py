@@ -97,14 +97,15 @@ class Chosen:
         for promise in self.promises:
             if promise.promised > 0:
                 recall = promise.what == "recall"
-                what = "finds at least" if recall else "is right in at least"
-                of = f"of class {promise.name!r}" if recall else f"of the cases that it calls {promise.name!r}"
-                yield f"with 95 % confidence it {what} {100 * promise.promised:.3g} % {of}."
+                share = f"at least {100 * promise.promised:.3g} % of"
+                predictions = f"{share} its {promise.name!r} predictions are right"
+                kept = f"it finds {share} class {promise.name!r}" if recall else predictions
+                yield f"with 95 % confidence {kept}."
         yield from self.policy.notes
 
     def told(self) -> list[str]:
         """Return the same as whole sentences, each for a line of its own."""
-        verbs = ("finds", "costs", "names")
+        verbs = ("finds", "costs", "flags")
         whole = [f"The decision {each}" if each.startswith(verbs) else each for each in self.sentences()]
         return [each[0].upper() + each[1:] for each in whole]
 
@@ -112,18 +113,18 @@ class Chosen:
         by_name = {each.name: each for each in expected.classes}
         samples = [each.samples for each in expected.classes]
         if self.rule.budgeted and expected.reviews is not None and not (self.rule.names_some and len(self.classes) > 2):
-            yield f"names {_count(expected.reviews, 'cases in 1,000')}."
+            yield f"flags {_count(expected.reviews, 'cases per 1,000')}."
         for name in self.rule.speaks_of(self.classes, samples, several=expected.reviews is None):
             own = by_name[name]
             of = f"of class {name!r}"
             found = f"an unknown share {of}" if own.recall is None else _percent(own.recall, of)
-            what = f"of the cases that it calls {name!r} are right"
+            what = f"of its {name!r} predictions are right"
             right = "" if own.precision is None else f"; {_percent(own.precision, what)}"
-            yield f"finds {found}; {_count(own.false_alarms, 'false alarms in 1,000 cases')}{right}."
+            yield f"finds {found}; {_count(own.false_alarms, 'false alarms per 1,000 cases')}{right}."
         if expected.cost is not None:
             ahead = expected.cost_of_next()
-            luck = "" if ahead is None else f"; the next 1,000 cost {_span(ahead)}, 19 times of 20"
-            yield f"costs {_count(expected.cost, 'in 1,000 cases')} in the long run{luck}."
+            luck = "" if ahead is None else f"; the next 1,000 will cost {_span(ahead)}, 19 times out of 20"
+            yield f"costs {_count(expected.cost, 'per 1,000 cases')} in the long run{luck}."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

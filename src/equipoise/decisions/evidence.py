@@ -18,9 +18,9 @@ class Evidence:
     """Calibrated probabilities and true labels of rows that the model has not been trained on.
 
     Args:
-        probabilities: at the training samples' class prior, (rows, classes); of several labels that of each attribute
+        probabilities: at the training samples' class prior, (rows, classes); with several labels, of each attribute
             being 1, (rows, attributes).
-        labels: places in the classes, (rows,); of several labels 0 and 1, (rows, attributes).
+        labels: places in the classes, (rows,); with several labels, 0 and 1, (rows, attributes).
         weight: how many rows each stands for, (rows,).
         answered: probabilities of the same rows by all members of a model, shaped alike, where ``probabilities`` are by
             one member each: what new rows get. None where both are the same.

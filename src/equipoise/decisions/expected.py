@@ -20,9 +20,9 @@ class ClassExpectation(Struct, frozen=True):
         name: of the class, as text.
         samples: in the evidence.
         recall, precision: shares; None without samples, or where the class is never named.
-        false_alarms: in 1,000 cases, wrongly named so.
-        recall_holds: a recall which the true one is at least, with 95 % confidence for a rule that was not chosen by
-            the same samples; what a chosen rule promises is in ``promises``.
+        false_alarms: other cases predicted as the class, per 1,000 cases.
+        recall_holds: lower bound of the true recall, with 95 % confidence if the rule was not chosen on the same
+            samples; what a chosen rule promises is in ``promises``.
     """
 
     name: str

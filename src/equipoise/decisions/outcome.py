@@ -24,7 +24,7 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
     >>> prior = np.array([0.5, 0.5])
     >>> rule = Natural().choose(Situation(("ok", "fraud"), prior, prior, Evidence.of([[0.9, 0.1]], [0])))
     >>> next(outcome(rule, np.array([1, 1, 0, 0, 0]), np.array([1, 0, 1, 0, 0])))
-    "on these samples it finds 1 of 2 of class 'fraud' (50 %), with 200 false alarms in 1,000 cases."
+    "on these samples it finds 1 of 2 of class 'fraud' (50 %), with 200 false alarms per 1,000 cases."
     """
     several = labels.ndim == 2
     names = [str(name) for name in chosen.classes]
@@ -39,7 +39,7 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
     for name in chosen.rule.speaks_of(chosen.classes, counts.tolist(), several=several):
         own, called = rows(name)
         hits, trials = int((own & called).sum()), int(own.sum())
-        alarms = f"{PER * float((called & ~own).mean()):,.3g} false alarms in 1,000 cases"
+        alarms = f"{PER * float((called & ~own).mean()):,.3g} false alarms per 1,000 cases"
         found = f"it finds {hits:,} of {trials:,} of class {name!r} ({100 * hits / max(trials, 1):.0f} %)"
         yield f"on these samples {found if trials else f'none is of class {name!r}'}, with {alarms}."
     for promise in chosen.promises:

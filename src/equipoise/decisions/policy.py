@@ -48,12 +48,12 @@ class Policy:
 
     The first claim whose group reaches its threshold predicts a class of that group. Where none does, the answer is the
     unclaimed class with the largest q·weights, or with costs the one that costs least on average, Σ_k q_k·costs_kj.
-    Of several labels each is 1 where its q reaches the threshold.
+    With several labels, each is 1 where its q reaches the threshold.
 
     Args:
         weights: (classes,); None with costs, or for several labels.
         costs: true class by named class, (classes, classes), or for each row, (rows, classes, classes).
-        thresholds: of several labels, (attributes,), or for each row, (rows, attributes).
+        thresholds: with several labels, (attributes,), or for each row, (rows, attributes).
         decided_at: a rule that names the most probable class at a class prior, (classes,) or (attributes, 2).
         as_aimed: a rule that names the most probable class at the prior which the method aims at.
     """

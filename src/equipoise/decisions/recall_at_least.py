@@ -29,7 +29,7 @@ class RecallAtLeast(FloorRule):
     reaches its threshold; t of a later class is chosen among its own samples that no earlier class takes, which count
     as missed. Each promise is made at 5 % / (number of floors), so that they hold together with 95 % confidence. Where
     earlier classes take too many, a sentence says what can be promised. Rows that no class claims go to the other
-    classes, decided as by ``Balanced``. Of several labels each has its own threshold; nothing competes.
+    classes, decided as by ``Balanced``. With several labels, each has its own threshold; nothing competes.
 
     The recall of a class does not depend on how common it is, so the promise holds at any ``class_prior``; the expected
     number of false alarms depends on it.

@@ -21,7 +21,7 @@ class ReviewBudget(JudgedRule):
 
     The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
     names them. Cases above the threshold get the one of these classes that ``Balanced`` prefers, the others one of the
-    remaining classes. Of several labels the budget holds for each.
+    remaining classes. With several labels, the budget holds for each.
 
     Args:
         cases: to look at, of each ``per`` cases.

@@ -28,7 +28,7 @@ class DecisionRule(ABC):
 
     Args:
         class_prior: shares of the classes where the decisions are made, by class, if other than in training. Of some
-            classes is enough: the others share the rest as in training. Of several labels the share of ones.
+            classes is enough: the others share the rest as in training. With several labels, the share of ones.
     """
 
     name: ClassVar[str]
@@ -82,7 +82,7 @@ class DecisionRule(ABC):
 
         Args:
             samples: of each class; of more than five classes those with the fewest are named.
-            several: whether a row has several labels, of which none is left out.
+            several: whether a row has several labels; then all are mentioned.
         """
         named = [str(classes[place_of(label, classes)]) for label in self._named()]
         return named or rare_names(classes, samples, several=several)

@@ -64,7 +64,7 @@ class Situation:
 
         Args:
             class_prior: shares of all classes, which add up to 1; or of some, and the others share the rest as in
-                training. Of several labels the share of each attribute's ones.
+                training. With several labels, the share of each attribute's ones.
             target_prior: shaped as ``prior``; it takes precedence.
         """
         if target_prior is not None or class_prior is None:
@@ -117,7 +117,7 @@ def prior_of(
     """Return a class prior from shares by class, shaped as ``prior``; classes not named share the rest as in ``prior``.
 
     Args:
-        given: shares of all classes or of some; of several labels the share of each attribute's ones.
+        given: shares of all classes or of some; with several labels, the share of each attribute's ones.
         name: what an error calls it.
 
     >>> prior_of({"c": 0.1}, ("a", "b", "c"), np.array([0.3, 0.3, 0.4]))

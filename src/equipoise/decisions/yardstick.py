@@ -1,4 +1,4 @@
-"""Yardsticks of a rule's answers: shares where higher is better, and counts in 1,000 cases."""
+"""Yardsticks of a rule's answers: shares where higher is better, and counts per 1,000 cases."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Yardstick(NamedTuple):
 
     Args:
         score: a share where higher is better; methods are ranked by it.
-        counted: in 1,000 cases, where lower is better.
+        counted: per 1,000 cases, where lower is better.
     """
 
     score: str
@@ -25,7 +25,7 @@ class Yardstick(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """Weighted shares of all cases: of a group of classes and named so or not, and named so wrongly.
+    """Weighted shares of all cases, for one group of classes.
 
     Args:
         found, missed: cases of the group that are named so, and that are not.

@@ -48,8 +48,8 @@ class BalancedClassifier(CalibratedClassifier):
         decision: a rule of :mod:`equipoise.decisions` by which ``predict`` answers; None is ``Balanced()``.
         probabilities: the class prior at which ``predict_proba`` holds, ``"natural"`` (as among the training rows) or
             ``"balanced"``, where ``predict`` is its argmax; for voting and stacking.
-        encoder: a ``TableEncoder`` with kinds of columns or a text encoder of your choice, of which a copy is fitted
-            to frames with more than numbers; None is one with its defaults.
+        encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
+            columns that are not numbers. None uses the defaults.
         n_jobs: members fitted at the same time; as in scikit-learn.
         verbose: 1 prints a line for each classifier fitted.
         random_state: seed; the same seed gives the same model.

@@ -1,4 +1,4 @@
-"""A stand-in for an external model of which only predictions are available."""
+"""A stand-in for an external model that is known only by its predictions."""
 
 from typing import Any
 

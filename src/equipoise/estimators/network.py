@@ -89,8 +89,8 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
             thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
             ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
-        encoder: a ``TableEncoder`` with kinds of columns or a text encoder of your choice, of which a copy is fitted
-            to frames with more than numbers; None is one with its defaults.
+        encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
+            columns that are not numbers. None uses the defaults.
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
             epochs, and keep the best epoch's weights.
         warm_start: start from the weights of the last fit.

@@ -69,9 +69,9 @@ class TrainingOptions:
     epochs: int | None = option(
         None,
         "Passes over the training samples; default: by their number.",
-        detail="None takes enough optimiser steps for small data and not too many for large data, in 30 epochs, of "
-        "which each is several passes or a part of one; a few passes over large data are divided into epochs as "
-        "well. A warning says where the class stage gets too few steps.",
+        detail="None takes enough optimiser steps for small data and not too many for large data, divided into 30 "
+        "epochs; an epoch may be several passes over the data, or part of one. A few passes over large data are "
+        "divided into epochs as well. A warning says if the margins get too few steps.",
         least=1,
         whole=True,
     )

@@ -76,7 +76,7 @@ class Scores:
             attributes their mean.
         expected_cost: mean cost of a prediction; None without costs.
         recall_product: geometric mean of the classes' recalls; 0 once a class is never found.
-        group_recall: mean recall of the classes with many, medium and few (``rare``) training samples.
+        group_recall: mean recall of the ``common``, ``medium`` and ``rare`` classes, grouped by training samples.
         confusion: true classes in rows, predicted ones in columns; 2 × 2 per attribute; None beyond 1,000 classes.
         calibration: of the probabilities; None without them.
         intervals: 95 % bootstrap intervals by name, each [low, high], or {"mean", "each"} for a metric by class; None

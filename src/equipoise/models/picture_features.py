@@ -41,7 +41,7 @@ class PictureFeatures:
     >>> reader.extractor.out_features
     40
     >>> found.features.shape, found.side, found.unread  # NaN in the second and third row
-    ((3, 40), 40, {2: 'there is no such file'})
+    ((3, 40), 40, {2: 'no such file'})
     """
 
     def __init__(
@@ -89,7 +89,7 @@ def installed_pictures(progress: Progress | None = None) -> PictureFeatures | No
 def _looked_at(files: set[str]) -> tuple[FileTable | None, NDArray[np.int64], dict[str, str]]:
     """Return the files that are images, their shorter sides, and why the others cannot be read."""
     there = sorted(file for file in files if os.path.isfile(file))
-    reasons = dict.fromkeys(files.difference(there), "there is no such file")
+    reasons = dict.fromkeys(files.difference(there), "no such file")
     if not there:
         return None, np.zeros(0, dtype=np.int64), reasons
     table = FileTable.of("", there)

@@ -88,7 +88,7 @@ def _matched(state: Mapping[str, Tensor], module: nn.Module, path: Path) -> tupl
 def _read(path: Path) -> Any:
     if not path.suffix and not path.exists():
         raise InvalidInputError(
-            f"there is no file {str(path)!r}: weights are the path of a {', '.join(PICKLED)} or .safetensors file, "
+            f"no such file: {str(path)!r}; weights are the path of a {', '.join(PICKLED)} or .safetensors file, "
             "not a name; download it first, for example from torchvision."
         )
     if path.suffix != ".safetensors" and path.suffix not in PICKLED:
@@ -96,7 +96,7 @@ def _read(path: Path) -> Any:
             f"weights must be a {', '.join(PICKLED)} or .safetensors file, got {path}; rename it if it is one."
         )
     if not path.is_file():
-        raise InvalidInputError(f"there is no file of weights at {path}; check the path.")
+        raise InvalidInputError(f"no such weights file: {path}; check the path.")
     try:
         if path.suffix == ".safetensors":
             return load_tensors(path)

@@ -66,7 +66,7 @@ class Curriculum(Stages):
             strength, from the first epoch of the class stage on.
         feedback: how much of that shift is added, in (0, 1].
         held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
-            a sample give none. 0 corrects nothing, and so do stages of which one is empty, and ``strength="head"``.
+            a sample give none. Nothing is corrected with 0, if a stage is empty, or with ``strength="head"``.
         from_start: margins by counts are known before training; with this they act from the first epoch at full
             strength, and samples are mixed from there on. The class stage then takes in the softmax stage, at whose end
             the class uncertainty is still measured.
@@ -320,7 +320,7 @@ class Curriculum(Stages):
             sample_weight: (batch,), how many samples each counts as; None counts each once.
         """
         if self.uncertainty is None:
-            raise InvalidStateError("there are no margins to correct yet; call set_uncertainty first.")
+            raise InvalidStateError("no margins to correct yet; call set_uncertainty first.")
         direction = self._steps(loss).to(features.device)
         with torch.no_grad():
             logits = head_logits(loss, features) - loss.shift

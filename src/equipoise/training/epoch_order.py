@@ -1,4 +1,4 @@
-"""The order in which an epoch visits the samples, and which of them it mixes."""
+"""The order of the samples in an epoch, and which of them are mixed."""
 
 import itertools
 from collections.abc import Iterator
@@ -34,10 +34,10 @@ class EpochBatches(BatchSampler):
         rejoin_epoch: that epoch, from 0.
         process, processes: whose share of each batch is taken; all take the whole of one too small to be split.
         blocks, blocks_at_once: the block of each row, (samples,), such as a row group of a file. Blocks are then
-            visited in a drawn order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the
+            read in random order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the
             blocks of its own share.
         batches: of an epoch; the next one continues where it stopped, so that an epoch may be a part of large data, or
-            several visits of small data. None visits all rows once.
+            several passes over small data. None: one pass over all rows.
 
     >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
     >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, rejoin_epoch=1)
@@ -45,7 +45,7 @@ class EpochBatches(BatchSampler):
     (2, 2)
     >>> sorted(row for batch in batches for row in batch)  # of epoch 0
     [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    >>> longer = EpochBatches(y, 5, seed=0, batches=3)  # one and a half visits
+    >>> longer = EpochBatches(y, 5, seed=0, batches=3)  # one and a half passes
     >>> longer.batches_in(0), longer.batches_of_all(0)
     (3, 2)
     """
@@ -127,26 +127,26 @@ class EpochBatches(BatchSampler):
 
     def __iter__(self) -> Iterator[list[Any]]:
         since, whole, done = self._since(), self.batches_of_all(self.epoch), self._done()
-        visit, drawn = -1, tuple[NDArray[Any], ...]()
+        full_pass, drawn = -1, tuple[NDArray[Any], ...]()
         for number in range(done + self.start, done + len(self)):
             before, place = divmod(number, whole)
-            if before != visit:  # all rows have been visited once more
+            if before != full_pass:  # another pass over all rows begins
                 drawn = ()  # make room first
-                visit, drawn = before, self._drawn(since + before)
+                full_pass, drawn = before, self._drawn(since + before)
             parts = [each[place * self.batch_size : (place + 1) * self.batch_size] for each in drawn]
             batch = [part[self._own(len(part))].tolist() for part in parts]
             yield batch[0] if len(batch) == 1 else list(zip(*batch, strict=True))
 
-    def _drawn(self, visit: int) -> tuple[NDArray[Any], ...]:
-        """Return the rows of a visit and, with ``partners``, the rows of their partners and the shares."""
-        rows = self._rows(visit)
+    def _drawn(self, full_pass: int) -> tuple[NDArray[Any], ...]:
+        """Return the rows of one pass and, with ``partners``, the rows of their partners and the shares."""
+        rows = self._rows(full_pass)
         if self.partners is None:
             return (rows.numpy(),)
-        return rows.numpy(), *draw_partners(rows, self.y, self.partners, seed=[self.seed, visit])
+        return rows.numpy(), *draw_partners(rows, self.y, self.partners, seed=[self.seed, full_pass])
 
-    def _rows(self, visit: int) -> Tensor:
-        """Return the order in which this epoch visits all rows for the ``visit``-th time."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + visit)
+    def _rows(self, full_pass: int) -> Tensor:
+        """Return the order of all rows in the pass of this number."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + full_pass)
         early = self.epoch < self.rejoin_epoch
         rows = self._takes_part.nonzero().squeeze(-1) if early else torch.arange(len(self.y))
         if self.blocks is not None:
@@ -175,7 +175,7 @@ class EpochBatches(BatchSampler):
 
 
 def block_order(blocks: Tensor, at_once: int, generator: torch.Generator) -> Tensor:
-    """Return an order of rows that visits blocks in a drawn order and shuffles rows within ``at_once`` of them.
+    """Return an order of rows that takes blocks in random order and shuffles rows within ``at_once`` of them.
 
     Args:
         blocks: the block of each row, (rows,).

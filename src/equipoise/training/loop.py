@@ -152,8 +152,8 @@ def _held_back(data: ArrayData, settings: Settings, curriculum: Curriculum | Non
 def _total_steps(batches: EpochBatches, settings: Settings, curriculum: Curriculum | None) -> int:
     """Return the optimiser steps of all epochs, with a warning if a stage has too few."""
     steps = [math.ceil(batches.batches_in(epoch) / settings.accumulate) for epoch in range(settings.epochs)]
-    visit = math.ceil(batches.batches_of_all(0) / settings.accumulate)
-    if curriculum is not None and (short := curriculum.short_stage(steps, visit)):
+    full_pass = math.ceil(batches.batches_of_all(0) / settings.accumulate)
+    if curriculum is not None and (short := curriculum.short_stage(steps, full_pass)):
         warnings.warn(short, ShortTrainingWarning, stacklevel=3)
     return sum(steps)
 

@@ -14,12 +14,12 @@ from equipoise.training.epoch_order import Order
 
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000
 """Optimiser steps for small and for large data, chosen in docs/results/training-length.md."""
-VISITS = 15
-"""Visits per sample between the two."""
+DATA_PASSES = 15
+"""Passes over the data between the two."""
 EPOCHS = 30
 """Number of epochs that these steps are divided into, for records, checkpoints and stages."""
 FEWEST_EPOCHS, LEAST_PART = 6, 100
-"""Number of epochs that few visits of large data are divided into, and the fewest batches of each."""
+"""Number of epochs that a few passes over large data are divided into, and the fewest batches of each."""
 MANY_SAMPLES, MEMBERS = 2_000, 4
 """Samples from which on one wide network is trained, and networks side by side below."""
 MOST_HELD_BACK = 50_000
@@ -35,8 +35,8 @@ class Settings:
     Args:
         epochs: number of epochs.
         batch_size: samples per batch, over all processes.
-        epoch_batches: batches per epoch; the next epoch continues where it stopped, so an epoch may be a part of large
-            data, or several visits of small data. None visits all samples once.
+        epoch_batches: batches per epoch; the next epoch continues where it stopped, so an epoch may be a part of
+            large data, or several passes over small data. None: one pass over all samples.
         learning_rate, weight_decay: of AdamW, whose learning rate decays to 0 along a cosine.
         seed: of the order, of dropout and of what is held out.
         order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
@@ -74,29 +74,29 @@ def choose_batch_size(samples: int) -> int:
 
 
 class Length(NamedTuple):
-    """The length of a training: epochs, and batches per epoch; None visits all samples once."""
+    """The length of a training: epochs, and batches per epoch; None is one pass over all samples."""
 
     epochs: int
     epoch_batches: int | None
 
 
 def choose_length(samples: int, batch_size: int, epochs: int | None = None) -> Length:
-    """Choose the length from the size of the data, or from the number of visits, ``epochs``, of all samples.
+    """Choose the length from the size of the data, or from ``epochs``, the number of passes over them.
 
-    Small data are visited repeatedly until enough steps are taken; on large data an epoch covers a part. A few visits
-    of large data are divided too, so that each stage has at least one epoch.
+    Small data are passed over repeatedly until enough steps are taken; on large data an epoch covers a part. A few
+    passes over large data are divided too, so that each stage has at least one epoch.
 
     >>> choose_length(500, 32), choose_length(1_000_000, 256)
     (Length(epochs=30, epoch_batches=67), Length(epochs=30, epoch_batches=200))
     >>> choose_length(500, 32, epochs=40), choose_length(1_000_000, 256, epochs=2)
     (Length(epochs=40, epoch_batches=None), Length(epochs=6, epoch_batches=1303))
     """
-    visit = math.ceil(max(samples, 1) / whole_number("batch_size", batch_size, 1))
+    full_pass = math.ceil(max(samples, 1) / whole_number("batch_size", batch_size, 1))
     if epochs is None:
-        return Length(EPOCHS, math.ceil(min(max(LEAST_STEPS, VISITS * visit), MOST_STEPS) / EPOCHS))
+        return Length(EPOCHS, math.ceil(min(max(LEAST_STEPS, DATA_PASSES * full_pass), MOST_STEPS) / EPOCHS))
     epochs = whole_number("epochs", epochs, 1)
-    parts = min(math.ceil(FEWEST_EPOCHS / epochs), visit // LEAST_PART)
-    return Length(epochs * parts, math.ceil(visit / parts)) if parts > 1 else Length(epochs, None)
+    parts = min(math.ceil(FEWEST_EPOCHS / epochs), full_pass // LEAST_PART)
+    return Length(epochs * parts, math.ceil(full_pass / parts)) if parts > 1 else Length(epochs, None)
 
 
 def choose_width(samples: int) -> int:

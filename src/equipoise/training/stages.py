@@ -11,7 +11,7 @@ Stage = Literal["softmax", "class", "sample"]
 SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
 """Shares of the epochs: class margins need more steps than the estimate that they come from."""
 CLASS_STEPS = 300
-"""Fewest optimiser steps of the class stage: below, methods with margins from the first step are ahead."""
+"""Fewest optimiser steps with margins; with fewer, methods whose margins act from the first step do better."""
 
 
 class Stages:
@@ -36,26 +36,26 @@ class Stages:
             return "softmax"
         return "class" if epoch < self.sample_start else "sample"
 
-    def short_stage(self, steps: Sequence[int], visit: int) -> str | None:
+    def short_stage(self, steps: Sequence[int], full_pass: int) -> str | None:
         """Return a sentence if the class stage has too few optimiser steps for the margins to act.
 
         Args:
             steps: optimiser steps per epoch.
-            visit: optimiser steps per visit of all samples, which is an epoch unless epochs are parts of the samples.
+            full_pass: optimiser steps per pass over all samples; an epoch may be only a part of one.
 
-        >>> Stages(12, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 12, visit=10).partition(";")[0]
-        'the class stage has 60 optimiser steps, and margins need about 300 to act'
-        >>> Stages(60, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 60, visit=10) is None
+        >>> Stages(12, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 12, full_pass=10).partition(";")[0]
+        'training is short: margins need about 300 optimiser steps to act and get 60'
+        >>> Stages(60, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 60, full_pass=10) is None
         True
         """
         taken, left_out = sum(steps[self.margin_start : self.sample_start]), self.margin_start == self.sample_start
         if taken >= CLASS_STEPS or (left_out and self.margin_start < self.epochs):
             return None
         share = (self.sample_start - self.margin_start) / self.epochs or CLASS_LEVEL
-        enough = math.ceil(CLASS_STEPS / share / visit)
+        enough = math.ceil(CLASS_STEPS / share / full_pass)
         return (
-            f"the class stage has {taken} optimiser steps, and margins need about {CLASS_STEPS} to act; give "
-            f"epochs={enough} or more, or leave epochs out."
+            f"training is short: margins need about {CLASS_STEPS} optimiser steps to act and get {taken}; set epochs "
+            f"to {enough} or more, or leave it unset."
         )
 
 

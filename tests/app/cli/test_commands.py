@@ -127,7 +127,7 @@ def test_another_class_mix_and_sets_of_classes(equipoise, table_run, tmp_path):
     for command in (("predict", "--out", "b.csv"), ("evaluate",)):
         done = equipoise(command[0], table_run, "new.csv", *command[1:], "--prior", "a=1")
         assert (done.code, done.err.count("\n")) == (1, 1)
-        assert "there is no class 'a'; " in done.err
+        assert "unknown class 'a'; " in done.err
     assert not (tmp_path / "b.csv").exists()
 
 

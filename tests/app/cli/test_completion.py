@@ -67,7 +67,7 @@ def test_help_says_what_the_flag_says(command):
 
 def test_help_of_an_unknown_command_names_a_near_one():
     done = CliRunner().invoke(app, ["help", "trian"])
-    assert "there is no command 'trian'; did you mean 'train'?" in str(done.exception)
+    assert "unknown command 'trian'; did you mean 'train'?" in str(done.exception)
 
 
 def test_names_that_are_nearly_right_are_named(place):

@@ -21,7 +21,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
     expected, promised = done.out.splitlines()[-2:]  # whatever becomes of standard error
     assert expected.startswith("The decision finds ")
     assert " % of class 'ill' [" in expected
-    assert " false alarms in 1,000 cases [" in expected
+    assert " false alarms per 1,000 cases [" in expected
     assert promised == "With 95 % confidence it finds at least 80 % of class 'ill'."
     assert "The decision finds" not in done.err
     found = equipoise("predict", "run", "patients.csv", "--out", "a.csv", "--json", "--cost", "miss:ill=30")
@@ -45,7 +45,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--recall", "il=0.9"], "there is no class 'il'; did you mean 'ill'?"),
+        (["--recall", "il=0.9"], "unknown class 'il'; did you mean 'ill'?"),
         (["--recall", "ill=95"], "the recall of 'ill' must be above 0 and below 1, got 95; did you mean 0.95?"),
         (["--recall", "ill=95%"], "--recall takes shares above 0 and below 1, got 95%; did you mean 0.95?"),
         (["--prior", "ill=0.5,well=0.9"], "the shares of class_prior must add up to 1 where every class is named"),

@@ -30,7 +30,7 @@ def test_from_predictions_to_a_decision_and_to_answers(equipoise, predictions, t
         assert word in done.out
     told = done.out.partition("margin")[2]
     assert "The model separates the rare class fraud well from the rest" in told
-    assert "False alarms, wrong answers that name it, went from" in told  # what it changed, and what it cost
+    assert "False alarms, wrong predictions of this class, went from" in told  # what it changed, and what it cost
     folder = tmp_path / "runs/predictions"
     assert done.err.splitlines()[0] == "The decision, the corrected answers and the report are in runs/predictions."
     assert sorted(path.name for path in folder.iterdir()) == ["answers.csv", "decision.json", "report.html"]

@@ -31,7 +31,7 @@ def test_the_class_table_comes_first_and_the_scores_last(equipoise, weather, tmp
     done = equipoise("train", weather, "--target", "summer", "--epochs", 6)
     assert done.code == 0, done.err
     assert "imbalance 2.5" in done.err
-    short = r"the class stage has \d+ optimiser steps, and margins need about \d+ to act; give epochs=\d+ or more"
+    short = r"training is short: margins need about \d+ optimiser steps to act and get \d+; set epochs to \d+ or more"
     assert re.search(short, " ".join(done.err.split()))
     lines = done.out.splitlines()
     assert lines[0] == "On 28 samples held out"
@@ -115,7 +115,7 @@ def test_errors_are_one_sentence_and_debug_shows_where(equipoise, tmp_path):
     assert not (tmp_path / "runs").exists()
     missing = equipoise("train", "gone.csv")
     assert missing.code == 1
-    assert missing.err.startswith("error: there is no file or folder 'gone.csv'; give a table, a folder of images")
+    assert missing.err.startswith("error: no such file or folder: 'gone.csv'; give a table, a folder of images")
 
 
 def test_resuming_what_is_not_there(equipoise, tmp_path):

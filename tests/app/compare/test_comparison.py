@@ -97,7 +97,7 @@ def test_a_rule_that_ranks_nothing_is_refused():
     run = partial(compare, cancer(), methods=("logistic_regression",))
     with pytest.raises(InvalidInputError, match=r"Natural\(\) is about every class, which is how methods are ranked"):
         run(decision=Natural())
-    with pytest.raises(InvalidInputError, match="there is no class 'bad'"):
+    with pytest.raises(InvalidInputError, match="unknown class 'bad'"):
         run(decision=Costs(miss={"bad": 2}))
     with pytest.raises(InvalidInputError, match="a comparison needs one cost per class, got a cost for each row"):
         run(decision=Costs(miss={"0": np.ones(569)}))
@@ -240,7 +240,7 @@ def test_probabilities_find_their_columns_where_training_lacks_a_class():
     found = said.record(y[y != "rose"], truth, np.unique(y))
     assert found["scores"]["recall"]["each"] == [1.0, 0.0, 1.0]
     assert found["scores"]["calibration"]["brier"] == pytest.approx(2 / 4)  # only the rose is wrong
-    assert found["scores"]["group_recall"].keys() <= {"many", "medium", "rare"}
+    assert found["scores"]["group_recall"].keys() <= {"common", "medium", "rare"}
     assert not any(isinstance(value, list) for value in found["scores"].values())
 
 

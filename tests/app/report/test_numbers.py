@@ -141,8 +141,8 @@ def test_reliability_is_what_counting_gives(record):
     held, found = record.held_out, reliability(record)
     assert [part.title for part in found] == [
         "All answers",
-        "Answers that name a rare class",
-        "Answers that name a common class",
+        "Predictions of rare classes",
+        "Predictions of common classes",
     ]
     for part, named in zip(found, (range(7), (5, 6), (0, 1, 2)), strict=True):
         rows = [row for row in range(900) if held.predicted[row] in named]
@@ -246,7 +246,7 @@ def test_the_sign_test_adds_up_binomials(gained, lost):
 
 def test_changes_of_groups(small):
     many, rare, total = group_changes(small)
-    assert [many.name, rare.name, total.name] == ["many", "rare", "all"]
+    assert [many.name, rare.name, total.name] == ["common", "rare", "all"]
     assert (many.classes, rare.classes) == (("common", "untested"), ("rare",))
     assert (many.samples, rare.samples, total.samples) == (10, 10, 20)
     assert (many.before, many.after) == (0.9, 0.8)  # the class without a sample is left out
@@ -314,10 +314,10 @@ def test_in_a_good_model_no_class_is_hard(tmp_path):
 def test_rows_of_the_class_table(small):
     rows = class_rows(small)
     assert [row["name"] for row in rows] == ["common", "untested", "rare"]
-    assert [row["group"] for row in rows] == ["many", "many", "rare"]
+    assert [row["group"] for row in rows] == ["common", "common", "rare"]
     assert rows[0] | {"uncertainty": 0, "margin": 0} == {
         "name": "common",
-        "group": "many",
+        "group": "common",
         "count": 1000,
         "support": 10,
         "recall": 0.8,

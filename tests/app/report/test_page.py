@@ -196,7 +196,7 @@ def test_a_run_without_any_extra(tmp_path):
     page = parsed(write_report(folder))
     assert page.texts["h2"] == [title for title in SECTIONS if title != "Choose the threshold"]
     text = " ".join(page.texts["p"])
-    assert "There is no model without rebalancing to compare with." in text
+    assert "This run has no model without rebalancing to compare with." in text
     assert text.count("The held-out answers were not kept with this run.") == 2
 
 

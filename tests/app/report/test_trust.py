@@ -37,7 +37,7 @@ def moved(row, old, new):
 
 
 def slow_figures(answers):
-    """Of answers as (probabilities, predicted place, true place, weight)."""
+    """Slow figures of answers as (probabilities, predicted place, true place, weight)."""
     total = sum(answer[3] for answer in answers)
     size = len(answers[0][0])
 

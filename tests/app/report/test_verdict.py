@@ -101,7 +101,7 @@ def test_nothing_was_asked_for_by_default(tmp_path):
     assert "What you asked for" not in write_report(folder).read_text()
 
 
-@pytest.mark.parametrize(("cases", "blame"), [(4, "but 66.7% of the answers"), (2, "but it misses ")])
+@pytest.mark.parametrize(("cases", "blame"), [(4, "but 66.7% of its predictions"), (2, "but it misses ")])
 def test_a_rule_is_not_blamed_for_what_was_asked(tmp_path, cases, blame):
     run = asked(tmp_path / "run", ReviewBudget(cases, per=1000), {"review": f"{cases}/1000"})
     held = run.held_out
@@ -125,13 +125,13 @@ def test_a_weak_ranking_is_called_weak_however_much_recall_rose(ranked):
     assert found.headline.startswith(
         "Weak: the model separates the rare class True from the rest only a little better than guessing (AUC 0.6"
     )
-    assert found.headline.endswith("% of the answers that name it are wrong.")
+    assert found.headline.endswith("% of its predictions of this class are wrong.")
     precision, order, answers = found.worth
     assert precision.startswith("The rare class True makes up 3.2% of the held-out samples; ")
     assert "times the 0.032 of a random order; AUC is 0.6" in order
-    assert "One answer for all has 0 points; answers given at random do as well in less than 0.1% of" in answers
+    assert "A constant answer has 0 points; random answers do as well in less than 0.1% of" in answers
     assert found.change[0].startswith("The rare class True is found more often: recall 0.0% before, ")
-    assert found.change[1].startswith("False alarms, wrong answers that name it, went from 0 to 1,")
+    assert found.change[1].startswith("False alarms, wrong predictions of this class, went from 0 to 1,")
     assert any("accuracy, the share of right answers, went from 96.8% to" in text for text in found.change)
     assert not any("Average precision" in text for text in found.change)  # the order is the same
 
@@ -158,8 +158,8 @@ def test_a_score_that_reads_the_same_has_not_changed():
 def test_a_useless_model_is_no_better_than_guessing(ranked):
     found = ranked(0.0)
     assert found.headline == (
-        "No better than guessing: the model does not separate the rare class True from the rest (AUC 0.50, where "
-        "guessing has 0.50)."
+        "No better than guessing: the model does not separate the rare class True from the rest (AUC 0.50; "
+        "guessing gives 0.50)."
     )
 
 
@@ -170,33 +170,36 @@ def test_the_rare_class_as_the_answer_to_everything_is_no_better_than_guessing(t
     found = verdict(read_run(write_run(tmp_path, probabilities=always, labels=labels, **options)))
     assert found.headline.startswith("No better than guessing: ")
     assert "(95% interval −" in found.worth[2]
-    assert found.worth[2].endswith("One answer for all has 0 points; answers given at random do as well every time.")
+    assert found.worth[2].endswith("A constant answer has 0 points; random answers do as well every time.")
     assert found.change[0].startswith("The rare class True is found more often: recall 0.0% before, 100.0% after")
     (gap,) = [text for text in found.change if text.startswith("Recall minus false-alarm rate")]
     assert "changed by 0.0 points" in gap
-    assert gap.endswith("which may be chance; always giving one answer scores 0.")
+    assert gap.endswith("which may be chance; a constant answer scores 0.")
 
 
 def test_a_good_ranking_with_many_false_alarms(ranked):
     found = ranked(2.0)
     assert found.headline.startswith("The model separates the rare class True well from the rest (AUC 0.9")
     assert "but 8" in found.headline
-    assert found.headline.endswith("% of the answers that name it are wrong.")
+    assert found.headline.endswith("% of its predictions of this class are wrong.")
 
 
 def test_a_good_ranking_with_answers_that_miss_or_never_name_the_class(ranked):
     assert ", but it misses 7" in ranked(2.0, balanced=False).headline
     silent = ranked(1.3, balanced=False, share=0.02)
-    assert silent.headline.endswith("(AUC 0.85, where guessing has 0.50), but its answers never name it.")
-    assert silent.worth[0] == "The rare class True makes up 2.0% of the held-out samples; no answer names it."
+    assert silent.headline.endswith("(AUC 0.85; guessing gives 0.50), but it never predicts this class.")
+    assert (
+        silent.worth[0]
+        == "The rare class True makes up 2.0% of the held-out samples; the model never predicts this class."
+    )
 
 
 def test_a_good_model_is_called_good(ranked):
     found = ranked(4.0, share=0.1, samples=1000)
     assert found.headline.startswith(
-        "Good: the model separates the rare class True well from the rest (AUC 1.00, where guessing has 0.50), finds 9"
+        "Good: the model separates the rare class True well from the rest (AUC 1.00; guessing gives 0.50), finds 9"
     )
-    assert found.headline.endswith("% of the answers that name it are right.")
+    assert found.headline.endswith("% of its predictions of this class are right.")
 
 
 def test_a_fair_model_is_called_fair(ranked):
@@ -224,13 +227,12 @@ def test_a_wide_interval_is_not_called_good(ranked):
 def test_several_classes_are_judged_by_the_rare_ones(tmp_path):
     found = verdict(read_run(made_up(tmp_path, 7)))
     assert found.headline == (
-        "The model separates the rare classes well from the rest (mean AUC 0.97, where guessing has 0.50) and finds "
-        "6 of 10 of their samples at 1 false alarm in 105 others, but 63.5% of the answers that name them are wrong."
+        "The model separates the rare classes well from the rest (mean AUC 0.97; guessing gives 0.50) and finds "
+        "6 of 10 of their samples at 1 false alarm in 105 others, but 63.5% of its predictions of these classes are "
+        "wrong."
     )
     assert found.worth[0].startswith("On average each rare class makes up 0.9% of the held-out samples; 36.5% of the ")
-    assert found.worth[2] == (
-        "Balanced accuracy is 76.2% (95% interval 69.0% to 82.0%); one answer for all gets 14.3%."
-    )
+    assert found.worth[2] == ("Balanced accuracy is 76.2% (95% interval 69.0% to 82.0%); a constant answer gets 14.3%.")
 
 
 def test_classes_that_guessing_answers_as_well_are_named(tmp_path):
@@ -247,7 +249,7 @@ def test_attributes_are_judged_by_their_positives(tmp_path):
     found = verdict(read_run(made_up_attributes(tmp_path)))
     assert found.headline.startswith("The model separates the rare attributes well from the rest (mean AUC 0.99")
     assert found.worth[0].startswith("On average each rare attribute is present in 2.6% of the held-out samples; ")
-    assert found.worth[2].endswith("; one answer for all gets 50.0%.")
+    assert found.worth[2].endswith("; a constant answer gets 50.0%.")
     assert any("500 held-out samples, with 26 positives of the 2 rare attributes" in text for text in found.basis)
 
 
@@ -258,7 +260,7 @@ def test_a_run_that_kept_no_answers_is_judged_by_its_table(tmp_path):
     found = verdict(record)
     assert found.headline == (
         "Better than guessing, but 16 held-out samples of the rare classes cannot show how good it is (AUC of the "
-        "answers alone 0.80, where guessing has 0.50)."
+        "answers alone 0.80; guessing gives 0.50)."
     )
     assert not any("average precision is" in text for text in found.worth)
     record.scores["confusion"] = None
@@ -291,9 +293,9 @@ def test_rare_classes_gain_and_common_ones_lose(told):
     assert found.change == [
         "The rare class rare is found more often: recall 40.0% before, 80.0% after (+40.0 points); the common one "
         "loses 5.0 points, which may be chance.",
-        "False alarms, wrong answers that name it, went from 5 to 10.",
-        "Precision of the rare class, how often an answer that names one is right, stayed at 88.9%.",
-        "Recall minus false-alarm rate rose by 35.0 points (95% interval +23.6 to +45.1), a gain; always giving one "
+        "False alarms, wrong predictions of this class, went from 5 to 10.",
+        "Precision of the rare class, the share of such predictions that are right, stayed at 88.9%.",
+        "Recall minus false-alarm rate rose by 35.0 points (95% interval +23.6 to +45.1), a gain; a constant "
         "answer scores 0.",
         "Balanced accuracy, the mean over the classes, went from 67.5% to 85.0%; accuracy, the share of right answers, "
         "went from 67.5% to 85.0%.",
@@ -302,7 +304,7 @@ def test_rare_classes_gain_and_common_ones_lose(told):
         "come from longer training alone.",
     ]
     assert found.basis == ["This rests on 200 held-out samples, 100 of them of the rare class."]
-    assert [change.name for change in found.changes] == ["many", "rare", "all"]
+    assert [change.name for change in found.changes] == ["common", "rare", "all"]
     assert found.sentences == [*found.worth, *found.change, *found.next, *found.basis]
 
 
@@ -340,7 +342,7 @@ def test_no_difference(told):
         "The rare class rare is found as often as before (60.0%): it made no difference; the common one "
         "stays as it was."
     )
-    assert found[1] == "False alarms, wrong answers that name it, stayed at 10."
+    assert found[1] == "False alarms, wrong predictions of this class, stayed at 10."
     assert "No held-out sample changed between found and missed." in found
     assert not any("false-alarm rate" in sentence or "longer training" in sentence for sentence in found)
 
@@ -361,7 +363,7 @@ def test_without_a_rare_class(told):
         "No class is rare here; all classes together are found more often: recall 75.0% before, 92.5% after "
         "(+17.5 points)."
     )
-    assert [change.name for change in found.changes] == ["many"]
+    assert [change.name for change in found.changes] == ["common"]
 
 
 def test_without_a_softmax_stage(told):

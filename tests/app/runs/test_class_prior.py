@@ -56,7 +56,7 @@ def test_a_mix_is_named_typed_or_read(model, tmp_path):
         ("<digit> 0=a half", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1,<digit> 0=2", "--prior must be natural, balanced, estimate"),
         ("<digit> 0=1", "--prior leaves no share for the other classes, got"),
-        ("digit 0=0.1", "there is no class 'digit 0'; did you mean '<digit> 0'"),
+        ("digit 0=0.1", "unknown class 'digit 0'; did you mean '<digit> 0'"),
         ("gone.json", r"gone\.json cannot be read \(No such file or directory\); write an object of shares by class"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"extra": 1}, "there is no class 'extra'"),
+        ({"extra": 1}, "unknown class 'extra'"),
         ({"<digit> 3": -1}, "--prior must hold shares that are not negative"),
         ({"<digit> 3": 0.5}, r"the shares of --prior must add up to 1 where every class is named, got 1\.4"),
         ({"<digit> 3": "1"}, r"no valid field .*: expected a number, got text; write an object of shares"),

@@ -167,7 +167,7 @@ def test_evaluation_says_what_the_answers_cost(recall_run):
 def test_a_rule_that_names_no_class_of_the_data_is_refused_before_training(tmp_path):
     patients_frame().to_csv(tmp_path / "patients.csv", index=False)
     options = TrainOptions(str(tmp_path / "patients.csv"), target="state", model="forest", recall="il=0.8")
-    with pytest.raises(InvalidInputError, match=r"there is no class 'il'; did you mean 'ill'\?"):
+    with pytest.raises(InvalidInputError, match=r"unknown class 'il'; did you mean 'ill'\?"):
         train_run(options, tmp_path / "run")
     assert not (tmp_path / "run" / RECORD).exists()
 

@@ -74,7 +74,7 @@ def test_the_answers_are_those_the_scores_are_of(table_run):
         found = scores(names[stored["labels"]], names[stored[predicted]], classes=names)
         assert known["balanced_accuracy"] == pytest.approx(found.balanced_accuracy)
         assert known["confusion"] == [list(row) for row in found.confusion]
-        assert set(known["group_recall"]) == {"many", "rare"}
+        assert set(known["group_recall"]) == {"common", "rare"}
         assert known["classes"] == record["classes"]
     assert (stored["before"] != stored["predicted"]).any()
     wrong = stored["predicted"] != stored["labels"]

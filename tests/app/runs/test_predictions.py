@@ -244,7 +244,7 @@ def test_images_of_another_shape_are_refused(image_run, tmp_path, array, sentenc
 
 def test_a_source_of_the_wrong_kind(table_run, image_run, tmp_path):
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(InvalidInputError, match=r"there is no image in '.*nothing'; give a folder that holds some"):
+    with pytest.raises(InvalidInputError, match=r"no images found in '.*nothing'; give a folder that holds some"):
         predict(image_run, tmp_path / "nothing", tmp_path / "a.csv")
     with pytest.raises(
         InvalidInputError, match=r"the run was trained on images, and .*csv is neither an image, a folder nor"
@@ -252,7 +252,7 @@ def test_a_source_of_the_wrong_kind(table_run, image_run, tmp_path):
         predict(image_run, table_run.parent / "digits.csv", tmp_path / "a.csv")
     with pytest.raises(InvalidInputError, match="nothing is a folder; give the file of the table"):
         predict(table_run, tmp_path / "nothing", tmp_path / "a.csv")
-    with pytest.raises(InvalidInputError, match=r"there is no file or folder 'gone.csv'; check the path"):
+    with pytest.raises(InvalidInputError, match=r"no such file or folder: 'gone.csv'; check the path"):
         predict(table_run, "gone.csv", tmp_path / "a.csv")
     assert not (tmp_path / "a.csv").exists()
 

@@ -293,7 +293,7 @@ def test_official_parts_without_a_test_part_are_scored_on_validation(tmp_path):
     options = TrainOptions(str(tmp_path / "photos"), epochs=1, backbone="lenet")
     result = train_run(options, tmp_path / "run", watcher=told)
     assert result.scores.samples == 11
-    assert "there is no official test part; the scores are those of the validation part." in told.notes
+    assert "this data set has no official test part; the scores are those of the validation part." in told.notes
 
 
 def test_a_test_set_of_ones_own_spares_the_official_test_part(tmp_path):

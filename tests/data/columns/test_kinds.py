@@ -157,7 +157,7 @@ def test_values_that_are_not_of_the_kind_said_are_missing():
     frame = pd.DataFrame({"a": ["1", "2", "three", "4"] * 3, "b": ["01.02.2020", "x", "13.01.2020", "y"] * 3})
     encoder = TableEncoder(kinds={"a": "number", "b": "date"}).fit(frame)
     assert encoder.column_names_ == ["a", "a=(missing)", "b", "b=(missing)"]
-    assert encoder.notes[0] == "a: 3 values that are not numbers ('three') taken as missing."
+    assert encoder.notes[0] == "a: 3 values that are not numbers ('three') treated as missing."
     assert encoder.transform(frame)[:4, 0].tolist() == [1, 2, 2, 4]
     assert encoder.transform(frame)[:4, 3].tolist() == [0, 1, 0, 1]
 

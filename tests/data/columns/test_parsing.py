@@ -33,7 +33,7 @@ def test_a_word_in_a_column_of_numbers_is_a_missing_value():
     encoder = learnt(values)
     assert encoder.column_names_ == ["a", "other"]
     assert encoder.notes == [
-        "a: 2 values that are not numbers ('low', 'n.d.') taken as missing.",
+        "a: 2 values that are not numbers ('low', 'n.d.') treated as missing.",
         "a: 2 missing values filled with the median 1237.69.",
     ]
     assert encoded(encoder, values)[:, 0].tolist() == [*map(float, FLOATS), 1237.6875, 1237.6875]
@@ -83,7 +83,7 @@ def test_codes_that_begin_with_zeros_are_names():
 
 def test_many_kinds_of_words_are_not_all_listed():
     values = [f"{i / 4}" for i in range(1000)] + list("pqrst")
-    assert "a: 5 values that are not numbers ('p', 'q', 'r', …) taken as missing." in learnt(values).notes
+    assert "a: 5 values that are not numbers ('p', 'q', 'r', …) treated as missing." in learnt(values).notes
 
 
 def test_a_word_met_later_is_missing_and_counted():
@@ -109,8 +109,8 @@ def test_a_word_among_dates_is_missing_too():
     days = [str(date(2020, 1, 1) + timedelta(days=3 * i)) for i in range(200)]
     encoder = learnt([*days, "soon"])
     assert encoder.notes[:2] == [
-        "a: dates, taken as days since 1970-01-01.",
-        "a: 1 value that is not a date ('soon') taken as missing.",
+        "a: dates, read as days since 1970-01-01.",
+        "a: 1 value that is not a date ('soon') treated as missing.",
     ]
     assert encoded(encoder, ["1970-01-03", "later"]).tolist() == [[2], [encoder.columns_[0].fill]]
 
@@ -194,7 +194,7 @@ def test_dates_by_day_or_month(pattern, form):
     days = [date(2019, 12, 20) + timedelta(days=i) for i in range(60)]
     values = [day.strftime(pattern) for day in days]
     encoder = learnt(values)
-    assert encoder.notes == [f"a: dates as {form}, taken as days since 1970-01-01."]
+    assert encoder.notes == [f"a: dates as {form}, read as days since 1970-01-01."]
     expected = np.array([(day - date(1970, 1, 1)).days for day in days])
     assert np.array_equal(np.floor(encoded(encoder, values)[:, 0]), expected)
     short = values[20].replace("0", "", 1) if values[20].startswith("0") else values[20]

@@ -154,7 +154,7 @@ def test_missing_notes():
     made = encoder.transform(frame(texts))
     assert not made[0, :-2].any()
     assert made[:3, -2].tolist() == [1, 0, 0]
-    assert "notes: 30 missing texts taken as empty." in encoder.notes
+    assert "notes: 30 missing texts treated as empty." in encoder.notes
 
 
 def test_a_pipeline_is_fitted_to_honest_rows():

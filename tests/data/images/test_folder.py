@@ -144,7 +144,7 @@ def test_images_without_class_folders_say_what_is_expected(tmp_path):
 def test_no_image_one_class_or_no_folder_are_errors(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "x.txt").touch()
-    with pytest.raises(InvalidInputError, match=r"there is no image in .*expected files such as cat/1\.jpg"):
+    with pytest.raises(InvalidInputError, match=r"no images found in .*expected files such as cat/1\.jpg"):
         read_images(tmp_path)
     write(tmp_path / "cat" / "x.png")
     with pytest.raises(InvalidInputError, match="all 1 images are of one class, 'cat'; a classifier needs two"):

@@ -91,7 +91,9 @@ def test_groups_of_one_row_each_are_noted(tmp_path):
 
 
 def test_a_name_instead_of_a_file_of_weights():
-    with pytest.raises(InvalidInputError, match=r"no file 'imagenet': weights are the path of a .*; download it first"):
+    with pytest.raises(
+        InvalidInputError, match=r"no such file: 'imagenet'; weights are the path of a .*; download it first"
+    ):
         load_weights(build_backbone("lenet"), "imagenet")
 
 

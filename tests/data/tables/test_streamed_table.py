@@ -70,7 +70,7 @@ def small_network(encoder: TableEncoder) -> Network:
     return Network(MLP(len(encoder.column_names_), (16,)), LOSSES["uncertainty_margin"](16, 2, dropout=0.5))
 
 
-@pytest.mark.filterwarnings("ignore:the class stage has", "ignore:the .* stage has")
+@pytest.mark.filterwarnings("ignore:training is short")
 def test_training_gives_the_bits_of_a_table_in_memory_in_the_same_order(tmp_path, monkeypatch):
     table().to_parquet(tmp_path / "rows.parquet", row_group_size=40)
     streamed = StreamedTable(ParquetShards(tmp_path / "rows.parquet"), list("abcd"))

@@ -111,8 +111,8 @@ def test_stored_embeddings_are_verified_and_shown_on_a_page(equipoise, people, t
     [
         ((), "give exactly one of RUN, --model FILE.onnx and --embeddings FILE.npz, got none."),
         (("--model", "a.onnx", "--embeddings", "b.npz"), "got 2."),
-        (("--model", "a.onnx"), "there is no file 'a.onnx'; check --model."),
-        (("--embeddings", "a.npz"), "there is no file 'a.npz'; check --embeddings."),
+        (("--model", "a.onnx"), "no such file: 'a.onnx'; check --model."),
+        (("--embeddings", "a.npz"), "no such file: 'a.npz'; check --embeddings."),
     ],
 )
 def test_features_come_from_one_place(equipoise, given, said):

@@ -281,7 +281,7 @@ def test_a_loop_of_links_ends_and_is_told_of(photos, tmp_path, weights):
 
 def test_an_empty_folder_and_bad_options_are_one_sentence(tmp_path, weights):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInputError, match=r"there is no image in '.*empty'"):
+    with pytest.raises(InvalidInputError, match=r"no images found in '.*empty'"):
         align_folder(tmp_path / "empty", tmp_path / "out", weights=weights)
     for options, sentence in (
         ({"min_face": 20}, "min_face must lie between 0.001 and 1.0, got 20"),

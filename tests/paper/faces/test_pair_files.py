@@ -230,7 +230,7 @@ def test_what_is_no_list(tmp_path):
     with pytest.raises(InvalidInputError, match="No such file"):
         read_pair_list(tmp_path / "gone.txt", root)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInputError, match="there is no image in"):
+    with pytest.raises(InvalidInputError, match="no images found in"):
         read_pair_list(write_list(tmp_path / "list.txt", "a/1.png a/2.png 1"), tmp_path / "empty")
 
 

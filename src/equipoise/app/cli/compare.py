@@ -34,13 +34,15 @@ Methods = Annotated[
         autocompletion=completion.methods,
     ),
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Each shuffles the folds and starts from other weights.")]
+Seeds = Annotated[
+    int, typer.Option(min=1, help="Number of seeds; each shuffles the folds and starts from other weights.")
+]
 Folds = Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")]
 Budget = Annotated[
-    float | None, typer.Option(min=0, help="Time limit in minutes, reading included; names the methods left out.")
+    float | None, typer.Option(min=0, help="Time limit in minutes, including reading; methods left out are named.")
 ]
 Out = Annotated[Path | None, typer.Option(help="Store every fit in this .jsonl file; the same command continues.")]
-Page = Annotated[Path | None, typer.Option(help="Write the result as a page that needs no network, .html, or as .md.")]
+Page = Annotated[Path | None, typer.Option(help="Write the result as a self-contained .html page, or as .md.")]
 COLUMNS = ("target", "labels", "group", "drop", "keep", "kind", "text_encoder")
 NETWORK = ("epochs", "backbone", "weights", "freeze", "size")
 

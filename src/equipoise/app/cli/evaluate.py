@@ -47,7 +47,7 @@ def evaluate(
 ) -> None:
     """Score a finished run on other labelled data.
 
-    --recall, --precision, --cost, --review and --f-score score another decision rule than the run's own.
+    --recall, --precision, --cost, --review and --f-score score a decision rule other than the run's own.
 
     --abstain adds, for each class, how often the set of possible classes holds the true one, and how often it has more
     than one class.

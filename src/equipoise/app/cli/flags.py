@@ -44,7 +44,7 @@ def check_weights(weights: str | Path | None) -> None:
     """Raise an error if a file of weights does not exist."""
     if weights is not None and not Path(weights).exists():
         raise InvalidInputError(
-            f"there is no file {str(weights)!r}; give the path of a file with weights for the backbone."
+            f"no such file: {str(weights)!r}; give the path of a file with weights for the backbone."
         )
 
 
@@ -53,7 +53,7 @@ def check_data(source: str) -> None:
     from equipoise.data.sources import NAMED_SETS
 
     if source != "-" and not Path(source).expanduser().exists() and source not in NAMED_SETS:
-        raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
+        raise InvalidInputError(f"no such file or folder: {source!r}; check the path.")
 
 
 def checked_output(
@@ -129,7 +129,7 @@ Human = Annotated[
     typer.Option(
         min=0,
         max=1,
-        help="Flag the most uncertain samples for human review: this share of samples like those held out or labelled.",
+        help="Flag the most uncertain samples for human review: about this share, if they resemble the held-out ones.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
@@ -144,14 +144,14 @@ Prior = Annotated[
     str | None,
     typer.Option(
         help="The class prior where the model is used: natural (as in training), balanced, estimate (from these data), "
-        "'a=0.2,b=0.8' or a .json file. Probabilities and answers then hold for that prior. By default probabilities "
-        "are natural, and answers are for the prior that the method aims at, usually a balanced one."
+        "'a=0.2,b=0.8' or a .json file. Probabilities and decisions then hold for that prior. By default "
+        "probabilities are natural, and decisions are for the prior that the method aims at, usually a balanced one."
     ),
 ]
 Abstain = Annotated[
     float | None,
     typer.Option(
         callback=_check_abstain,
-        help="Allowed error rate of each class: 0.1 gives sets that hold the true class in 90 % of the cases.",
+        help="Allowed error rate of each class: 0.1 gives sets that contain the true class in 90 % of cases.",
     ),
 ]

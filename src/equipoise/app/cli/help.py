@@ -25,6 +25,6 @@ def help(
     for word in command or []:
         known = getattr(found.command, "commands", {})
         if word not in known:
-            raise InvalidInputError(f"there is no command {word!r}{did_you_mean(word, known)}")
+            raise InvalidInputError(f"unknown command {word!r}{did_you_mean(word, known)}")
         found = type(found)(known[word], info_name=word, parent=found)
     typer.echo(found.get_help())

@@ -20,7 +20,7 @@ Source = Annotated[
     str, typer.Argument(metavar="DATA", help="A table or images; '-' reads a table from standard input.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default, and '-', is standard output.")
+    Path | None, typer.Option(help="A .csv, .parquet or .jsonl file, or '-' for standard output, the default.")
 ]
 Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")]
 
@@ -44,11 +44,11 @@ def predict(
     """Predict for new data.
 
     Writes for each sample the class, the rule that decided it, the probability of every class, the uncertainty of the
-    decision, and whether a human should look. Uncertain samples are flagged, and those that could not be read in full:
-    an unreadable image gets a row without a class, an unreadable value of a table counts as missing. Tables are read
-    in parts, so they may be of any length. --json prints a summary, and needs --out.
+    decision, and whether a human should look. Uncertain samples are flagged, as are those that could not be read in
+    full: an unreadable image gets a row without a class, an unreadable value of a table counts as missing. Tables are
+    read in parts, so they may be of any length. --json prints a summary, and needs --out.
 
-    --recall, --precision, --cost, --review and --f-score decide by another rule than the run's own. Its thresholds come
+    --recall, --precision, --cost, --review and --f-score decide by a rule other than the run's own. Its thresholds come
     from samples that the model was not trained on; --prior says how common the classes are where the rule is used.
 
     --abstain adds the set of classes that cannot be ruled out, and flags rows that have more than one.

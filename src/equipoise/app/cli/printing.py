@@ -138,9 +138,9 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
 
 def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None:
     """Print a row per column: its kind and, if there is room, examples and reasons."""
-    headings = ["column", "taken for", "missing", "distinct", "spread", "AUC"]
+    headings = ["column", "kind", "missing", "distinct", "spread", "AUC"]
     more = [heading for heading, width in ROOM.items() if console.width >= width]
-    table = new_table(*headings, *more, left=("column", "taken for", "spread", *more))
+    table = new_table(*headings, *more, left=("column", "kind", "spread", *more))
 
     def cells(each: "ColumnProfile") -> list[str]:
         kind = f"[yellow]{each.kind}, ignored[/yellow]" if each.kind in ("identifier", "constant") else each.kind
@@ -152,8 +152,8 @@ def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None
     add_rows(table, list(profiles), cells)
     console.print(table)
     console.print(
-        "AUC: how well the column alone ranks the rarest class; 0.5 is chance. --kind changes what a column is taken "
-        "for, --drop leaves it out.",
+        "AUC: how well the column alone ranks the rarest class; 0.5 is chance. --kind changes a column's kind, --drop "
+        "leaves it out.",
         highlight=False,
     )
 

@@ -33,7 +33,7 @@ Columns = Annotated[
     typer.Option(
         metavar="A,B",
         help="The columns of the probabilities in the order of the sorted classes, or class=column. Default: those "
-        "named p_CLASS, prob_CLASS, probability_CLASS or CLASS; of two classes one is enough.",
+        "named p_CLASS, prob_CLASS, probability_CLASS or CLASS; with two classes, one is enough.",
     ),
 ]
 Apply = Annotated[
@@ -43,8 +43,8 @@ Apply = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, default, and '-', is "
-        "standard output."
+        help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, or '-' for "
+        "standard output, the default."
     ),
 ]
 Format = Annotated[
@@ -103,7 +103,7 @@ def rebalance(
 
 def _apply(decision: Path, data: str, file: Path | None, *, as_json: bool, quiet: bool, **options: Any) -> None:
     if not decision.is_file():
-        raise InvalidInputError(f"there is no file {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
+        raise InvalidInputError(f"no such file: {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
     flags.check_data(data)
     from equipoise.app.runs.apply_decision import apply_decision  # torch
     from equipoise.app.runs.decision_file import Decision
@@ -127,7 +127,7 @@ def _fit(data: str, out: Path | None, *, as_json: bool, quiet: bool, **how: Any)
     from equipoise.data.sources import check_source
 
     if not Path(data).expanduser().is_file():
-        raise InvalidInputError(f"there is no file {data!r}; give a CSV or Parquet file of predictions.")
+        raise InvalidInputError(f"no such file: {data!r}; give a CSV or Parquet file of predictions.")
     check_source(data, target=how["target"])
     folder = out or new_folder(data)
     check_unused(folder)

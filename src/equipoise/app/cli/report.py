@@ -30,7 +30,7 @@ def report(
     """
     for run in runs:
         if not run.exists():
-            raise InvalidInputError(f"there is no folder {str(run)!r}; give the folder of a finished run.")
+            raise InvalidInputError(f"no such folder: {str(run)!r}; give the folder of a finished run.")
     file = Path("comparison.html") if out is None and len(runs) > 1 else out
     if file is not None and file.exists() and not file.is_dir() and not force:
         raise InvalidInputError(f"{file} exists; pass --force to replace it, or name another file.")

@@ -50,9 +50,9 @@ SHOWN = {
 
 COUNTED = {
     "expected_cost": ("cost", "what the answers to 1,000 cases cost"),
-    "false_alarms": ("alarms", "the false alarms in 1,000 cases"),
+    "false_alarms": ("alarms", "the false alarms per 1,000 cases"),
     "missed": ("missed", "the cases missed in 1,000"),
-    "mistakes": ("wrong", "the mistakes in 1,000 cases"),
+    "mistakes": ("wrong", "the mistakes per 1,000 cases"),
 }
 """Names of what a rule's yardstick counts, as a narrow column's head and in a sentence."""
 
@@ -90,7 +90,7 @@ class Comparison:
     yardstick: Yardstick | None = None
 
     def means(self, method: str) -> dict[str, float | None]:
-        """Return a method's mean scores by the names of ``SHOWN``, and the median processor ``seconds`` of a fit.
+        """Return a method's mean scores by the names of ``SHOWN``, and the median CPU ``seconds`` of a fit.
 
         A score is None where the method gives no probabilities. With a decision rule there are the two of its
         ``yardstick`` as well.

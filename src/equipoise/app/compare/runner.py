@@ -73,7 +73,7 @@ def _one_by_one(fits: Iterable[Fit], run: Run, clock: Clock) -> Iterator[Finishe
 
 
 def timed(run: Run, fit: Fit, clock: Clock = time.monotonic) -> dict[str, Any]:
-    """Return the result, or why there is none, with its ``seconds`` of processor time and ``elapsed`` wall time."""
+    """Return the result, or why there is none, with its ``seconds`` of CPU time and ``elapsed`` wall time."""
     started, began = time.process_time(), clock()
     try:
         result = dict(run(fit))

@@ -128,7 +128,7 @@ class Schedule:
     def costs(self) -> dict[str, float]:
         """Return seconds per fit: a method's own mean, or its estimate scaled by how far others were off."""
         known: dict[str, float] = {}
-        for name in self.names:  # on the processor, where no more is known
+        for name in self.names:  # CPU time if no more is known
             seconds = [float(each.get("elapsed", each["seconds"])) for each in self._records(name).values()]
             known |= {name: sum(seconds) / len(seconds)} if seconds else {}
         expected = {name: self.estimates[name] for name in known if name in self.estimates and name not in self.alone}
@@ -180,7 +180,7 @@ class Schedule:
     def needed(self) -> str:
         """Return how many minutes would suffice, in words."""
         if not self.costs():
-            return "there was no time to measure a fit"
+            return "no time was left to measure a fit"
         every = sum(self.costs().values()) / len(self.costs()) * len(self.names) / self.jobs
         steps = sorted({min(FEWEST_PAIRS, self.rounds), self.rounds})
         minutes = {number: math.ceil((self.spent + SAFETY * number * every) / 60) for number in steps}

@@ -175,12 +175,12 @@ def sentence(chosen: Choice) -> str:
     found, name = chosen.outcome, chosen.candidate.name
     limit = " The review budget sets the limit." if chosen.limited else ""
     if found.precision is None:
-        return f"No case is named {name}: all are missed.{limit}"
+        return f"No case is predicted as {name}: all are missed.{limit}"
     threshold = share(float(chosen.candidate.points.thresholds[chosen.place]))
     return (
         f"At a threshold of {threshold}, {share(found.recall.value)} of {chosen.candidate.noun} {name} is found "
-        f"({share(found.recall.low)} to {share(found.recall.high)}); {share(found.precision.value)} of the cases named "
-        f"so are right ({share(found.precision.low)} to {share(found.precision.high)}), and "
+        f"({share(found.recall.low)} to {share(found.recall.high)}); {share(found.precision.value)} of these "
+        f"predictions are right ({share(found.precision.low)} to {share(found.precision.high)}), and "
         f"{share(found.alarm_rate.value)} of the others are false alarms.{limit}"
     )
 

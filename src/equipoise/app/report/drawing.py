@@ -27,13 +27,13 @@ WIDTH = 420
 COLOURS = {
     name: f"#0000{number:02x}"
     for number, name in enumerate(
-        ("ink", "muted", "grid", "paper", "many", "medium", "rare", "accent", "warn", "shade1", "shade2", "shade3"), 1
+        ("ink", "muted", "grid", "paper", "common", "medium", "rare", "accent", "warn", "shade1", "shade2", "shade3"), 1
     )
 }
 """Name of a CSS variable -> the placeholder colour."""
 VARIABLES = {colour: f"var(--{name})" for name, colour in COLOURS.items()} | {"#000000": "var(--ink)"}
 DASHED: Any = {"color": COLOURS["muted"], "lw": 1, "ls": (0, (4, 3))}
-MARKS: dict[Group, str] = {"many": "o", "medium": "s", "rare": "^"}
+MARKS: dict[Group, str] = {"common": "o", "medium": "s", "rare": "^"}
 LONGEST, LETTER, LINE, GAP = 22, 6.6, 13.0, 8.5
 """Most characters of a name that are shown, and font sizes in points."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"

@@ -68,10 +68,12 @@ def _environment() -> jinja2.Environment:
 
 def percent(share: float | None) -> str:
     """
-    >>> percent(0.1234), percent(float("nan"))
-    ('12.3%', '–')
+    >>> percent(0.1234), percent(float("nan")), percent(-0.01), percent(-0.0001)
+    ('12.3%', '–', '−1.0%', '0.0%')
     """
-    return "–" if share is None or math.isnan(share) else f"{share:.1%}"
+    if share is None or math.isnan(share):
+        return "–"
+    return f"{share if abs(share) >= SAME else 0:.1%}".replace("-", "−")
 
 
 def points(difference: float) -> str:
@@ -86,12 +88,13 @@ def points(difference: float) -> str:
 
 def number(value: float | None, decimals: int = 2) -> str:
     """
-    >>> number(1.234), number(float("nan")), number(0.00123)
-    ('1.23', '–', '0.0012')
+    >>> number(1.234), number(float("nan")), number(0.00123), number(-2)
+    ('1.23', '–', '0.0012', '−2.00')
     """
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
+    shown = f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.{decimals}f}"
+    return shown.replace("-", "−")
 
 
 def _asset(name: str) -> str:

@@ -52,6 +52,7 @@ class Focus:
     """
 
     place: int | None
+    noun: str
     subject: str
     rare: bool
     samples: int
@@ -66,6 +67,11 @@ class Focus:
     false_alarms: float
     average_precision: float
     named: bool
+
+    @property
+    def them(self) -> str:
+        """The classes in the middle of a sentence: ``this class``."""
+        return f"these {plural(2, self.noun)}" if self.place is None else f"this {self.noun}"
 
 
 def worth(
@@ -91,7 +97,7 @@ def worth(
     return Worth(
         grade,
         _headline(focus, grade, asked=asked),
-        [*_order(focus, noun), answers, *_unproven(found, names, noun)],
+        [*_order(focus), answers, *_unproven(found, names, noun)],
         subject=focus.subject,
         name=None if place is None else names[place],
         samples=focus.samples,
@@ -112,6 +118,7 @@ def _focus(found: Skill, names: Sequence[str], rare: NDArray[np.bool_], noun: st
     bottom, top = combined(area[places], low[places], high[places], np.full(len(places), 1 / len(places)))
     return Focus(
         place=int(places[0]) if one else None,
+        noun=noun,
         subject=f"the {kind}{noun} {names[places[0]]}" if one else f"the {kind}{plural(2, noun)}",
         rare=scarce,
         samples=int(found.support[places].sum()),
@@ -149,29 +156,29 @@ def _headline(focus: Focus, grade: Grade, *, asked: bool) -> str:
         verb = "is" if focus.samples == 1 else "are"
         return f"Cannot be judged: {few} {verb} too few to show whether the model is better than guessing."
     kind = "AUC of the answers alone" if not focus.ranked else "AUC" if one else "mean AUC"
-    area = f"({kind} {focus.area:.2f}, where guessing has 0.50)"
+    area = f"({kind} {focus.area:.2f}; guessing gives 0.50)"
     if grade == "unclear":
         return f"Better than guessing, but {few} cannot show how good it is {area}."
     rest = " from the rest" if one or focus.rare else ""
     if grade == "guessing":
         return f"No better than guessing: the model does not separate {subject}{rest} {area}."
-    them, their = ("it", "its") if one else ("them", "their")
-    wrong = f"{percent(1 - focus.precision)} of the answers that name {them} are wrong"
+    them, their = focus.them, "its" if one else "their"
+    wrong = f"{percent(1 - focus.precision)} of its predictions of {them} are wrong"
     if grade == "weak":
         alarms = f", and {wrong}" if focus.precision < HALF and not asked else ""
         return f"Weak: the model separates {subject}{rest} only a little better than guessing {area}{alarms}."
     separates = f"he model separates {subject} {'well' if focus.area >= GOOD else 'fairly well'}{rest} {area}"
     finds = f"finds {frequency(focus.recall)} of {their} samples at {alarm_rate(focus.false_alarms)}"
-    right = f"{percent(focus.precision)} of the answers that name {them} are right"
+    right = f"{percent(focus.precision)} of its predictions of {them} are right"
     if grade == "false alarms" and focus.recall >= HALF and not asked:
         separates += f" and {finds}"
     but = {
-        "silent": f"its answers never name {them}",
+        "silent": f"it never predicts {them}",
         "false alarms": wrong,
         "misses": f"it misses {percent(1 - focus.recall)} of {their} samples",
     }
     if grade in but:
-        given = f"{finds}, and {right}" if focus.named else f"never names {them}"
+        given = f"{finds}, and {right}" if focus.named else f"never predicts {them}"
         end = f". The rule you asked for {given}" if asked else f", but {but[grade]}"
         return f"T{separates}{end}."
     return f"{grade.capitalize()}: t{separates}, {finds}, and {right}."
@@ -202,16 +209,16 @@ def alarm_rate(share: float) -> str:
     return f"1 false alarm in {round(1 / share):,} others"
 
 
-def _order(focus: Focus, noun: str) -> list[str]:
+def _order(focus: Focus) -> list[str]:
     """Return precision beside prevalence, then how the samples are ranked, in words."""
-    present = "is present in" if noun == "attribute" else "makes up"
+    present = "is present in" if focus.noun == "attribute" else "makes up"
     if focus.place is not None:
-        subject, named = f"T{focus.subject[1:]}", "it"
+        subject = f"T{focus.subject[1:]}"
     else:
-        subject, named = f"On average each {'rare ' if focus.rare else ''}{noun}", "one"
-    answers = f"{percent(focus.precision)} of the answers that name {named} are right"
+        subject = f"On average each {'rare ' if focus.rare else ''}{focus.noun}"
+    answers = f"{percent(focus.precision)} of the predictions of {focus.them} are right"
     if np.isnan(focus.precision):
-        answers = f"no answer names {named}"
+        answers = f"the model never predicts {focus.them}"
     sentences = [f"{subject} {present} {percent(focus.prevalence)} of the held-out samples; {answers}."]
     if focus.ranked:
         average, base = focus.average_precision, focus.prevalence
@@ -228,10 +235,10 @@ def _answers(found: Skill, place: int, name: str, multilabel: bool) -> str:
     chance = float(found.gap_chance[place])
     odds = f"in {'less than 0.1%' if chance < 0.001 else f'{chance:.1%}'} of cases" if chance <= 0.995 else "every time"
     return (
-        f"The answers name {name} for {percent(found.recall[place])} of the samples "
+        f"The model predicts {name} for {percent(found.recall[place])} of the samples "
         f"{'that have it' if multilabel else 'of that class'} and for {percent(found.false_alarms[place])} of the "
-        f"others: {gap} points apart (95% interval {low} to {high}). One answer for all has 0 points; answers "
-        f"given at random do as well {odds}."
+        f"others: {gap} points apart (95% interval {low} to {high}). A constant answer has 0 points; random "
+        f"answers do as well {odds}."
     )
 
 
@@ -244,8 +251,8 @@ def _all_answers(found: Skill, multilabel: bool) -> str:
         below, above = wilson(middle * trials, trials)
     low, high = (percent(end) for end in combined(middle, below, above, np.full(len(known), 1 / len(known))))
     return (
-        f"Balanced accuracy is {percent(float(middle.mean()))} (95% interval {low} to {high}); one answer for all gets "
-        f"{percent(HALF if multilabel else 1 / len(known))}."
+        f"Balanced accuracy is {percent(float(middle.mean()))} (95% interval {low} to {high}); a constant answer "
+        f"gets {percent(HALF if multilabel else 1 / len(known))}."
     )
 
 

@@ -176,7 +176,7 @@ def _parts(
     else:
         parts = {part: np.flatnonzero(samples.partition == part) for part in ("train", "val", "test")}
         if not len(parts["test"]) and len(parts["val"]):
-            told.note("there is no official test part; the scores are those of the validation part.")
+            told.note("this data set has no official test part; the scores are those of the validation part.")
             parts["val"], parts["test"] = parts["test"], parts["val"]
         elif len(parts["val"]):
             told.note(f"the official validation part, {len(parts['val'])} samples, is left aside.")

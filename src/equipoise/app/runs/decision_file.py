@@ -178,7 +178,7 @@ class Decision:
         """Read ``decision.json`` from an untrusted file."""
         path = Path(path)
         if not path.exists():
-            raise InvalidInputError(f"there is no file {str(path)!r}; give a decision.json of `equipoise rebalance`.")
+            raise InvalidInputError(f"no such file: {str(path)!r}; give a decision.json of `equipoise rebalance`.")
         record = read_json(path, DecisionRecord, remedy=REMEDY)
         if record.format != FORMAT:
             raise InvalidInputError(

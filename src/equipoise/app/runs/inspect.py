@@ -30,7 +30,7 @@ FALSE_ALARMS = "seldom missed, mostly false alarms"
 @dataclass(frozen=True)
 class ClassAdvice:
     """Advice on a class or an attribute: training samples, the share of ``tested`` ones that was missed and the class
-    they were mostly taken for, and how many of its labels are suspected. None is unknown.
+    they were mostly mistaken for, and how many of its labels are suspected. None is unknown.
     """
 
     name: str

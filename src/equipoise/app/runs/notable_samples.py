@@ -20,7 +20,7 @@ from equipoise.data.samples import rows_of
 MOST_ITEMS, MOST_COLUMNS, THUMBNAIL = 12, 8, 128
 LONGEST_VALUE, LONGEST_TEXT = 80, 600
 MOST_CLASSES, MOST_WORDS = 100, 12
-"""Classes of which words are kept, and words of each."""
+"""Most classes whose words are stored, and words of each."""
 
 
 def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:

@@ -90,7 +90,7 @@ def read_labelled(source: str | Path, *, target: str | None, columns: str | None
 
 
 def _taken_notes(taken: Sequence[str | None], classes: Sequence[str], *, asked: bool) -> list[str]:
-    """Return a note on which column was taken for which class, if not obvious."""
+    """Return a note on which column was read as which class, if not obvious."""
     if None not in taken and not asked:
         return []
     pairs = [f"{name} is read as the probability of {own}" for name, own in zip(taken, classes, strict=True) if name]

@@ -75,7 +75,7 @@ def open_parts(model: RunModel, source: str) -> Iterator[Iterator[Part]]:
         return
     path = Path(source).expanduser()
     if not path.exists() and source not in NAMED_SETS:
-        raise InvalidInputError(f"there is no file or folder {source!r}; check the path.")
+        raise InvalidInputError(f"no such file or folder: {source!r}; check the path.")
     if model.input.encoder is not None:
         yield _table(model, path)
     elif not path.exists():
@@ -182,7 +182,7 @@ def _files(path: Path) -> tuple[Path, list[str]]:
         )
     names = scan(root).images
     if not names:
-        raise InvalidInputError(f"there is no image in {str(path)!r}; give a folder that holds some.")
+        raise InvalidInputError(f"no images found in {str(path)!r}; give a folder that holds some.")
     return root, names
 
 

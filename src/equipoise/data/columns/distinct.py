@@ -52,7 +52,7 @@ def repeated(values: Any) -> Distinct | None:
 
 
 def repeats(values: Any) -> bool:
-    """Return whether a column has texts of which, by the first rows, many come back."""
+    """Return whether a column holds texts that often repeat, judging by its first rows."""
     first = values.iloc[:LOOKED_AT].dropna() if is_text(values) else values.iloc[:0]
     return bool(0 < first.nunique() <= MOSTLY * len(first))
 

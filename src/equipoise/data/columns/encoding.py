@@ -132,7 +132,7 @@ def learn_column(
 def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
     """Add a note on how dates, amounts and words among them were read."""
     if parsed.kind == "date":
-        notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, taken as days since 1970-01-01.")
+        notes.append(f"{name}: dates{f' as {parsed.form}' * bool(parsed.form)}, read as days since 1970-01-01.")
     elif parsed.form in AMOUNTS:
         notes.append(f"{name}: amounts read as numbers, {_examples(parsed, values)}.")
     elif parsed.form:
@@ -143,7 +143,7 @@ def _note_form(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None
         words = as_words(values[parsed.unread]).drop_duplicates().tolist()
         listed = ", ".join(map(repr, words[:MOST_NAMED])) + ", …" * (len(words) > MOST_NAMED)
         are = f"value that is not a {parsed.kind}" if number == 1 else f"values that are not {parsed.kind}s"
-        notes.append(f"{name}: {number} {are} ({listed}) taken as missing.")
+        notes.append(f"{name}: {number} {are} ({listed}) treated as missing.")
 
 
 def _examples(parsed: Parsed, values: Any) -> str:
@@ -174,7 +174,7 @@ def _learn_numbers(parsed: Parsed, values: Any, name: str, notes: list[str]) -> 
     _note_lost_digits(parsed, values, name, notes)
     infinite = gone and gone - missing - spoken - int(parsed.unread.sum())
     if infinite:
-        notes.append(f"{name}: {counted(infinite, 'infinite value')} taken as missing.")
+        notes.append(f"{name}: {counted(infinite, 'infinite value')} treated as missing.")
     if gone - spoken:
         notes.append(f"{name}: {counted(gone - spoken, 'missing value')} filled with the median {fill:g}.")
     marked = 0 < INDICATOR_SHARE * len(parsed.numbers) <= gone - spoken
@@ -217,7 +217,7 @@ def _learn_text(
     )
     by = "by n-grams" if sentences is None else f"by {'n-grams and ' * bool(found)}the sentence encoder {encoder}"
     width = len(column.outputs) - column.indicator
-    notes.append(f"{guess.name}: free text ({guess.reason}), taken as {counted(width, 'column')} {by}.")
+    notes.append(f"{guess.name}: free text ({guess.reason}), encoded as {counted(width, 'column')} {by}.")
     if found is not None and found.scores and y is not None and y.ndim == 1:
         classes, counts = np.unique(y, return_counts=True)
         rare, two = int(counts.argmin()), len(found.scores) == 1
@@ -225,7 +225,7 @@ def _learn_text(
         if speaking:
             notes.append(f"{guess.name}: words that speak for {str(classes[rare])!r}: {', '.join(speaking)}.")
     if missing:
-        notes.append(f"{guess.name}: {counted(missing, 'missing text')} taken as empty.")
+        notes.append(f"{guess.name}: {counted(missing, 'missing text')} treated as empty.")
     return column
 
 
@@ -234,11 +234,11 @@ def _learn_pictures(guess: ColumnGuess, values: Any, notes: list[str], reader: P
         notes.append(f"{guess.name}: ignored, {guess.reason}; pip install 'equipoise[images]' to learn from them.")
         return None
     found, unread = PictureColumn.fit(values, guess.name, reader)
-    notes.append(f"{guess.name}: {guess.reason}, taken as {len(found.outputs)} features of {found.network}.")
+    notes.append(f"{guess.name}: {guess.reason}, encoded as {len(found.outputs)} features of {found.network}.")
     if unread:
         row, reason = next(iter(unread.items()))
         notes.append(
-            f"{guess.name}: {counted(len(unread), 'picture')} that cannot be read taken as missing, such as "
+            f"{guess.name}: {counted(len(unread), 'picture')} that cannot be read treated as missing, such as "
             f"{values.iloc[row]!r} ({reason})."
         )
     gone = int(values.isna().sum()) + len(unread)
@@ -265,9 +265,9 @@ def _learn_levels(guess: ColumnGuess, missing: int, notes: list[str]) -> Column:
     kept = kept or heapq.nsmallest(MOST_LEVELS, counts)
     rare = len(counts) - len(kept)
     if rare:
-        notes.append(f"{name}: {counted(rare, 'rare category')} of {len(counts)} put together.")
+        notes.append(f"{name}: {counted(rare, 'rare category')} of {len(counts)} merged into one.")
     if missing:
-        notes.append(f"{name}: {counted(missing, 'missing value')} taken as a category of its own.")
+        notes.append(f"{name}: {counted(missing, 'missing value')} treated as a category of its own.")
     return Column(name, "category", 0.0, missing > 0, tuple(sorted(kept)), rare > 0, folded=folded)
 
 

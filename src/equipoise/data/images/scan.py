@@ -52,7 +52,7 @@ def scan_images(source: str | os.PathLike[str]) -> Scan:
     found = scan(root)
     if not found.images:
         raise InvalidInputError(
-            f"there is no image in {str(source)!r}; expected files such as cat/1.jpg, ending in one of "
+            f"no images found in {str(source)!r}; expected files such as cat/1.jpg, ending in one of "
             f"{', '.join(sorted(SUFFIXES))}."
         )
     return found

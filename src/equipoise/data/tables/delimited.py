@@ -235,7 +235,7 @@ def _parsed_parts(layout: Layout, options: dict[str, Any]) -> Iterator[tuple[Any
 
 def _check_lengths(part: Any, layout: Layout, dropped: bool, looked_for: set[bool]) -> None:
     """Refuse rows with too many fields, which pandas drops, as it does with empty ones at the end of every row; and
-    rows with too few, which leave the last column missing. Each is looked for once, for that reads the whole file."""
+    rows with too few, which leave the last column missing. Each check runs once, because it reads the whole file."""
     last = layout.header[-1]
     for long in (True, False):
         suspected = dropped if long else last in part and bool(part[last].isna().any())

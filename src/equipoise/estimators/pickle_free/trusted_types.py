@@ -93,7 +93,7 @@ def check_types(schema: Any, *, where: object) -> None:
         shown = name if name.replace(".", "").replace("_", "").isalnum() and len(name) < 200 else "of another kind"
         raise InvalidInputError(
             f"{where} contains an object of the type {shown}, which cannot be stored without pickle; "
-            "docs/any-model.md lists what can, under Cost."
+            "docs/any-model.md lists what can, under Saving."
         )
 
 

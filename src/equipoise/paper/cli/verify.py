@@ -76,7 +76,7 @@ def _one_source(run: Path | None, options: VerifyOptions) -> Path:
         finished_record(run)
     elif not given[0].expanduser().is_file():
         flag = "model" if options.model else "embeddings"
-        raise InvalidInputError(f"there is no file {str(given[0])!r}; check --{flag}.")
+        raise InvalidInputError(f"no such file: {str(given[0])!r}; check --{flag}.")
     return given[0]
 
 
@@ -87,7 +87,7 @@ def _check_paths(options: VerifyOptions) -> None:
             f"{options.pairs} cannot be read: no such file; check --pairs, or pass --protocol folder to make it."
         )
     if options.images is not None and not options.images.expanduser().exists():
-        raise InvalidInputError(f"there is no folder or archive {str(options.images)!r}; check --images.")
+        raise InvalidInputError(f"no such folder or archive: {str(options.images)!r}; check --images.")
 
 
 def _print(found: "Verification") -> None:

@@ -106,7 +106,7 @@ def _key(name: str) -> str:
     if key not in DATASETS:
         near = difflib.get_close_matches(key, DATASETS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(DATASETS)}."
-        raise InvalidInputError(f"there is no data set {name!r}; {hint}")
+        raise InvalidInputError(f"unknown data set {name!r}; {hint}")
     return key
 
 

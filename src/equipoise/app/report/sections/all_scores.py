@@ -75,7 +75,7 @@ def about(run: StoredRun) -> str:
         return said + "No intervals were computed."
     if few < FEW:
         return said + (
-            f"There are no intervals: of the rarest {run.noun} {counted(few, 'sample')} were held out, and one more or "
+            f"No intervals: of the rarest {run.noun} {counted(few, 'sample')} were held out, and one more or "
             f"less moves its recall by {percent(1 / few)}."
         )
     kept = "samples are drawn from all" if run.multilabel else "each class keeps its count"

@@ -24,7 +24,7 @@ TEMPLATE = """\
 {% call beside(figure) %}Recall of each {{ run.noun }} with {{ earlier }} and with the final \
 one{% if run.classes|length <= 40 %}, the largest {{ run.noun }} first, its training samples in brackets{% else %}; \
 above the dashed line it is found more often than before{% endif %}.{% endcall %}
-{% else %}<p class="none">There is no model without rebalancing to compare with.</p>{% endif %}
+{% else %}<p class="none">This run has no model without rebalancing to compare with.</p>{% endif %}
 """
 
 
@@ -42,7 +42,7 @@ class Change:
     """The change of a group of classes from the model before balancing to the final one, and its cost.
 
     ``before`` and ``after`` are mean recalls of the tested classes; ``gained`` and ``lost`` are held-out samples that
-    became right and wrong; ``alarms`` are wrong answers that name one of the classes, before and after; ``gap`` is the
+    became right and wrong; ``alarms`` are wrong predictions of these classes, before and after; ``gap`` is the
     change after counting false alarms against it. Unknown values are NaN or None.
     """
 

@@ -17,7 +17,7 @@ LEAST_MISSED, LEAST_TESTED, MOST_NAMED, MOST_LABELLED = 0.1, 10, 12, 40
 KINDS: dict[Kind, str] = {
     "needs data": "Few samples, often missed: more data may help",
     "overlaps": "Many samples, often missed: overlaps with others",
-    "middling": "Missed more often than a tenth, but no more than the mean",
+    "middling": "Missed more than a tenth of the time, but no more often than average",
     "distinct": "Few samples, seldom missed: rare but distinct",
     "learnt": "Many samples, seldom missed",
     "unclear": f"Fewer than {LEAST_TESTED} held-out samples: too few to say",

@@ -46,7 +46,7 @@ def section(run: StoredRun) -> Section:
 
 
 def reliability(run: StoredRun) -> list[Reliability]:
-    """Group answers: all, and separately those that name a rare or a common class.
+    """Group answers: all, and separately predictions of rare and of common classes.
 
     They are grouped by the *named* class, not the true one, which is unknown when an answer is used. Among samples of a
     rare class, even a perfectly calibrated model would look overconfident. With attributes, every yes-or-no is an
@@ -64,11 +64,11 @@ def reliability(run: StoredRun) -> list[Reliability]:
     confidence, named = confidence.ravel().astype(np.float64).clip(0, 1), named.ravel()
     right = (held.predicted == held.labels).ravel()
     found = [diagram_of("All answers", confidence, right)]
-    groups: dict[str, Group] = {"rare": "rare", "common": "many"}
-    for name, group in groups.items():
+    groups: tuple[Group, ...] = ("rare", "common")
+    for group in groups:
         rows = run.in_group(group)[named]
         if rows.any() and not rows.all():
-            title = f"About {name} attributes" if run.multilabel else f"Answers that name a {name} class"
+            title = f"About {group} attributes" if run.multilabel else f"Predictions of {group} classes"
             found.append(diagram_of(title, confidence[rows], right[rows]))
     return found
 

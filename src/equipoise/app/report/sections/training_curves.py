@@ -20,7 +20,7 @@ STAGES = {
 VALIDATION = {
     "balanced_accuracy": ("balanced accuracy", "ink"),
     "recall_rare": ("rarer classes", "rare"),
-    "recall_common": ("other classes", "many"),
+    "recall_common": ("other classes", "common"),
 }
 """Score -> its name and colour."""
 TEMPLATE = """\

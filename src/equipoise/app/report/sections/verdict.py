@@ -58,7 +58,7 @@ def section(run: StoredRun) -> Section:
 def verdict(run: StoredRun) -> Verdict:
     """Judge the final model, then compare it with the one before balancing, if there is one."""
     changes = group_changes(run)
-    rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "many"))
+    rare, common = (next((change for change in changes if change.name == name), None) for name in ("rare", "common"))
     found = run_skill(run)
     if found is None:
         balanced = percent(run.scores["balanced_accuracy"])
@@ -127,7 +127,7 @@ def _alone(run: StoredRun) -> list[str]:
     balanced, plain = (percent(run.scores[name]) for name in ("balanced_accuracy", "accuracy"))
     return [
         f"Balanced accuracy, the mean over the {run.nouns}, is {balanced} and accuracy {plain}.",
-        "There is no before and after to show: this run has no separate stage without rebalancing.",
+        "Before and after cannot be compared: this run has no separate stage without rebalancing.",
     ]
 
 
@@ -157,21 +157,24 @@ def _of_common(common: Change | None) -> str:
 
 def _cost(run: StoredRun, rare: Change) -> list[str]:
     """Return how many false alarms the recall cost, and what is left when they count against it."""
-    named = "it" if len(rare.classes) == 1 else "one of them"
+    rare_ones = plural(len(rare.classes), run.noun)
+    them = f"{'this' if len(rare.classes) == 1 else 'these'} {rare_ones}"
     sentences = []
     if rare.alarms is not None:
         went = _went(*rare.alarms, "{:,}".format)
-        sentences.append(f"False alarms, wrong answers that name {named}, {went}.")
+        sentences.append(f"False alarms, wrong predictions of {them}, {went}.")
     if not any(map(math.isnan, rare.precision)):
-        whose = f"the rare {plural(len(rare.classes), run.noun)}, how often an answer that names one is right,"
-        sentences.append(f"Precision of {whose} {_went(*rare.precision)}.")
+        sentences.append(
+            f"Precision of the rare {rare_ones}, the share of such predictions that are right, "
+            f"{_went(*rare.precision)}."
+        )
     if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
         says = "a gain" if rare.gap.low > 0 else "a loss" if rare.gap.high < 0 else "which may be chance"
         change = rare.gap.after - rare.gap.before
         verb = "changed" if abs(change) < SAME else "rose" if change > 0 else "fell"
         sentences.append(
             f"Recall minus false-alarm rate {verb} by {points(abs(change)).lstrip('+')} points (95% interval "
-            f"{points(rare.gap.low)} to {points(rare.gap.high)}), {says}; always giving one answer scores 0."
+            f"{points(rare.gap.low)} to {points(rare.gap.high)}), {says}; a constant answer scores 0."
         )
     return sentences
 

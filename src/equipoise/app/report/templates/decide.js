@@ -89,10 +89,10 @@
 
   function sentence(one, now) {
     const limit = now.limited ? " The review budget sets the limit." : "";
-    if (now.precision === null) return "No case is named " + one.name + ": all are missed." + limit;
+    if (now.precision === null) return "No case is predicted as " + one.name + ": all are missed." + limit;
     const span = (each) => "(" + share(each.low) + " to " + share(each.high) + ")";
     return "At a threshold of " + share(one.thresholds[now.place]) + ", " + share(now.recall.value) + " of " + one.noun + " " +
-      one.name + " is found " + span(now.recall) + "; " + share(now.precision.value) + " of the cases named so are right " +
+      one.name + " is found " + span(now.recall) + "; " + share(now.precision.value) + " of these predictions are right " +
       span(now.precision) + ", and " + share(now.rate.value) + " of the others are false alarms." + limit;
   }
 
