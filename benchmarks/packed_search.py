@@ -33,6 +33,8 @@ class Spec:
         gamma: logits are scaled by (n_c / max n)^gamma, as VS does.
         staged: plain softmax for a sixth of the epochs, then the shift rises over a sixth of the others.
         mixing: partners drawn by prior^mixing, shares by Beta(alpha, alpha); None mixes nothing.
+        layer: what is mixed: inputs (0), the first hidden layer (1) or the features (2).
+        whole: margins of the counts while mixing, not of the prior that is left over.
         ldam: LDAM's margins and deferred weights.
         held: share left out before the sample stage.
         folds: member k trains without the k-th of so many folds; 0 trains on all rows.
@@ -46,6 +48,8 @@ class Spec:
     staged: bool = False
     mixing: float | None = None
     alpha: float = ALPHA
+    layer: int = 0
+    whole: bool = False
     ldam: bool = False
     scale: float = 30.0
     held: float = 0.0
@@ -81,11 +85,13 @@ class Packed:
         for each in self.parameters:
             each.requires_grad_()
 
-    def forward(self, x: Tensor, *, training: bool) -> Tensor:
+    def forward(self, x: Tensor, *, training: bool, share: Tensor | None = None) -> Tensor:
+        """Logits; with shares, the second half of the batch is mixed into the first where ``spec.layer`` says."""
         p = self.spec.dropout
         x = F.dropout(x, self.spec.inputs, training) if self.spec.inputs else x
-        h = F.dropout(torch.relu(torch.baddbmm(self.b1, x, self.w1)), p, training)
-        f = torch.relu(torch.baddbmm(self.b2, h, self.w2))
+        h = torch.relu(torch.baddbmm(self.b1, self._mixed(x, share, 0), self.w1))
+        h = F.dropout(self._mixed(h, share, 1), p, training)
+        f = self._mixed(torch.relu(torch.baddbmm(self.b2, h, self.w2)), share, 2)
         if self.spec.head == "linear":
             return torch.baddbmm(self.b3, F.dropout(f, p, training), self.w3)
         vectors = F.normalize(self.w3, dim=1)
@@ -93,11 +99,17 @@ class Packed:
             return torch.bmm(F.dropout(f, p, training), vectors)
         return self.spec.scale * torch.bmm(F.normalize(f, dim=-1), vectors)
 
+    def _mixed(self, x: Tensor, share: Tensor | None, layer: int) -> Tensor:
+        if share is None or layer != self.spec.layer:
+            return x
+        own, mate = x.chunk(2, 1)
+        return torch.lerp(mate, own, share[..., None])
+
 
 def class_values(spec: Spec, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Shift without and with mixing, scale, and partners' prior of each network: (networks, classes)."""
     steps = (counts.amax(-1, keepdim=True) / counts.clamp_min(1)).log()
-    mixed = steps if spec.mixing is None else mixed_steps(steps.double(), spec.mixing).float()
+    mixed = steps if spec.mixing is None or spec.whole else mixed_steps(steps.double(), spec.mixing).float()
     prior = counts.double() / counts.sum(-1, keepdim=True)
     partners = partner_prior(prior, 1.0 if spec.mixing is None else spec.mixing)
     scale = (counts / counts.amax(-1, keepdim=True)).clamp_min(1e-6).pow(spec.gamma)
@@ -192,8 +204,8 @@ class Training:
     def _loss(self, own: Tensor, mate: Tensor, share: Tensor, epoch: int, *, mixes: bool) -> Tensor:
         spec, (x, y) = self.spec, (self.x[self.at, own], self.y[self.at, own])
         if mixes:
-            x = torch.lerp(self.x[self.at, mate], x, share[..., None])
-        logits = self.net.forward(x, training=True)
+            x = torch.cat((x, self.x[self.at, mate]), 1)
+        logits = self.net.forward(x, training=True, share=share if mixes else None)
         if spec.ldam:
             moved = -LDAM_SCALE * self.margins.gather(1, y)
             logits = logits.scatter_add(-1, y[..., None], moved[..., None])
