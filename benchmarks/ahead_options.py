@@ -14,8 +14,8 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,18 @@ import torch
 from ahead_page import AVERAGED, HEAD, ONE, OURS, RIVAL
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.calibration import scaling
 from equipoise.calibration.reliability import calibration_at_prior
+from equipoise.calibration.scaling import Scaling
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "results" / "ahead_options.json"
 FURTHER = ("german", "tic-tac-toe", "titanic", "flare-F", "glass", "ecoli", "abalone19", "poker-8-9_vs_5")
 """Tables that are no case of ahead.py."""
+PLAIN = "without calibration"
 OPTIONS: dict[str, dict[str, Any]] = {
     **{name: ahead.METHODS[name] for name in (RIVAL, HEAD, AVERAGED, ONE, OURS)},
     "ours, nothing held back": {"held_back": 0.0},
     "ours, one network, nothing held back": {"held_back": 0.0, "members": 1},
-    "ours, not calibrated": {"calibration": "none"},
-    "ours, a temperature alone": {"temperature_alone": True},
-    "ours, mixed": {"sample_level": "mixing"},
 }
 
 
@@ -50,33 +48,25 @@ def cases() -> dict[str, Callable[[int], Any]]:
     return own | {name: partial(ahead_search.drawn, partial(ahead_search.table, name)) for name in FURTHER}
 
 
-@contextmanager
-def scalings(names: list[str]) -> Iterator[None]:
-    """Let calibration choose among these scalings alone."""
-    before = dict(scaling.SCALINGS)
-    for name in before.keys() - set(names):
-        del scaling.SCALINGS[name]
-    try:
-        yield
-    finally:
-        scaling.SCALINGS.update(before)
-
-
 def run(case: Callable[[int], Any], options: dict[str, Any], seed: int) -> dict[str, float]:
-    """Scores of one fit: of its predictions, and of its probabilities at the training prior."""
+    """Scores of one fit: of its predictions with and without calibration, and of its probabilities."""
     (x, y), (x_scored, y_scored) = case(seed)
-    given = {name: value for name, value in options.items() if name != "temperature_alone"}
     model = UncertaintyBalancedClassifier(
-        epochs=ahead.EPOCHS, width=ahead.WIDTH, batch_size=ahead.BATCH, random_state=seed, **given
-    )
-    with scalings(["none", "temperature"] if "temperature_alone" in options else list(scaling.SCALINGS)):
-        model.fit(x, y)
-    found = ahead.kept_scores(y_scored, model.predict(x_scored))
-    p, known = model.predict_proba(x_scored), np.isin(y_scored, model.classes_)
-    true = np.searchsorted(model.classes_, y_scored[known])
-    prior = model.prior_
+        epochs=ahead.EPOCHS, width=ahead.WIDTH, batch_size=ahead.BATCH, random_state=seed, **options
+    ).fit(x, y)
+    found = judged(model, x_scored, y_scored)
+    known = model.calibrated_
+    model.calibrated_ = replace(known, scaling=Scaling.none(tuple(known.prior.shape)))
+    plain = {f"{name} {PLAIN}": value for name, value in judged(model, x_scored, y_scored).items()}
+    return found | plain | {"rows": len(y)}
+
+
+def judged(model: UncertaintyBalancedClassifier, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Scores of predictions, and of probabilities at the training prior."""
+    p, known = model.predict_proba(x), np.isin(y, model.classes_)
+    true, prior = np.searchsorted(model.classes_, y[known]), model.prior_
     measured = calibration_at_prior(p[known], true, p[known].argmax(1), old=prior, new=prior)
-    return found | {"log_loss": measured.log_loss, "ece": measured.ece, "rows": len(y)}
+    return ahead.kept_scores(y, model.predict(x)) | {"log_loss": measured.log_loss, "ece": measured.ece}
 
 
 def main() -> None:

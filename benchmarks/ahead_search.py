@@ -48,6 +48,7 @@ SPECS: dict[str, Spec] = {
     "ours, a tenth held back": Spec(staged=True, held=0.1),
     "ours, mixing": Spec(staged=True, mixing=0.5),
     "mixing from the start": Spec(mixing=0.5),
+    "logit adjustment, our head, a tenth held back": Spec(held=0.1),
     "ours, mixing, shared batches": Spec(staged=True, mixing=0.5, shared=True),
     "ours, shared batches": Spec(staged=True, shared=True),
     "ours, mixing, VS's scale": Spec(staged=True, mixing=0.5, gamma=0.15),

@@ -13,7 +13,7 @@ from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, EpochBatches, Network, Settings, train
 from equipoise.training.margin_strength import class_steps
-from equipoise.training.mixing import DrawnData, draw_partners, mixed, mixed_steps, partner_prior
+from equipoise.training.mixing import DrawnData, Pairs, draw_partners, mixed, mixed_steps, partner_prior
 from tests.reference.losses import mixed_loss
 
 COUNTS = torch.tensor([60, 30, 6])
@@ -36,19 +36,16 @@ def mixing_network(**options) -> Network:
 def test_the_loss_of_mixed_samples_is_the_loop_over_both_labels_under_the_left_over_prior(power):
     generator = torch.Generator().manual_seed(1)
     x, vectors = (torch.randn(rows, 5, generator=generator, dtype=torch.float64) for rows in (6, 3))
-    rows, partners, shares = [0, 1, 2, 3], [5, 4, 2, 0], [0.9, 0.5, 0.2, 1.0]
+    pairs = Pairs(np.array([0, 1, 2, 3]), np.array([5, 4, 2, 0]), np.array([0.9, 0.5, 0.2, 1.0]))
     y, weight = torch.tensor([0, 2, 1, 1, 0, 2]), torch.tensor([1.0, 2.0, 0.5, 1.0, 4.0, 0.0], dtype=torch.float64)
     head = UncertaintyMarginLoss(5, 3, sample_level="mixing", class_counts=COUNTS).double()
     head.weight.data = vectors
     curriculum = Curriculum(3, margins="counts", partner_power=power)
     curriculum.set_uncertainty(torch.ones(3), head)
     curriculum.start_epoch(1, head)
-    found = Network(torch.nn.Identity(), head)(
-        *DrawnData(ArrayData(x, y, weight)).__getitems__([*zip(rows, partners, shares, strict=True)])
-    )
-    expected = mixed_loss(
-        x.tolist(), y.tolist(), vectors.tolist(), COUNTS.tolist(), power, rows, partners, shares, weight.tolist()
-    )
+    found = Network(torch.nn.Identity(), head)(*DrawnData(ArrayData(x, y, weight)).__getitems__(pairs))
+    drawn = (each.tolist() for each in pairs)
+    expected = mixed_loss(x.tolist(), y.tolist(), vectors.tolist(), COUNTS.tolist(), power, *drawn, weight.tolist())
     assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
 
 
@@ -61,9 +58,7 @@ def test_classes_weigh_the_left_over_prior_over_many_draws_with_weights_and_with
         partners = partner_prior(prior)
         rows = torch.arange(len(Y)).repeat(200)
         drawn, shares = draw_partners(rows, Y, partners, seed=[0])
-        _, target, own, partner, rest = DrawnData(data).__getitems__(
-            [*zip(rows.tolist(), drawn.tolist(), shares.tolist(), strict=True)]
-        )
+        _, target, own, partner, rest = DrawnData(data).__getitems__(Pairs(rows.numpy(), drawn, shares))
         found = torch.bincount(target, own.double()) + torch.bincount(partner, rest.double())
         asked = (mixed_steps((prior.max() / prior).log())).neg().softmax(-1)
         torch.testing.assert_close(found / found.sum(), asked, atol=0.012, rtol=0)
@@ -80,22 +75,27 @@ def test_partners_come_from_the_rows_that_take_part_and_from_no_class_without_an
     assert set(draw_partners(kept, several, torch.ones(2, 2) / 2, seed=[3])[0]) <= set(kept.tolist())
 
 
+def listed(batches):
+    """Each batch as its list of (row, partner, share)."""
+    return [[*zip(*(each.tolist() for each in pairs), strict=True)] for pairs in batches]
+
+
 def test_pairs_are_a_function_of_seed_and_visit_and_processes_share_them_out():
     batches = EpochBatches(Y, 20, seed=4)
     plain = list(batches)
     batches.partners = torch.tensor([0.4, 0.3, 0.3])
-    whole = list(batches)
+    whole = listed(batches)
     assert [[pair[0] for pair in batch] for batch in whole] == plain  # samples come in the order that they had
     batches.start = 2
-    assert list(batches) == whole[2:]  # after a resume
+    assert listed(batches) == whole[2:]  # after a resume
     batches.start, batches.epoch = 0, 1
-    assert next(iter(batches)) != whole[0]
+    assert listed(batches)[0] != whole[0]
     batches.epoch = 0
     halves = []
     for process in (0, 1):
         shared = EpochBatches(Y, 20, seed=4, process=process, processes=2)
         shared.partners = batches.partners
-        halves.append(list(shared))
+        halves.append(listed(shared))
     assert [a + b for a, b in zip(*halves, strict=True)] == whole
 
 

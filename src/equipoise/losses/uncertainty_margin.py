@@ -225,13 +225,12 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
         features = self.checked_features(features)
-        own, partner = (self.checked_target(each, len(features)) for each in labels)
-        target, weight = torch.cat((own, partner)), torch.cat(weights)
+        target, weight = self.checked_target(torch.cat(labels), 2 * len(features)), torch.cat(weights)
         with full_precision(features):
             vectors, seen = self._training_vectors(features), self.dropped(features)
-            adjusted = rival = self._margin_logits(seen, vectors, own)
+            adjusted = rival = self._margin_logits(seen, vectors, target[: len(seen)])
             if self.placement == "target":  # margins differ by the label
-                rival = self._margin_logits(seen, vectors, partner)
+                rival = self._margin_logits(seen, vectors, target[len(seen) :])
             both = torch.cat((adjusted, rival), -2).unflatten(-1, self.class_shape)
             losses = self.over_members(softmax_loss(both, self.by_member(target)))
             loss = self.reduce(losses, target, weight)

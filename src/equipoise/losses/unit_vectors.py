@@ -15,9 +15,11 @@ NUMBERS_AT_ONCE = 2**19
 def unit_vectors(weight: Tensor) -> Tensor:
     """Return w/‖w‖ row by row, bit for bit as ``F.normalize`` does.
 
-    The backward pass keeps only the weight, which exists anyway. Autograd would keep the result and fill three more
-    tensors of its size: with thousands of classes, most of a head's memory.
+    With thousands of classes the backward pass keeps only the weight, which exists anyway. Autograd would keep the
+    result and fill three more tensors of its size, most of a head's memory; for fewer classes it is faster.
     """
+    if weight.numel() <= NUMBERS_AT_ONCE:
+        return F.normalize(weight, dim=-1)
     unit: Tensor = _UnitVectors.apply(weight)  # type: ignore[no-untyped-call]
     return unit
 

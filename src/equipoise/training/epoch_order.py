@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, SequentialSampler
 
 from equipoise.errors import InvalidInputError
 from equipoise.training.batches import RANKED_AT_ONCE, rank_in_class
-from equipoise.training.mixing import draw_partners
+from equipoise.training.mixing import Pairs, draw_partners
 
 Order = Literal["shuffled", "balanced"]
 
@@ -22,7 +22,7 @@ class EpochBatches(BatchSampler):
 
     ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
     its share of each batch, so that the balance survives distribution, and the batches are the same for any number of
-    processes. While ``partners``, (classes,), says how often a partner is of each class, a batch holds pairs to mix
+    processes. While ``partners``, (classes,), says how often a partner is of each class, a batch is ``Pairs`` to mix
     instead of rows.
 
     Args:
@@ -125,7 +125,7 @@ class EpochBatches(BatchSampler):
     def _done(self) -> int:
         return (self.epoch - self._since()) * len(self)
 
-    def __iter__(self) -> Iterator[list[Any]]:
+    def __iter__(self) -> Iterator[Any]:
         since, whole, done = self._since(), self.batches_of_all(self.epoch), self._done()
         full_pass, drawn = -1, tuple[NDArray[Any], ...]()
         for number in range(done + self.start, done + len(self)):
@@ -134,8 +134,8 @@ class EpochBatches(BatchSampler):
                 drawn = ()  # make room first
                 full_pass, drawn = before, self._drawn(since + before)
             parts = [each[place * self.batch_size : (place + 1) * self.batch_size] for each in drawn]
-            batch = [part[self._own(len(part))].tolist() for part in parts]
-            yield batch[0] if len(batch) == 1 else list(zip(*batch, strict=True))
+            batch = [part[self._own(len(part))] for part in parts]
+            yield batch[0].tolist() if len(batch) == 1 else Pairs(*batch)
 
     def _drawn(self, full_pass: int) -> tuple[NDArray[Any], ...]:
         """Return the rows of one pass and, with ``partners``, the rows of their partners and the shares."""

@@ -10,7 +10,7 @@ is left over, and the margins correct for it instead of π.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -95,8 +95,16 @@ def draw_partners(
     return found[drawn], rng.beta(ALPHA, ALPHA, size=len(found))
 
 
+class Pairs(NamedTuple):
+    """Rows of a batch, the rows of their partners, and λ of each pair, (batch,) each."""
+
+    rows: NDArray[np.int64]
+    partners: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+
 class DrawnData(Dataset[tuple[Tensor, ...]]):
-    """Batches of samples, plain by row or mixed by (row, partner's row, λ).
+    """Batches of samples, plain by row or mixed by :class:`Pairs`.
 
     A mixed batch is (x̃, y_i, λ·w_i, y_j, (1 − λ)·w_j): a sample with two labels and what each of them weighs. A
     partner's class is drawn, so that its weight counts within that class alone: all classes have the same mean weight.
@@ -105,7 +113,7 @@ class DrawnData(Dataset[tuple[Tensor, ...]]):
         data: the samples.
 
     >>> data = DrawnData(ArrayData(torch.tensor([[0.0], [8.0]]), torch.tensor([0, 1])))
-    >>> data.__getitems__([(0, 1, 0.75)])
+    >>> data.__getitems__(Pairs(np.array([0]), np.array([1]), np.array([0.75])))
     (tensor([[2.]]), tensor([0]), tensor([0.7500]), tensor([1]), tensor([0.2500]))
     """
 
@@ -119,15 +127,15 @@ class DrawnData(Dataset[tuple[Tensor, ...]]):
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitems__(self, drawn: Sequence[Any]) -> tuple[Tensor, ...]:
-        if not isinstance(drawn[0], tuple):
+    def __getitems__(self, drawn: Sequence[int] | Pairs) -> tuple[Tensor, ...]:
+        if not isinstance(drawn, Pairs):
             return self.data.__getitems__(drawn)
-        rows, partners, shares = zip(*drawn, strict=True)
-        share = torch.tensor(shares)
-        x, y = self.data.__getitems__(rows + partners)[:2]
+        rows, partners = drawn.rows, drawn.partners
+        share = torch.from_numpy(drawn.shares).float()
+        x, y = self.data.__getitems__(np.concatenate((rows, partners)))[:2]
         own, rest = share, 1 - share
         if self.data.weight is not None and self.partner_weight is not None:
-            own, rest = own * self.data.weight[list(rows)], rest * self.partner_weight[list(partners)]
+            own, rest = own * self.data.weight[rows], rest * self.partner_weight[partners]
         (first, other), (target, partner) = x.split(len(rows)), y.split(len(rows))
         return mixed(first, other, share), target, own, partner, rest
 
