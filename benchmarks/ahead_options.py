@@ -24,7 +24,7 @@ import ahead
 import ahead_search
 import numpy as np
 import torch
-from ahead_page import AVERAGED, HEAD, ONE, OURS, RIVAL
+from ahead_page import AVERAGED, RIVAL
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.calibration.reliability import calibration_at_prior
@@ -36,9 +36,9 @@ FURTHER = ("german", "tic-tac-toe", "titanic", "flare-F", "glass", "ecoli", "aba
 """Tables that are no case of ahead.py."""
 PLAIN = "without calibration"
 OPTIONS: dict[str, dict[str, Any]] = {
-    **{name: ahead.METHODS[name] for name in (RIVAL, HEAD, AVERAGED, ONE, OURS)},
+    **{name: ahead.METHODS[name] for name in (RIVAL, AVERAGED)},
+    "ours, a tenth held back": {"held_back": 0.1},
     "ours, nothing held back": {"held_back": 0.0},
-    "ours, one network, nothing held back": {"held_back": 0.0, "members": 1},
 }
 
 
@@ -48,12 +48,14 @@ def cases() -> dict[str, Callable[[int], Any]]:
     return own | {name: partial(ahead_search.drawn, partial(ahead_search.table, name)) for name in FURTHER}
 
 
+SIZES = {"epochs": ahead.EPOCHS, "width": ahead.WIDTH, "batch_size": ahead.BATCH}
+"""Of the network and its training, as in ahead.py; without them the estimator chooses, and trains longer."""
+
+
 def run(case: Callable[[int], Any], options: dict[str, Any], seed: int) -> dict[str, float]:
     """Scores of one fit: of its predictions with and without calibration, and of its probabilities."""
     (x, y), (x_scored, y_scored) = case(seed)
-    model = UncertaintyBalancedClassifier(
-        epochs=ahead.EPOCHS, width=ahead.WIDTH, batch_size=ahead.BATCH, random_state=seed, **options
-    ).fit(x, y)
+    model = UncertaintyBalancedClassifier(random_state=seed, **options).fit(x, y)
     found = judged(model, x_scored, y_scored)
     known = model.calibrated_
     model.calibrated_ = replace(known, scaling=Scaling.none(tuple(known.prior.shape)))
@@ -73,19 +75,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--chosen-length", action="store_true", help="let the estimator choose length and width")
     parser.add_argument("--only", nargs="*", help="parts of the names of cases to run")
     parser.add_argument("--options", nargs="*", help="names of the options to run")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     record = json.loads(asked.out.read_text()) if asked.out.exists() else {"cells": {}}
+    part, sizes = ("chosen length", {}) if asked.chosen_length else ("options", SIZES)
     for seed in range(asked.seeds):
         for case, rows in cases().items():
             for name in asked.options or OPTIONS:
-                key = f"options | {case} | {name} | {seed}"
+                key = f"{part} | {case} | {name} | {seed}"
                 if key in record["cells"] or (asked.only and not any(each in case for each in asked.only)):
                     continue
-                record["cells"][key] = run(rows, OPTIONS[name], seed)
+                record["cells"][key] = run(rows, sizes | OPTIONS[name], seed)
                 print(f"{key}: {record['cells'][key]}", file=sys.stderr, flush=True)
                 asked.out.write_text(json.dumps(record, indent=1) + "\n")
 
