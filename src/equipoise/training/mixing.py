@@ -10,7 +10,7 @@ is left over, and the margins correct for it instead of π.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
