@@ -33,9 +33,9 @@ from equipoise.paper.faces import align_folder
 from equipoise.paper.faces.alignment_log import LOG
 from equipoise.paper.faces.face_encoders import OnnxEncoder, StoredEmbeddings, similarities
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.protocols import read_pairs
+from equipoise.paper.faces.read_pairs import read_pairs
 from equipoise.paper.faces.same_person import fit_same_person
-from equipoise.paper.faces.verification import verification
+from equipoise.paper.faces.verification_scores import verification
 from equipoise.storage.archives import unpack
 
 RESULT = Path(__file__).parent / "results" / "face_recogniser.json"

@@ -26,7 +26,7 @@ from equipoise.models import Augment, ImageBackbone, ImageInput
 from equipoise.models.resnet import BasicBlock
 from equipoise.paper.faces.pair_files import read_lfw_pairs
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.verification import averaged, cosines, verification
+from equipoise.paper.faces.verification_scores import averaged, cosines, verification
 from equipoise.paper.sets import load_set
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 

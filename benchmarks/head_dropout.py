@@ -26,7 +26,8 @@ from training_length import images
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.losses import LOSSES, CosineMarginLoss, LossBuilder
+from equipoise.losses import LOSSES, CosineMarginLoss
+from equipoise.losses.registry import LossBuilder
 
 HEADS = {"ldam_drw": "LDAM-DRW", "am_softmax": "AM-Softmax", "arcface": "ArcFace"}
 RIVAL = "logit_adjustment"

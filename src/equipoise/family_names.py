@@ -21,7 +21,7 @@ TIMM, HUGGING_FACE = "timm:", "hf:"
 
 def loss_names() -> Collection[str]:
     """Return the names in ``LOSSES``."""
-    return family_names("equipoise.losses", "LOSSES")
+    return family_names("equipoise.losses.registry", "LOSSES")
 
 
 def backbone_names() -> Collection[str]:
@@ -61,8 +61,7 @@ def check_methods(chosen: Sequence[str], known: Collection[str]) -> None:
 
 
 def _written_names(module: str, family: str) -> list[str] | None:
-    place = Path(__file__).parent.joinpath(*module.split(".")[1:])
-    source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    source = Path(__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
     for statement in ast.parse(source.read_bytes()).body:
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(keys=keys)) if name == family:

@@ -84,7 +84,7 @@ def options(
     """Define the options of every command."""
     from equipoise.data.sources import NAMED_SETS  # imports numpy, which --help need not wait for
 
-    NAMED_SETS.update(dict.fromkeys(family_names("equipoise.paper.sets", "DATASETS"), _paper_set))
+    NAMED_SETS.update(dict.fromkeys(family_names("equipoise.paper.sets.registry", "DATASETS"), _paper_set))
 
 
 groups = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}

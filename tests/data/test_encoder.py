@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from equipoise import BalancedClassifier
-from equipoise.data.columns.kinds import MOST_LEVELS
+from equipoise.data.columns.guess_kind import MOST_LEVELS
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError, InvalidStateError

@@ -9,8 +9,8 @@ from torch import nn
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.estimators.fold_networks import class_correction, out_of_fold_logits
+from equipoise.estimators.options_to_settings import curriculum_for
 from equipoise.estimators.training_options import default_sample_level
-from equipoise.estimators.training_plan import curriculum_for
 from equipoise.losses import LogitLoss
 from equipoise.training import ArrayData, Network
 from equipoise.training.margin_strength import class_shift

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.losses import LOSSES, UncertaintyMarginLoss, uncertainty_margin
+from equipoise.losses import LOSSES, UncertaintyMarginLoss, sample_level_logits
 from equipoise.models.resnet import BasicBlock
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.uncertainty import dropout_error_moments, dropout_error_variance, margins_from_uncertainty
@@ -55,7 +55,7 @@ def test_a_loss_in_parts_is_the_loss(monkeypatch, sample_level):
     features, target = torch.randn(9, 16), torch.randint(40, (9,))
     found = {}
     for numbers in (2**18, 80):  # at once, and two samples or five classes at a time
-        monkeypatch.setattr(uncertainty_margin, "NUMBERS_AT_ONCE", numbers)
+        monkeypatch.setattr(sample_level_logits, "NUMBERS_AT_ONCE", numbers)
         monkeypatch.setattr(samples, "NUMBERS_AT_ONCE", numbers)
         torch.manual_seed(0)
         head = long_tailed_head(40, sample_level=sample_level)

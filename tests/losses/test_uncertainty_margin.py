@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
-from equipoise.losses.uncertainty_margin import complement_weight, printed_weight
+from equipoise.losses.sample_level_logits import complement_weight, printed_weight
 from equipoise.uncertainty.sample_level import ErrorMoments, dropout_error_moments
 from tests.losses.cases import (
     ATTRIBUTES,

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from equipoise.data.columns.distinct import LOOKED_AT, is_packed, is_text
 from equipoise.data.columns.encoding import Column, Compact, compact, encode_features, learn_column
-from equipoise.data.columns.kinds import ColumnGuess, guess_kind, said_kind
+from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind, said_kind
 from equipoise.data.columns.parsing import Read, relabelled
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.labels import label_array

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.choice import ColumnKind
-from equipoise.data.columns.kinds import ColumnGuess
+from equipoise.data.columns.chosen_columns import ColumnKind
+from equipoise.data.columns.guess_kind import ColumnGuess
 from equipoise.data.columns.parsing import as_words, without_blanks
 from equipoise.data.columns.scores import rank_rarest
 from equipoise.data.encoder import as_table, guess_kinds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.columns.choice import ChosenColumns
+from equipoise.data.columns.chosen_columns import ChosenColumns
 from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError, did_you_mean

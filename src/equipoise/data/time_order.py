@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.columns.encoding import Column
-from equipoise.data.columns.kinds import guess_kind
+from equipoise.data.columns.guess_kind import guess_kind
 from equipoise.data.columns.parsing import parse_as, without_blanks
 from equipoise.errors import InvalidInputError
 

@@ -1,12 +1,8 @@
 """From probabilities to answers: rules by costs, floors and budgets, their expected results, and abstention."""
 
-from dataclasses import fields
-from typing import Any
-
-from msgspec import Struct
-
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
-from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.base_rule import DecisionRule, JudgedRule
+from equipoise.decisions.chosen_rule import Chosen
 from equipoise.decisions.costs import Costs
 from equipoise.decisions.evidence import Evidence
 from equipoise.decisions.expected import ClassExpectation, Expected
@@ -15,50 +11,10 @@ from equipoise.decisions.most_probable import Balanced, Natural
 from equipoise.decisions.policy import Promise
 from equipoise.decisions.precision_at_least import PrecisionAtLeast
 from equipoise.decisions.recall_at_least import RecallAtLeast
+from equipoise.decisions.registry import DECISIONS, rule_from_json
 from equipoise.decisions.review_budget import ReviewBudget
-from equipoise.decisions.rule import DecisionRule, JudgedRule
 from equipoise.decisions.situation import Situation
-from equipoise.errors import InvalidInputError, listed
 from equipoise.evaluation.intervals import Estimate
-from equipoise.storage.records import as_record
-
-DECISIONS: dict[str, type[DecisionRule]] = {
-    "balanced": Balanced,
-    "natural": Natural,
-    "costs": Costs,
-    "recall_at_least": RecallAtLeast,
-    "precision_at_least": PrecisionAtLeast,
-    "review_budget": ReviewBudget,
-    "f_score": FScore,
-}
-
-
-class _Kind(Struct):
-    rule: str
-
-
-def rule_from_json(value: Any, where: object = "a decision") -> DecisionRule:
-    """Restore a rule from ``DecisionRule.to_json``, which may be untrusted; strict.
-
-    Args:
-        value: plain values, as ``json.loads`` gives them.
-        where: what an error calls their place.
-
-    >>> rule_from_json({"rule": "recall_at_least", "floors": [["fraud", 0.95]]})
-    RecallAtLeast(floors={'fraud': 0.95})
-    """
-    kind = as_record(value, _Kind, where, remedy="write it again").rule
-    if kind not in DECISIONS:
-        raise InvalidInputError(f"{where} names the rule {kind!r}; there are {', '.join(DECISIONS)}.")
-    given = {name: part for name, part in value.items() if name != "rule"}
-    unknown = sorted(set(given) - {each.name for each in fields(DECISIONS[kind])})
-    if unknown:
-        raise InvalidInputError(f"{where} has unknown parts of the rule {kind}: {listed(unknown)}; write it again.")
-    try:
-        return DECISIONS[kind](**given)
-    except TypeError as error:
-        raise InvalidInputError(f"{where} has an invalid rule {kind} ({error}); write it again.") from error
-
 
 __all__ = [
     "DECISIONS",

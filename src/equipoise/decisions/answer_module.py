@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.chosen_rule import Chosen
 from equipoise.errors import InvalidInputError
 
 NEVER = -1e30

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.decisions.base_rule import MOST_NAMED, JudgedRule, rare_names
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.cost_threshold import cheapest_threshold
 from equipoise.decisions.policy import Claim, Policy
-from equipoise.decisions.rule import MOST_NAMED, JudgedRule, rare_names
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.decisions.yardstick import PER, Yardstick
 from equipoise.errors import InvalidInputError

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.decisions.base_rule import JudgedRule
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.policy import Claim, Policy, Promise
 from equipoise.decisions.promises import CONFIDENCE
-from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.errors import InvalidInputError
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.decisions.base_rule import DecisionRule
 from equipoise.decisions.policy import Policy
-from equipoise.decisions.rule import DecisionRule
 from equipoise.decisions.situation import Situation, each_label
 
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.decisions.answer_module import AnswerModule
-from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.chosen_rule import Chosen
 from equipoise.losses import ClassVectorLoss
 from equipoise.training import Network
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.chosen_rule import Chosen
 from equipoise.decisions.policy import Promise
 from equipoise.decisions.promises import CONFIDENCE
 from equipoise.decisions.yardstick import PER

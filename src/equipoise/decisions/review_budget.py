@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.decisions.base_rule import JudgedRule
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.policy import Claim, Policy
-from equipoise.decisions.rule import JudgedRule
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 from equipoise.errors import InvalidInputError

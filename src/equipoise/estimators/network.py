@@ -24,10 +24,7 @@ from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Pri
 from equipoise.estimators.fold_networks import class_correction
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.network_files import SavedModel, load_model, restored_network, save_model
-from equipoise.estimators.saved_model import restore_common
-from equipoise.estimators.table_rows import network_rows, network_samples
-from equipoise.estimators.training_options import TrainingOptions, positional
-from equipoise.estimators.training_plan import (
+from equipoise.estimators.options_to_settings import (
     check_parameters,
     curriculum_for,
     has_unseen,
@@ -36,7 +33,10 @@ from equipoise.estimators.training_plan import (
     settings_for,
     told,
 )
-from equipoise.losses import LossBuilder
+from equipoise.estimators.saved_model import restore_common
+from equipoise.estimators.table_rows import network_rows, network_samples
+from equipoise.estimators.training_options import TrainingOptions, positional
+from equipoise.losses.registry import LossBuilder
 from equipoise.options import documented, option
 from equipoise.tensor_checks import check_finite, new_tensor
 from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train

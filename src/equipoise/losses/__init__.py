@@ -1,55 +1,12 @@
-"""Losses as heads: features in, a scalar out. ``LOSSES`` lists them all; a new loss is one line there."""
+"""Losses as heads: features in, a scalar out."""
 
-from collections.abc import Callable
-from functools import partial
-
-from equipoise.losses import logit_losses
 from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
 from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
 from equipoise.losses.logit_losses import LogitLoss, adjust_logits
 from equipoise.losses.psi import psi, shifted_cosine
+from equipoise.losses.registry import LOSSES
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
-from equipoise.options import check_choice
-
-L_SOFTMAX_STRENGTH = 1 / (1 + 5)
-"""s = 1/(1 + λ) at λ = 5, where L-Softmax's and SphereFace's authors stop lowering λ."""
-
-_TRUE_ANGLE = partial(
-    UncertaintyMarginLoss, form="angular", placement="target", margin=4.0, strength=L_SOFTMAX_STRENGTH
-)
-
-LossBuilder = Callable[..., ClassVectorLoss]
-LOSSES: dict[str, LossBuilder] = {
-    "cross_entropy": partial(LogitLoss, criterion=logit_losses.cross_entropy),
-    "weighted": partial(LogitLoss, criterion=logit_losses.cross_entropy, class_weight="balanced"),
-    "focal": partial(LogitLoss, criterion=logit_losses.focal),
-    "class_balanced": partial(LogitLoss, criterion=logit_losses.cross_entropy, class_weight="effective"),
-    "ldam_drw": partial(CosineMarginLoss, kind="ldam", scale=30.0, defer=0.8),
-    "balanced_softmax": partial(LogitLoss, criterion=logit_losses.balanced_softmax),
-    "logit_adjustment": partial(LogitLoss, criterion=logit_losses.logit_adjustment),
-    "vs": partial(LogitLoss, criterion=logit_losses.vector_scaling),
-    "am_softmax": partial(CosineMarginLoss, kind="am_softmax"),
-    "arcface": partial(CosineMarginLoss, kind="arcface"),
-    "l_softmax": partial(_TRUE_ANGLE, normalize=False),
-    "sphereface": partial(_TRUE_ANGLE, normalize=True),
-    "uncertainty_margin": UncertaintyMarginLoss,
-}
-"""All losses by name, with one signature: ``LOSSES[name](in_features, classes, class_counts=counts)``, then
-``loss(features, target, sample_weight=None)`` and ``loss.logits(features)``."""
-
-
-def loss_builder(method: str | LossBuilder) -> LossBuilder:
-    """Return the builder of a loss by its name in ``LOSSES``; return a builder unchanged.
-
-    >>> loss_builder("focal")(in_features=4, classes=3).class_vectors().shape
-    torch.Size([3, 4])
-    """
-    if callable(method):
-        return method
-    check_choice("method", method, LOSSES)
-    return LOSSES[method]
-
 
 __all__ = [
     "LOSSES",

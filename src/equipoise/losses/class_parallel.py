@@ -22,13 +22,8 @@ from equipoise.losses.class_vector_loss import ClassVectorLoss, full_precision
 from equipoise.losses.cosine_margin import CosineMarginLoss, am_softmax_cosine, arcface_cosine
 from equipoise.losses.logit_losses import LogitLoss, cross_entropy
 from equipoise.losses.psi import angular_logits
-from equipoise.losses.uncertainty_margin import (
-    UncertaintyMarginLoss,
-    additive_margin,
-    complement_weight,
-    expected_logits,
-    printed_weight,
-)
+from equipoise.losses.sample_level_logits import expected_logits, weighted_true_logit
+from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss, additive_margin
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.uncertainty.class_level import ClassMoments, UncertaintyKind
 from equipoise.uncertainty.sample_level import (
@@ -208,9 +203,7 @@ class ClassParallelHead(nn.Module):
         mistakes = mistakes.index_put((here, place), torch.zeros((), dtype=mistakes.dtype))
         worst = self._reduced(mistakes.amax(-1), dist.ReduceOp.MAX)[here]
         share, own = shard.sample_strength.to(logits.dtype), logits[here, place]
-        if shard.sample_level == "complement":
-            return logits.index_put((here, place), complement_weight(own, share * worst))
-        return logits.index_put((here, place), printed_weight(own, worst, share))
+        return logits.index_put((here, place), weighted_true_logit(shard.sample_level, own, worst, share))
 
     def _mean(self, losses: Tensor, here: Tensor, place: Tensor, sample_weight: Tensor | None) -> Tensor:
         weights = None if sample_weight is None else self._gathered(sample_weight.to(losses.dtype))

@@ -18,19 +18,12 @@ from equipoise.losses.class_vector_loss import (
 )
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
+from equipoise.losses.sample_level_logits import closed_probability, expected_logits, weighted_true_logit
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.options import check_choice
 from equipoise.tensor_checks import numeric_tensor
-from equipoise.uncertainty.sample_level import (
-    ErrorMoments,
-    dropout_error_moments,
-    dropout_error_variance,
-    given_moments,
-    strongest_rival,
-)
+from equipoise.uncertainty.sample_level import ErrorMoments, dropout_error_variance, given_moments, strongest_rival
 
-NUMBERS_AT_ONCE = 2**18
-"""Sample-level probabilities computed at a time: 30 samples of 8,631 classes."""
 LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 """Buffers that may be set at any time, and the minimum of each."""
 
@@ -38,24 +31,6 @@ LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
     """Return ‖w‖‖f‖cos α − s·(m − 1)."""
     return logits - strength * (margins - 1)
-
-
-def expected_logits(logits: Tensor, variance: Tensor, *, kappa: float) -> Tensor:
-    """Raise rival logits by κ·σ_E²: at κ = ½ their softmax loss bounds the expected loss over f ~ N(μ, Σ).
-
-    E log Σ_j exp(E_j) ≤ log Σ_j E exp(E_j) = log Σ_j exp(μ_j + σ_j²/2), by Jensen; σ² is 0 at the true class.
-    """
-    return torch.add(logits, variance, alpha=kappa)
-
-
-def complement_weight(true_logit: Tensor, probability: Tensor) -> Tensor:
-    """Return t·(1 − F̂) where t > 0, t·(1 + F̂) where t < 0: stricter the likelier a mistake, never a reward."""
-    return true_logit - probability * true_logit.abs()
-
-
-def printed_weight(true_logit: Tensor, probability: Tensor, share: Tensor | float = 1.0) -> Tensor:
-    """Return F̂·t as printed, which erases the true logit of exactly the samples that are certain and right."""
-    return true_logit * (1 - share * (1 - probability))
 
 
 class UncertaintyMarginLoss(ClassVectorLoss):
@@ -282,21 +257,13 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             else:
                 variance = error.variance
             return expected_logits(adjusted, variance, kappa=self.sample_strength.item() * self.kappa)
-        found = self._closed_probability(features, vectors, target) if error is None else strongest_rival(error, target)
-        probability, own = found.unsqueeze(-1), target.unsqueeze(-1)
-        share, true = self.sample_strength.to(adjusted.dtype), adjusted.gather(-1, own)
-        if self.sample_level == "complement":
-            return adjusted.scatter(-1, own, complement_weight(true, share * probability))
-        return adjusted.scatter(-1, own, printed_weight(true, probability, share))
-
-    def _closed_probability(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """Return F̂ against the strongest rival, in chunks: intermediate tensors take several times its size."""
-        rows = max(1, NUMBERS_AT_ONCE // math.prod(self.class_shape))
-        parts = [
-            strongest_rival(dropout_error_moments(part, vectors, labels, rate=self.dropout.p), labels)
-            for part, labels in zip(features.split(rows), target.split(rows), strict=True)
-        ]
-        return torch.cat(parts)
+        if error is None:
+            probability = closed_probability(features, vectors, target, rate=self.dropout.p)
+        else:
+            probability = strongest_rival(error, target)
+        own, share = target.unsqueeze(-1), self.sample_strength.to(adjusted.dtype)
+        true = adjusted.gather(-1, own)
+        return adjusted.scatter(-1, own, weighted_true_logit(self.sample_level, true, probability.unsqueeze(-1), share))
 
     def _checked_buffer(self, name: str, value: Tensor) -> Tensor:
         old, least = self._buffers[name], LEAST[name]

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
 from equipoise.family_names import MarginForm, Placement, SampleLevel
-from equipoise.losses import ClassVectorLoss, LossBuilder, loss_builder
+from equipoise.losses import ClassVectorLoss
+from equipoise.losses.registry import LossBuilder, loss_builder
 from equipoise.models import MLP, Standardize
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.options import check_options, limits, plain_numbers

@@ -110,7 +110,7 @@ def test_a_refusal_waits_for_no_heavy_import(told, line, sentence):
 @pytest.mark.parametrize(
     ("module", "family", "members"),
     [
-        ("equipoise.losses", "LOSSES", LOSSES),
+        ("equipoise.losses.registry", "LOSSES", LOSSES),
         ("equipoise.models.backbones", "BACKBONES", BACKBONES),
     ],
 )

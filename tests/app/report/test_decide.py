@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.chosen_rule import asked_threshold
+from equipoise.app.report.asked_rule import asked_threshold
 from equipoise.app.report.decide_sliders import (
     BUDGETS,
     CASES,

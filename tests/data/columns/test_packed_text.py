@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from equipoise.data.columns.distinct import distinct, is_packed, is_text, pack, repeats
-from equipoise.data.columns.kinds import guess_kind
+from equipoise.data.columns.guess_kind import guess_kind
 from equipoise.data.columns.parsing import as_words, fits_float32, median, parse, without_blanks
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.leaks import leak_notes

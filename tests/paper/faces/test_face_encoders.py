@@ -28,9 +28,9 @@ from equipoise.paper.faces.face_encoders import (
     similarities,
 )
 from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
-from equipoise.paper.faces.protocols import guessed_protocol, read_pairs
-from equipoise.paper.faces.verification import cosines, roc, verification
+from equipoise.paper.faces.read_pairs import guessed_protocol, read_pairs
 from equipoise.paper.faces.verification_page import CURVE, output_file, write_roc
+from equipoise.paper.faces.verification_scores import cosines, roc, verification
 from equipoise.training import Network
 from tests.app.runs import made
 from tests.paper.faces.faces_made import LFW_FACES, LFW_LINES, write_faces, write_list

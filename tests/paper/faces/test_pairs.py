@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.errors import InvalidInputError
 from equipoise.paper.faces.pair_files import read_pair_list
-from equipoise.paper.faces.protocols import _numbered_pair, pairs_of_people, write_pairs
+from equipoise.paper.faces.read_pairs import _numbered_pair, pairs_of_people, write_pairs
 from tests.paper.faces.faces_made import write_faces
 
 

@@ -13,8 +13,8 @@ from equipoise.app.runs import RunModel, TrainOptions, train_run
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import image_backbone
 from equipoise.paper.faces.face_encoders import RunEncoder, face_features, similarities
-from equipoise.paper.faces.protocols import read_pairs
-from equipoise.paper.faces.verification import verification
+from equipoise.paper.faces.read_pairs import read_pairs
+from equipoise.paper.faces.verification_scores import verification
 from equipoise.training import Network
 from tests.training.processes import ENVIRONMENT, ROOT
 

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from equipoise.app.cli.flags import AsJson, Quiet, takes
 from equipoise.app.cli.printing import ConsoleWatcher, print_columns, print_json, print_summary
-from equipoise.data.columns.choice import ChosenColumns
+from equipoise.data.columns.chosen_columns import ChosenColumns
 from equipoise.wording import counted
 
 

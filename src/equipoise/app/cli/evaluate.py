@@ -113,7 +113,7 @@ def _check_source(record: "RunRecord", data: str, *, target: str | None, labels:
 def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
     import numpy as np
 
-    from equipoise.app.report.chosen_rule import differs
+    from equipoise.app.report.asked_rule import differs
     from equipoise.app.report.model_grade import worth
     from equipoise.data.summary import class_groups
 

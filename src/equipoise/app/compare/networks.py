@@ -16,7 +16,8 @@ from equipoise.app.compare.resamplers import Resampler
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.estimators.calibrated_classifier import Prior
 from equipoise.estimators.network import UncertaintyBalancedClassifier
-from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, LossBuilder, effective_number_weights
+from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, effective_number_weights
+from equipoise.losses.registry import LossBuilder
 from equipoise.training import Settings
 from equipoise.training.settings import Length, choose_batch_size, choose_length, choose_width
 from equipoise.uncertainty.class_level import UncertaintyKind

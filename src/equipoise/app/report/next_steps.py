@@ -2,7 +2,7 @@
 
 import shlex
 
-from equipoise.app.report.chosen_rule import is_asked
+from equipoise.app.report.asked_rule import is_asked
 from equipoise.app.report.model_grade import Worth
 from equipoise.app.report.sections.before_after import Change
 from equipoise.app.stored_run import StoredRun

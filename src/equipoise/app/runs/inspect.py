@@ -12,9 +12,9 @@ from equipoise.app.stored_arrays import JudgedLabels, read_labels
 from equipoise.app.stored_run import StoredRun, read_run
 
 if TYPE_CHECKING:
-    from equipoise.app.report.sections.hardness import Kind
+    from equipoise.app.report.sections.hardness import HardnessKind
 
-ADVICE: "dict[Kind, str]" = {
+ADVICE: "dict[HardnessKind, str]" = {
     "needs data": "collect more",
     "overlaps": "look at labels and features",
     "middling": "better than the mean class, not good",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.runs.decision_option import read_decision
-from equipoise.data.columns.choice import ChosenColumns
+from equipoise.data.columns.chosen_columns import ChosenColumns
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.family_names import HUGGING_FACE, TIMM, backbone_names, model_names

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.columns.chosen_columns import EncodedKind
 from equipoise.data.columns.distinct import distinct
-from equipoise.data.columns.kinds import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess
+from equipoise.data.columns.guess_kind import EXACT, INDICATOR_SHARE, MOST_LEVELS, ColumnGuess
 from equipoise.data.columns.parsing import (
     AMOUNTS,
     FORMS,
     PLAIN,
     SAID,
-    Kind,
     Parsed,
     Read,
     as_words,
@@ -53,7 +53,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str
-    kind: Kind
+    kind: EncodedKind
     fill: float
     indicator: bool
     levels: tuple[str, ...]

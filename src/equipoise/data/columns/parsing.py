@@ -10,11 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.amounts import SIGNS, plain_amount
+from equipoise.data.columns.chosen_columns import EncodedKind
 from equipoise.data.columns.distinct import distinct, is_packed, is_text, repeated
 from equipoise.wording import is_number
 
-Kind = Literal["number", "date", "category", "text", "image"]
-"""Kinds that a column can be encoded as."""
 PLAIN = ""
 THOUSANDS_COMMA, DECIMAL_COMMA = "1,234.5", "1.234,5"
 EXPONENT = r"(?:[eE][+-]?\d+)?"
@@ -39,13 +38,13 @@ FORMS = {
     **dict.fromkeys(("category", "text", "image"), (PLAIN,)),
 }
 """By the kind of the column."""
-FIRST_TRIED: tuple[tuple[Kind, str], ...] = (("number", PLAIN),)
-TRIED: tuple[tuple[Kind, str], ...] = (
+FIRST_TRIED: tuple[tuple[EncodedKind, str], ...] = (("number", PLAIN),)
+TRIED: tuple[tuple[EncodedKind, str], ...] = (
     ("date", PLAIN),
     *(("number", form) for form in NUMBERS),
     *(("date", form) for form in DATES),
 )
-LAST_TRIED: tuple[tuple[Kind, str], ...] = tuple(("number", form) for form in AMOUNTS)
+LAST_TRIED: tuple[tuple[EncodedKind, str], ...] = tuple(("number", form) for form in AMOUNTS)
 """Forms tried last because they are the slowest to read."""
 SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
@@ -73,7 +72,7 @@ Read = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]  # (rows,) each: the 
 class Parsed:
     """A column as numbers or dates."""
 
-    kind: Kind
+    kind: EncodedKind
     form: str
     numbers: NDArray[np.floating[Any]]  # (rows,), NaN if missing
     unread: NDArray[np.bool_]  # (rows,), unreadable values
@@ -127,7 +126,7 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     return best if _tolerable(best, values, counts) else _with_words(best, values, counts)
 
 
-def _share_unlike(few: Any, kind: Kind, form: str) -> float:
+def _share_unlike(few: Any, kind: EncodedKind, form: str) -> float:
     """Return the share of a few values that cannot be of a form."""
     if not is_text(few):
         return float(_parsed(few, kind, form).unread.mean())
@@ -143,7 +142,7 @@ def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
     return min((_parsed(values, kind, form) for form in forms), key=lambda parsed: int(parsed.unread.sum()))
 
 
-def parse_as(values: Any, kind: Kind, form: str) -> Read:
+def parse_as(values: Any, kind: EncodedKind, form: str) -> Read:
     """Read values as numbers, or as days since 1970, and mark those that could not be read."""
     texts = repeated(values)
     if texts is not None and len(texts.values) < len(values):
@@ -152,7 +151,7 @@ def parse_as(values: Any, kind: Kind, form: str) -> Read:
     return _read(values, kind, form)
 
 
-def _read(values: Any, kind: Kind, form: str) -> Read:
+def _read(values: Any, kind: EncodedKind, form: str) -> Read:
     """Read every value; texts in chunks, because as objects they take many times the memory."""
     read = _as_days if kind == "date" else _as_numbers
     if len(values) <= AT_ONCE or not is_text(values):
@@ -267,7 +266,7 @@ def _word(value: Any) -> str:
     return str(value).strip()
 
 
-def _parsed(values: Any, kind: Kind, form: str) -> Parsed:
+def _parsed(values: Any, kind: EncodedKind, form: str) -> Parsed:
     return Parsed(kind, form, *_read(values, kind, form))
 
 

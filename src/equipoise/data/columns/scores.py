@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
-from equipoise.data.columns.kinds import ColumnGuess, guess_kind
+from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind
 from equipoise.data.columns.parsing import as_words, without_blanks
 from equipoise.data.labels import class_indices
 

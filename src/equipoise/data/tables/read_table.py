@@ -15,9 +15,9 @@ from equipoise.data.columns.distinct import pack, repeats
 from equipoise.data.columns.parsing import fits_float32, is_some_form, relabelled, span, without_blanks
 from equipoise.data.columns.pictures import FOLDER
 from equipoise.data.samples import Progress, Samples
-from equipoise.data.tables import TABLE_READERS
 from equipoise.data.tables.arrays import from_arrays, read_npz
 from equipoise.data.tables.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.tables.registry import TABLE_READERS
 from equipoise.data.tables.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.errors import InvalidInputError
 from equipoise.storage.unnamed_file import HeldFile

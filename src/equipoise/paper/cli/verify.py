@@ -12,7 +12,7 @@ from equipoise.errors import InvalidInputError
 from equipoise.paper.face_options import VerifyOptions
 
 if TYPE_CHECKING:
-    from equipoise.paper.faces.verification import Verification
+    from equipoise.paper.faces.verification_scores import Verification
 
 
 @takes(of=VerifyOptions)
@@ -91,7 +91,7 @@ def _check_paths(options: VerifyOptions) -> None:
 
 
 def _print(found: "Verification") -> None:
-    from equipoise.paper.faces.verification import FALSE_ACCEPTS
+    from equipoise.paper.faces.verification_scores import FALSE_ACCEPTS
 
     console = Console()
     different = found.pairs - found.same

@@ -20,7 +20,7 @@ from equipoise.models import ImageBackbone
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.paper.face_options import SIDE, Layer
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.verification import averaged, cosines
+from equipoise.paper.faces.verification_scores import averaged, cosines
 from equipoise.storage.files import check_plain, load_arrays
 from equipoise.training.settings import rows_at_once
 

@@ -19,9 +19,9 @@ from equipoise.app.runs.notable_samples import thumbnail
 from equipoise.errors import InvalidInputError
 from equipoise.paper.face_options import VerifyOptions
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.protocols import Source
+from equipoise.paper.faces.read_pairs import Source
 from equipoise.paper.faces.same_person import SamePerson
-from equipoise.paper.faces.verification import FALSE_ACCEPTS, Roc
+from equipoise.paper.faces.verification_scores import FALSE_ACCEPTS, Roc
 from equipoise.paper.faces.verify import VerifiedPairs
 
 DRAWN_POINTS = 2000

@@ -18,9 +18,9 @@ from equipoise.paper.faces.face_encoders import (
     similarities,
 )
 from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.protocols import read_pairs
+from equipoise.paper.faces.read_pairs import read_pairs
 from equipoise.paper.faces.same_person import SamePerson, fit_same_person
-from equipoise.paper.faces.verification import Verification, verification
+from equipoise.paper.faces.verification_scores import Verification, verification
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from equipoise.errors import EquipoiseError, InvalidInputError, reason
-from equipoise.paper.sets import DATASETS
 from equipoise.paper.sets.dataset import PublishedFile
+from equipoise.paper.sets.registry import DATASETS
 
 BLOCK = 2**16
 STEPS = 20

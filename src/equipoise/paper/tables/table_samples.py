@@ -12,7 +12,7 @@ from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 from equipoise.models import extract_features, image_backbone
 from equipoise.models.pretrained_weights import packaged_weights
-from equipoise.paper.sets import DATA_VARIABLE, find_set, locate_set
+from equipoise.paper.sets.registry import DATA_VARIABLE, find_set, locate_set
 
 LITE0 = "efficientnet_lite0"
 SMALL = {"lfw_expressions": (64, 64), "ham10000": (64, 80), "dermofit": (64, 64), "dermofit_5": (64, 64)}

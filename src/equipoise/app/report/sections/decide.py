@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.report.chosen_rule import asked_flags, asked_rule, asked_share, asked_threshold
+from equipoise.app.report.asked_rule import asked_flags, asked_rule, asked_share, asked_threshold
 from equipoise.app.report.decide_sliders import (
     BUDGETS,
     CASES,

@@ -12,9 +12,9 @@ from equipoise.app.report.sections.confusion import rivals
 from equipoise.app.stored_arrays import Floats
 from equipoise.app.stored_run import StoredRun
 
-Kind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
+HardnessKind = Literal["needs data", "overlaps", "middling", "distinct", "learnt", "unclear"]
 LEAST_MISSED, LEAST_TESTED, MOST_NAMED, MOST_LABELLED = 0.1, 10, 12, 40
-KINDS: dict[Kind, str] = {
+KINDS: dict[HardnessKind, str] = {
     "needs data": "Few samples, often missed: more data may help",
     "overlaps": "Many samples, often missed: overlaps with others",
     "middling": "Missed more than a tenth of the time, but no more often than average",
@@ -38,7 +38,7 @@ class Hardness:
     missed: Floats
     few_below: float | None
     often_above: float
-    kinds: tuple[Kind, ...]
+    kinds: tuple[HardnessKind, ...]
     rivals: tuple[int | None, ...]
 
 
@@ -56,7 +56,7 @@ def hardness(run: StoredRun) -> Hardness:
     known = missed[~np.isnan(missed)]
     often = max(LEAST_MISSED, float(known.mean()) if len(known) else 0.0)
     rare, counts = run.in_group("rare"), np.maximum(run.counts, 1)
-    kinds: list[Kind] = []
+    kinds: list[HardnessKind] = []
     for share, scarce, tested in zip(missed.tolist(), rare.tolist(), run.support.tolist(), strict=True):
         if tested < LEAST_TESTED:
             kinds.append("unclear")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.app.report.chosen_rule import asked_sentences, is_asked
+from equipoise.app.report.asked_rule import asked_sentences, is_asked
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
 from equipoise.app.report.model_grade import worth
 from equipoise.app.report.next_steps import next_steps

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from equipoise.data import open_data
-from equipoise.data.columns.kinds import guess_kind
+from equipoise.data.columns.guess_kind import guess_kind
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables.read_table import iterate_table
 from equipoise.errors import InvalidInputError

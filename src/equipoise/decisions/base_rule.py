@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
-from equipoise.decisions.chosen import Chosen
+from equipoise.decisions.chosen_rule import Chosen
 from equipoise.decisions.expected import Expected, expect, spanning
 from equipoise.decisions.policy import Policy
 from equipoise.decisions.situation import Floats, Situation, check_shares

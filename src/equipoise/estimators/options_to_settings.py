@@ -14,7 +14,7 @@ from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
 from equipoise.estimators.training_options import PRESETS, default_sample_level
-from equipoise.losses import loss_builder
+from equipoise.losses.registry import loss_builder
 from equipoise.options import check_options
 from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order

@@ -11,16 +11,8 @@ from typer.testing import CliRunner
 
 from equipoise.main import app
 from equipoise.paper.tables import illustrate, illustration_page
-from equipoise.paper.tables.theorem_figures import (
-    RATIOS,
-    draw,
-    draw_theorem,
-    empirical_boundary,
-    expected_boundary,
-    expected_loss,
-    picture,
-    theorem,
-)
+from equipoise.paper.tables.paper_figures import draw_theorem, picture
+from equipoise.paper.tables.theorem_1 import RATIOS, draw, empirical_boundary, expected_boundary, expected_loss, theorem
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces.verification import (
+from equipoise.paper.faces.verification_scores import (
     averaged,
     best_threshold,
     cosines,

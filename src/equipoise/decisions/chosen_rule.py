@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from equipoise.calibration.calibrated_probabilities import Calibrated
-    from equipoise.decisions.rule import DecisionRule
+    from equipoise.decisions.base_rule import DecisionRule
 
 LARGEST = 1e100
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]

@@ -10,8 +10,10 @@ from equipoise.errors import InvalidInputError, listed
 if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
     from equipoise.data.samples import Samples
 
-ColumnKind = Literal["number", "date", "category", "text", "image", "identifier", "constant"]
-"""Kinds that a column can have; the last two are left out."""
+EncodedKind = Literal["number", "date", "category", "text", "image"]
+"""Kinds of columns that are learnt from."""
+ColumnKind = Literal[EncodedKind, "identifier", "constant"]
+"""Kinds that a column can have."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
 """Names reserved for columns of predictions."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.choice import ColumnKind
+from equipoise.data.columns.chosen_columns import ColumnKind
 from equipoise.data.columns.distinct import distinct, is_packed
 from equipoise.data.columns.parsing import (
     LOOKED_AT,
