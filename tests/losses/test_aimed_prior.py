@@ -6,14 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from equipoise.losses import (
-    LOSSES,
-    ClassVectorLoss,
-    LogitLoss,
-    UncertaintyMarginLoss,
-    effective_number_weights,
-)
-from equipoise.losses.class_vector_loss import softmax_loss
+from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, UncertaintyMarginLoss, effective_number_weights
 from equipoise.losses.logit_losses import (
     balanced_softmax,
     cross_entropy,
@@ -22,6 +15,7 @@ from equipoise.losses.logit_losses import (
     neutral_prior,
     vector_scaling,
 )
+from equipoise.losses.softmax_loss import softmax_loss
 
 COUNTS = torch.tensor([900.0, 90.0, 10.0])
 PRIOR = COUNTS.double() / COUNTS.sum()

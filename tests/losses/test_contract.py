@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss
-from equipoise.losses.class_vector_loss import gather_classes
+from equipoise.losses.softmax_loss import gather_classes
 from tests.losses.cases import (
     ATTRIBUTES,
     CLASSES,

@@ -5,7 +5,7 @@ import torch
 
 from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES, UncertaintyMarginLoss
-from equipoise.losses.class_vector_loss import member_products
+from equipoise.losses.softmax_loss import member_products
 from tests.losses.cases import ATTRIBUTES, CLASSES, COUNTS, FEATURES, PAIR_COUNTS, ROWS, batch, build, f64, seeded
 
 MEMBERS = 3

@@ -12,18 +12,7 @@ from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.losses.sample_level_logits import complement_weight, printed_weight
 from equipoise.uncertainty.sample_level import ErrorMoments, dropout_error_moments
-from tests.losses.cases import (
-    ATTRIBUTES,
-    CLASSES,
-    FEATURES,
-    MARGINS,
-    PAIR_MARGINS,
-    ROWS,
-    batch,
-    f64,
-    prepared,
-    seeded,
-)
+from tests.losses.cases import ATTRIBUTES, CLASSES, FEATURES, MARGINS, PAIR_MARGINS, ROWS, batch, f64, prepared, seeded
 from tests.reference import losses as reference
 
 FORMS, PLACEMENTS = ["angular", "additive"], ["target", "all"]

@@ -7,19 +7,19 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from equipoise.data.columns.distinct import LOOKED_AT, is_packed, is_text
-from equipoise.data.columns.encoding import Column, Compact, compact, encode_features, learn_column
+from equipoise.data.columns.encoding import Column, Compact, compact, encode_features
 from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind, said_kind
-from equipoise.data.columns.parsing import Read, relabelled
+from equipoise.data.columns.learn_column import learn_column
+from equipoise.data.columns.parsing import Read
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
+from equipoise.data.columns.texts import LOOKED_AT, is_packed, is_text
+from equipoise.data.data_frames import as_table, is_frame
 from equipoise.data.labels import label_array
 from equipoise.data.samples import Progress
-from equipoise.data.tables.delimited import check_names
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.records import as_record
 
@@ -224,7 +224,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def text_columns(self) -> list[str]:
         """Columns whose values are not plain numbers, to be read as text from a file."""
-        return [column.name for column in self._fitted() if column.kind != "number" or column.form]
+        return [column.name for column in self._fitted() if column.kind != "number" or column.notation]
 
     def to_json(self) -> dict[str, Any]:
         """Return all that was learnt, as plain values."""
@@ -280,33 +280,3 @@ def _column(table: Any, name: str) -> Any:
 
 def _named(table: Any) -> str:
     return listed([str(name) for name in table.columns], most=30, quoted=False)
-
-
-def as_table(frame: Any) -> Any:
-    """Return a data frame with unique text column names; an array's columns are numbered."""
-    if not is_frame(frame):
-        values = np.asarray(frame)
-        if values.ndim != 2:
-            raise InvalidInputError(f"a table must have rows and columns, got an array of shape {values.shape}.")
-        frame = pd.DataFrame(values, columns=[f"column {number}" for number in range(1, values.shape[1] + 1)])
-    elif not isinstance(frame, pd.DataFrame):
-        frame = frame.to_pandas()
-    names = [str(name) for name in frame.columns]
-    check_names(names, "the table")
-    return relabelled(frame, names)
-
-
-def is_frame(table: Any) -> bool:
-    """Return whether a table is a data frame (pandas, polars, Arrow or others) with named columns."""
-    return isinstance(table, pd.DataFrame) or hasattr(table, "to_pandas")
-
-
-def needs_encoding(table: Any) -> bool:
-    """Return whether a frame or array has text, dates, categories or missing values."""
-    if hasattr(table, "dtypes") and hasattr(table, "columns"):
-        numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in table.dtypes)
-        return not numeric or bool(np.asarray(table.isna()).any())
-    values = np.asarray(table)
-    if values.dtype.kind in "OUS":
-        return True
-    return values.ndim == 2 and values.dtype.kind == "f" and bool(np.isnan(values).any())

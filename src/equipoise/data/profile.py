@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.chosen_columns import ColumnKind
 from equipoise.data.columns.guess_kind import ColumnGuess
-from equipoise.data.columns.parsing import as_words, without_blanks
 from equipoise.data.columns.scores import rank_rarest
-from equipoise.data.encoder import as_table, guess_kinds
+from equipoise.data.columns.texts import as_words, without_blanks
+from equipoise.data.data_frames import as_table
+from equipoise.data.encoder import guess_kinds
 from equipoise.data.labels import class_indices
 
 BINS = 8

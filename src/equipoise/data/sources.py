@@ -85,8 +85,8 @@ def check_source(
         columns: the user's choices for a table's columns; the other arguments are those of :func:`open_data`.
     """
     from equipoise.data.tables import TABLE_READERS
-    from equipoise.data.tables.delimited import find_layout
     from equipoise.data.tables.target_column import check_columns, choose_target
+    from equipoise.data.tables.text_layout import find_layout
     from equipoise.storage.archives import is_archive
 
     path = Path(source)
@@ -210,7 +210,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
 
 def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
     """Return one name per row, and how many rows had none."""
-    from equipoise.data.columns.parsing import as_words, without_blanks
+    from equipoise.data.columns.texts import as_words, without_blanks
 
     words = as_words(without_blanks(column))
     unknown = words.isna().to_numpy()

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.encoding import Column
 from equipoise.data.columns.guess_kind import guess_kind
-from equipoise.data.columns.parsing import parse_as, without_blanks
+from equipoise.data.columns.parsing import parse_as
+from equipoise.data.columns.texts import without_blanks
 from equipoise.errors import InvalidInputError
 
 Rows = NDArray[np.intp]
@@ -58,7 +59,7 @@ def ordering_column(x: Any, columns: Iterable[Column]) -> str | None:
     for column in columns:
         if column.kind != "date":
             continue
-        days, _ = parse_as(without_blanks(x[column.name]), column.kind, column.form)
+        days, _ = parse_as(without_blanks(x[column.name]), column.kind, column.notation)
         steps = np.diff(days[~np.isnan(days)])
         if (steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()):
             return column.name

@@ -19,13 +19,7 @@ from equipoise.options import check_options
 from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order
 from equipoise.training.margin_strength import BY_COUNTS
-from equipoise.training.settings import (
-    MOST_HELD_BACK,
-    choose_batch_size,
-    choose_length,
-    choose_members,
-    choose_width,
-)
+from equipoise.training.settings import MOST_HELD_BACK, choose_batch_size, choose_length, choose_members, choose_width
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier

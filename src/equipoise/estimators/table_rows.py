@@ -9,7 +9,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
-from equipoise.data.encoder import TableEncoder, needs_encoding
+from equipoise.data.data_frames import needs_encoding
+from equipoise.data.encoder import TableEncoder
 from equipoise.data.labels import column_or_matrix, plain_array, plain_labels
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidInputError

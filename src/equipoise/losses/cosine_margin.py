@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, gather_classes, softmax_loss
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction
 from equipoise.losses.class_weights import ClassWeight, effective_number_weights, needed_counts, positive_counts
 from equipoise.losses.psi import shifted_cosine
+from equipoise.losses.softmax_loss import gather_classes, softmax_loss
 from equipoise.options import check_choice
 
 CosineMargin = Literal["am_softmax", "arcface", "ldam"]

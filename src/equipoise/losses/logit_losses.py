@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, softmax_loss
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction
 from equipoise.losses.class_weights import ClassWeight, needed_counts, positive_counts
+from equipoise.losses.softmax_loss import softmax_loss
 
 
 class Criterion(Protocol):

@@ -9,16 +9,11 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginForm, Placement, SampleLevel
-from equipoise.losses.class_vector_loss import (
-    ClassVectorLoss,
-    Reduction,
-    full_precision,
-    member_products,
-    softmax_loss,
-)
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_precision
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
 from equipoise.losses.sample_level_logits import closed_probability, expected_logits, weighted_true_logit
+from equipoise.losses.softmax_loss import member_products, softmax_loss
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.options import check_choice
 from equipoise.tensor_checks import numeric_tensor

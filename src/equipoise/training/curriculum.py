@@ -16,13 +16,7 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.options import Option, check_choice, is_number
 from equipoise.training.callbacks import Record
 from equipoise.training.loader_samples import LoaderSamples
-from equipoise.training.margin_strength import (
-    BY_COUNTS,
-    angular_strength,
-    class_steps,
-    lacking_shift,
-    sure_shift,
-)
+from equipoise.training.margin_strength import BY_COUNTS, angular_strength, class_steps, lacking_shift, sure_shift
 from equipoise.training.measure import MeasuredSamples
 from equipoise.training.mixing import POWER, mixed_steps, partner_prior
 from equipoise.training.network_recipe import head_logits

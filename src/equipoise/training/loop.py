@@ -13,13 +13,7 @@ from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
 from equipoise.storage.run_files import SOFTMAX
-from equipoise.training.accelerate_setup import (
-    Stepper,
-    make_accelerator,
-    make_loader,
-    make_optimizer,
-    workers_watched,
-)
+from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_loader, make_optimizer, workers_watched
 from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee

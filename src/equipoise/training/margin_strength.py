@@ -24,8 +24,8 @@ from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.family_names import MarginSource
 from equipoise.losses import psi
-from equipoise.losses.class_vector_loss import gather_classes
 from equipoise.losses.psi import SHORTEST
+from equipoise.losses.softmax_loss import gather_classes
 from equipoise.uncertainty.margins import count_margins, count_steps, log_steps
 
 BY_COUNTS: tuple[MarginSource, ...] = ("counts", "out_of_fold")

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.data.columns.distinct import distinct, is_packed, is_text, pack, repeats
 from equipoise.data.columns.guess_kind import guess_kind
-from equipoise.data.columns.parsing import as_words, fits_float32, median, parse, without_blanks
+from equipoise.data.columns.number_range import fits_float32, median
+from equipoise.data.columns.parsing import parse
+from equipoise.data.columns.texts import as_words, distinct, is_packed, is_text, pack, repeats, without_blanks
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.leaks import leak_notes
 from equipoise.data.tables import read_table as table_files

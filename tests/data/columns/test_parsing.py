@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.data.columns.parsing import DATES, NUMBERS, plain
+from equipoise.data.columns.notation import DATES, NUMBERS, plain
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.errors import InvalidInputError
@@ -156,7 +156,7 @@ def test_odd_spaces_around_a_number_are_no_comma():
     values = ["0.5", "\u2028\x85-0.67", "1.5"]  # more kinds of space than the parser of numbers knows
     encoder = learnt(values)
     assert encoder.notes == []
-    assert encoder.columns_[0].form == ""
+    assert encoder.columns_[0].notation == ""
     assert encoded(encoder, values)[:, 0].tolist() == np.float32([0.5, -0.67, 1.5]).tolist()
 
 
@@ -215,8 +215,8 @@ def test_days_and_months_that_may_be_either_are_not_guessed():
         "a: ignored, it holds numbers or dates in a form not known, such as '01/01/2020'; write 1234.5 or "
         "2020-01-31 (288 different values in 288 rows)."
     ]
-    assert learnt([*values, "13/01/2020"]).columns_[0].form == "day/month/year"
-    assert learnt([*values, "01/13/2020"]).columns_[0].form == "month/day/year"
+    assert learnt([*values, "13/01/2020"]).columns_[0].notation == "day/month/year"
+    assert learnt([*values, "01/13/2020"]).columns_[0].notation == "month/day/year"
 
 
 def test_days_that_do_not_exist_are_no_dates():

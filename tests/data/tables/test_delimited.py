@@ -4,8 +4,9 @@ import pandas as pd
 import pytest
 
 from equipoise.data.sources import open_data
-from equipoise.data.tables.delimited import find_layout, read_parts
+from equipoise.data.tables.delimited import read_parts
 from equipoise.data.tables.read_table import iterate_table, read_table
+from equipoise.data.tables.text_layout import find_layout
 from equipoise.errors import InvalidInputError
 from equipoise.models import build_backbone
 from equipoise.models.pretrained_weights import load_weights

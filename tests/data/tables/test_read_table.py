@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.tables import read_table as table_files
-from equipoise.data.tables.delimited import sniff_delimiter
 from equipoise.data.tables.read_table import iterate_table, read_npz, read_table
+from equipoise.data.tables.text_layout import sniff_delimiter
 from equipoise.errors import InvalidInputError
 
 PLAIN = "age,town,label\n31,Oslo,a\n54,Rome,b\n40,Oslo,a\n"
@@ -122,7 +122,7 @@ def test_a_decimal_comma_far_from_the_start_is_seen(tmp_path, delimiter):
 
 
 def test_a_decimal_comma_beyond_what_was_looked_at_is_read_by_the_encoder(tmp_path, monkeypatch):
-    monkeypatch.setattr("equipoise.data.tables.delimited.SAMPLE_CHARACTERS", 5000)
+    monkeypatch.setattr("equipoise.data.tables.text_layout.SAMPLE_CHARACTERS", 5000)
     lines = [f"{i % 9};{'uv'[i % 2]}" for i in range(3000)] + ["1,5;u"]
     path = written(tmp_path, "\n".join(["a;y", *lines]))
     x = read_table(path).x

@@ -13,7 +13,7 @@ from equipoise.app.run_folder import Gallery, GalleryItem, SpeakingWords
 from equipoise.app.runs.choose_split import Division
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, JudgedLabels
-from equipoise.data.encoder import as_table
+from equipoise.data.data_frames import as_table
 from equipoise.data.images.scan import encodable
 from equipoise.data.samples import rows_of
 

@@ -11,11 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.app.runs.probability_columns import asked_columns, found_columns
-from equipoise.data.columns.parsing import relabelled, without_blanks
+from equipoise.data.columns.texts import without_blanks
+from equipoise.data.data_frames import relabelled
 from equipoise.data.labels import class_indices
-from equipoise.data.tables.delimited import check_names
 from equipoise.data.tables.read_table import PART_ROWS, iterate_table
 from equipoise.data.tables.target_column import check_columns, choose_target, labels_of
+from equipoise.data.tables.text_layout import check_names
 from equipoise.errors import InvalidInputError, listed
 
 IDS = ("id", "row", "file", "name", "key", "index", "sample")

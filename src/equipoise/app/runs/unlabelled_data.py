@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.runs.trained_run import Prior, RunModel
-from equipoise.data.encoder import as_table
+from equipoise.data.data_frames import as_table
 from equipoise.data.images import UnreadableImageError, decode_image
 from equipoise.data.images.scan import SUFFIXES, encodable, scan
 from equipoise.data.sources import NAMED_SETS, open_data

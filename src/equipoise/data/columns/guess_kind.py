@@ -11,17 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.chosen_columns import ColumnKind
-from equipoise.data.columns.distinct import distinct, is_packed
-from equipoise.data.columns.parsing import (
-    LOOKED_AT,
-    Parsed,
-    as_words,
-    is_some_form,
-    parse,
-    parse_fully,
-    span,
-    without_blanks,
-)
+from equipoise.data.columns.notation import is_some_notation
+from equipoise.data.columns.number_range import span
+from equipoise.data.columns.parsing import LOOKED_AT, Parsed, parse, parse_fully
+from equipoise.data.columns.texts import as_words, distinct, is_packed, without_blanks
 from equipoise.data.images.scan import SUFFIXES
 from equipoise.errors import InvalidInputError
 from equipoise.options import check_choice
@@ -110,7 +103,7 @@ def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
         return ColumnGuess(name, *why, parsed)
     number = int(parsed.unread.sum())
     what = f"all but {number} of its values are {parsed.kind}s" if number else f"its values are {parsed.kind}s"
-    what += f", written as {parsed.form}" * bool(parsed.form)
+    what += f", written as {parsed.notation}" * bool(parsed.notation)
     what += f", beside the answer {' or '.join(map(repr, parsed.words))}" * bool(parsed.words)
     return ColumnGuess(name, parsed.kind, what, parsed)
 
@@ -233,7 +226,7 @@ def _of_codes(guess: ColumnGuess) -> ColumnGuess:
 
 def _why_unique(counts: Mapping[str, int]) -> str:
     some = list(counts)[:LOOKED_AT]
-    if sum(map(is_some_form, some)) > 0.9 * len(some):
+    if sum(map(is_some_notation, some)) > 0.9 * len(some):
         return f"holds numbers or dates in a form not known, such as {some[0]!r}; write 1234.5 or 2020-01-31"
     return "looks like an identifier"
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from equipoise.data.columns.parsing import as_words, without_blanks
+from equipoise.data.columns.texts import as_words, without_blanks
 from equipoise.errors import InvalidInputError
 
 MOST_FEATURES = 10_000

@@ -11,7 +11,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
 from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind
-from equipoise.data.columns.parsing import as_words, without_blanks
+from equipoise.data.columns.texts import as_words, without_blanks
 from equipoise.data.labels import class_indices
 
 MOST_ROWS = 20_000

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.check import tolerate
 from equipoise.data.images.scan import PARTS, Labelled, Scan
-from equipoise.data.tables.delimited import csv_options, find_layout
+from equipoise.data.tables.delimited import csv_options
 from equipoise.data.tables.text_files import open_table, parser_errors
+from equipoise.data.tables.text_layout import find_layout
 from equipoise.errors import InvalidInputError, listed
 
 if TYPE_CHECKING:

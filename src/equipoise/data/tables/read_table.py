@@ -11,14 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from equipoise.data.columns.distinct import pack, repeats
-from equipoise.data.columns.parsing import fits_float32, is_some_form, relabelled, span, without_blanks
+from equipoise.data.columns.notation import is_some_notation
+from equipoise.data.columns.number_range import fits_float32, span
 from equipoise.data.columns.pictures import FOLDER
+from equipoise.data.columns.texts import pack, repeats, without_blanks
+from equipoise.data.data_frames import relabelled
 from equipoise.data.samples import Progress, Samples
 from equipoise.data.tables.arrays import from_arrays, read_npz
-from equipoise.data.tables.delimited import Layout, check_names, find_layout, read_parts
+from equipoise.data.tables.delimited import read_parts
 from equipoise.data.tables.registry import TABLE_READERS
 from equipoise.data.tables.target_column import check_columns, choose_target, labels_of, multilabel_of
+from equipoise.data.tables.text_layout import Layout, check_names, find_layout
 from equipoise.errors import InvalidInputError
 from equipoise.storage.unnamed_file import HeldFile
 
@@ -113,7 +116,7 @@ def _file(source: object) -> Path:
 
 def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | None = None) -> Any:
     """Read all rows column by column, as float32 where a network would not use more; where there are many, columns of
-    text that repeats are packed, see :func:`~equipoise.data.columns.distinct.pack`."""
+    text that repeats are packed, see :func:`~equipoise.data.columns.texts.pack`."""
     parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
@@ -161,7 +164,7 @@ def _joined(pieces: list[Any], codes: bool) -> Any:
     if len(column) < PART_ROWS or not repeats(column):
         return column
     first = column.iloc[:FEW].dropna()
-    written = not codes and sum(map(is_some_form, first)) > len(first) / 2
+    written = not codes and sum(map(is_some_notation, first)) > len(first) / 2
     return column if written and first.nunique() > MOSTLY_DIFFERENT * len(first) else pack(column)
 
 

@@ -59,7 +59,7 @@ def labels_of(values: Any) -> tuple[NDArray[Any], list[str]]:
     """Return labels as booleans, integers or strings, (rows,), with notes on anything odd about them."""
     import pandas as pd
 
-    from equipoise.data.columns.distinct import distinct, is_packed
+    from equipoise.data.columns.texts import distinct, is_packed
 
     name, series = str(values.name), pd.Series(values).reset_index(drop=True)
     if isinstance(series.dtype, pd.CategoricalDtype) and not is_packed(series):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.data.columns.parsing import AMOUNTS, plain
+from equipoise.data.columns.notation import AMOUNTS, plain
 from equipoise.data.encoder import TableEncoder
 
 POINT, COMMA = AMOUNTS
@@ -89,8 +89,8 @@ def test_what_is_no_amount(text):
 
 @given(st.text(max_size=80))
 def test_any_text_is_an_amount_or_none(text):
-    for form in AMOUNTS:
-        found = plain(text, form)
+    for notation in AMOUNTS:
+        found = plain(text, notation)
         assert found is None or np.isfinite(float(found))
 
 
@@ -107,7 +107,7 @@ def learnt(values):
 def test_a_note_says_what_amounts_were_read_as():
     encoder = learnt(["1,234.50 €", "(132.10)", "8%", "1.5k", "12"] * 2)
     assert encoder.column_names_ == ["a", "other"]
-    assert encoder.columns_[0].form == POINT
+    assert encoder.columns_[0].notation == POINT
     assert encoder.notes == ["a: amounts read as numbers, '1,234.50 €' as 1234.5, '(132.10)' as -132.1, '8%' as 8."]
     found = encoder.transform(pd.DataFrame({"a": ["$7", "(1k)"], "other": 0}))
     assert found[:, 0].tolist() == [7, -1000]
@@ -116,7 +116,7 @@ def test_a_note_says_what_amounts_were_read_as():
 
 def test_german_amounts():
     encoder = learnt(["1.234,50 €", "99,00 €", "0,50 €"])
-    assert encoder.columns_[0].form == COMMA
+    assert encoder.columns_[0].notation == COMMA
     assert encoder.transform(pd.DataFrame({"a": ["2.000,25 €"], "other": 0}))[0, 0] == 2000.25
 
 

@@ -1,4 +1,4 @@
-"""The distinct texts of a column, so that each is processed once, however often it occurs."""
+"""Texts of a column: distinct ones, so that each is processed once, and words without blanks or spaces around them."""
 
 from typing import Any, NamedTuple
 
@@ -102,3 +102,46 @@ def is_text(values: Any) -> bool:
     if not pd.api.types.is_object_dtype(values.dtype):
         return False
     return bool(pd.api.types.infer_dtype(values, skipna=True) == "string")
+
+
+def without_blanks(values: Any) -> Any:
+    """Return the column with empty texts as missing."""
+    if is_packed(values):
+        blank = np.append(values.dtype.categories.str.strip() == "", False)
+        return values.mask(blank[values.cat.codes.to_numpy()]) if blank.any() else values
+    if not (pd.api.types.is_object_dtype(values.dtype) or pd.api.types.is_string_dtype(values.dtype)):
+        return values
+    if is_text(values):
+        blank = values.str.isspace().eq(True).to_numpy(dtype=bool) | values.eq("").to_numpy(dtype=bool)
+    else:
+        blank = values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
+    return values.mask(blank) if blank.any() else values
+
+
+def as_words(values: Any) -> Any:
+    """Return text without surrounding spaces, missing where the value is; a whole number has no decimals."""
+    texts = distinct(values) if is_packed(values) else None
+    if texts is not None:
+        words = texts.spread(texts.values.str.strip().to_numpy(dtype=object), None)
+        return pd.Series(words, index=values.index, dtype=object, name=values.name)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(values.cat.categories.dtype)
+    if is_text(values):
+        return values.str.strip().astype(object).where(values.notna(), None)
+    return values.astype(object).map(_word).where(values.notna(), None).astype(object)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float | np.floating) and value == np.floor(value) and np.isfinite(value):
+        return str(int(value))
+    return str(value).strip()
+
+
+def texts_or_none(words: Any) -> list[str | None]:
+    """Return a column of :func:`as_words` as a list, with None for what is missing."""
+    return [word if isinstance(word, str) else None for word in words]
+
+
+def fold_case(word: str) -> str:
+    """Return a word without what makes no difference to a category: case, and how many spaces there are."""
+    return word if word.isdigit() else " ".join(word.casefold().split())
