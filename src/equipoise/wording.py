@@ -67,7 +67,7 @@ def are_codes(words: Iterable[str]) -> bool:
     return led
 
 
-def is_number(text: str) -> bool:
+def is_numeric_text(text: str) -> bool:
     """Return whether text is a number, with or without surrounding spaces."""
     try:
         float(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DiskFullError, raise_if_full, remove_abandoned, write_atomically, written_beside
-from equipoise.wording import is_number
+from equipoise.wording import is_numeric_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ def is_formula(text: str) -> bool:
     >>> is_formula("=1+1"), is_formula("-1.5"), is_formula("-x")
     (True, False, True)
     """
-    return text.startswith(FORMULA) and not (text == text.strip() and is_number(text))
+    return text.startswith(FORMULA) and not (text == text.strip() and is_numeric_text(text))
 
 
 def format_of(out: Path | None, asked: str | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 from equipoise.app.report.sections.all_scores import OVERALL, about, class_ranks, overall_rows, section
 from equipoise.app.stored_run import read_run
 from equipoise.evaluation import scores
+from equipoise.evaluation.score_names import SCORE_NAMES
 from tests.app.report.runs import dump, made_up, made_up_attributes
 
 
@@ -31,9 +32,9 @@ def two(tmp_path):
 def test_every_score_has_its_value_and_interval(two):
     run, found = two
     rows = {name: rest for name, *rest in overall_rows(run)}
-    assert set(rows) == set(OVERALL)
+    assert set(rows) == {SCORE_NAMES[name] for name in OVERALL}
     low, high = found.intervals["matthews"]
-    assert rows["Matthews’ correlation"] == [f"{found.matthews:.3f}", f"{low:.3f} to {high:.3f}"]
+    assert rows["Matthews"] == [f"{found.matthews:.3f}", f"{low:.3f} to {high:.3f}"]
     low, high = found.intervals["f1"]["mean"]
     assert rows["macro F1"] == [f"{found.f1.mean:.1%}", f"{low:.1%} to {high:.1%}"]
     low, high = found.intervals["macro_average_precision"]

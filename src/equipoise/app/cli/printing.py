@@ -25,6 +25,8 @@ MOST_CLASSES = 40
 """Most rows of a class table on a terminal; beyond, the largest and the smallest classes are shown."""
 ROOM = {"examples": 100, "because": 130}
 """Terminal width from which a table of columns shows more."""
+SCORES = ("accuracy", "balanced_accuracy", "f1", "g_mean", "matthews", "auc", "macro_average_precision")
+"""Scores of all classes together that are printed."""
 PATIENCE = 15.0
 """Seconds without a terminal before progress gets a line: short commands print none."""
 
@@ -199,28 +201,15 @@ def print_scores(
         )
 
 
-SCORES = {
-    "accuracy": ("accuracy",),
-    "balanced accuracy": ("balanced_accuracy",),
-    "macro F1": ("f1", "mean"),
-    "G-mean": ("g_mean", "mean"),
-    "Matthews": ("matthews",),
-    "AUC": ("auc", "mean"),
-    "average precision": ("macro_average_precision",),
-}
-"""Scores of all classes together, and where ``Scores.as_dict`` and its intervals hold them."""
-
-
 def _all_scores(scores: "Scores") -> Iterator[tuple[str, float, list[float] | None]]:
     """Yield name, value and bootstrap interval of the defined scores."""
+    from equipoise.evaluation.score_names import SCORE_NAMES, score_at
+
     plain = scores.as_dict()
-    for name, path in SCORES.items():
-        value: Any = plain
-        span: Any = plain["intervals"]
-        for part in path:
-            value, span = (None if found is None else found.get(part) for found in (value, span))
+    for name in SCORES:
+        value = score_at(plain, name)
         if value is not None:
-            yield name, float(value), span
+            yield SCORE_NAMES[name], float(value), score_at(plain["intervals"], name)
     for name, recall in scores.group_recall.items():
         yield f"recall, {name}", recall, None
 

@@ -30,6 +30,7 @@ from equipoise.data.samples import Samples
 from equipoise.decisions import DecisionRule
 from equipoise.decisions.yardstick import Yardstick
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.score_names import SCORE_NAMES
 from equipoise.family_names import check_methods
 from equipoise.wording import counted, plural
 
@@ -37,14 +38,11 @@ MOST_FOLDS = 5
 FIRST = ("boosting", "boosting_prior_shift", "cross_entropy", "blend", "uncertainty_margin")
 """Run first if the budget allows: plain methods, boosting with a moved threshold, our blend, the paper's method."""
 SHOWN = {
-    "balanced_accuracy": "balanced accuracy",
-    "macro_average_precision": "average precision",
-    "auc": "AUC",
-    "matthews": "Matthews",
-    "log_loss": "log loss",
-    "g_mean": "G-mean",
-    "f1": "macro F1",
-    "calibration.ece": "calibration error",
+    name: SCORE_NAMES[name]
+    for name in (
+        *("balanced_accuracy", "macro_average_precision", "auc", "matthews"),
+        *("log_loss", "g_mean", "f1", "calibration.ece"),
+    )
 }
 """Scores that a table of methods shows, by the name that :func:`~equipoise.app.compare.leaderboard.score_of` takes."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from equipoise.errors import InvalidInputError
+from equipoise.evaluation.score_names import score_at
 
 Pair = tuple[int, int]  # seed, fold
 FEWEST_PAIRS = 3
@@ -119,14 +120,9 @@ def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0,
 
 def score_of(record: Mapping[str, Any], metric: str) -> float:
     """Return a score by its name: ``"f1"`` is the mean over the classes, ``"f1.deviation"`` their deviation."""
-    value: Any = record["scores"]
-    for name in metric.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            raise InvalidInputError(f"the results hold no score {metric!r}; choose another metric.")
-        value = value[name]
-    value = value["mean"] if isinstance(value, Mapping) and "mean" in value else value
+    value = score_at(record["scores"], metric)
     if not isinstance(value, int | float):
-        raise InvalidInputError(f"the score {metric!r} is not a number in these results, got {value!r}.")
+        raise InvalidInputError(f"the results hold no number for the score {metric!r}; choose another metric.")
     return float(value)
 
 

@@ -1,7 +1,5 @@
 """The page of ``equipoise rebalance``: the given predictions beside the corrected answers."""
 
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +12,19 @@ from equipoise.app.report.sections import confusion, decide, human_review, verdi
 from equipoise.app.report.sections.class_table import ends_by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.stored_run import StoredRun
+from equipoise.evaluation.score_names import SCORE_NAMES, score_at
 
-SHOWN = {
-    "balanced accuracy": (("balanced_accuracy",), "{:.1%}"),
-    "accuracy": (("accuracy",), "{:.1%}"),
-    "macro F1": (("f1", "mean"), "{:.1%}"),
-    "log loss": (("calibration", "log_loss"), "{:.4f}"),
-    "calibration error (ECE)": (("calibration", "ece"), "{:.2%}"),
-    "the same class by class, mean": (("calibration", "mean_class_ece"), "{:.2%}"),
+FORMATS = {
+    **dict.fromkeys(("balanced_accuracy", "accuracy", "f1"), "{:.1%}"),
+    "log_loss": "{:.4f}",
+    "calibration.ece": "{:.2%}",
+    "calibration.mean_class_ece": "{:.2%}",
 }
-"""Name of a figure -> its key in ``Scores.as_dict``, and its format."""
+"""Scores that the page shows, and how."""
+TITLES = SCORE_NAMES | {
+    "calibration.ece": "calibration error (ECE)",
+    "calibration.mean_class_ece": "the same class by class, mean",
+}
 
 
 def write_rebalanced(run: StoredRun, path: Path) -> Path:
@@ -51,8 +52,8 @@ def write_rebalanced(run: StoredRun, path: Path) -> Path:
 def figure_rows(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return the name and the values before and after of each figure in ``Scores.as_dict``."""
     return [
-        (name, *(form.format(reduce(getitem, path, found)) for found in (before, after)))
-        for name, (path, form) in SHOWN.items()
+        (TITLES[name], *(written.format(score_at(found, name)) for found in (before, after)))
+        for name, written in FORMATS.items()
     ]
 
 

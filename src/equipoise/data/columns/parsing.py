@@ -13,7 +13,7 @@ from equipoise.data.columns.chosen_columns import EncodedKind
 from equipoise.data.columns.notation import AMOUNTS, DATES, DAY_FIRST, MONTH_FIRST, NUMBERS, PLAIN, all_plain, plain
 from equipoise.data.columns.number_range import LARGEST_FLOAT32, largest, median, span
 from equipoise.data.columns.texts import as_words, is_text, repeated
-from equipoise.wording import is_number
+from equipoise.wording import is_numeric_text
 
 FIRST_TRIED: tuple[tuple[EncodedKind, str], ...] = (("number", PLAIN),)
 TRIED: tuple[tuple[EncodedKind, str], ...] = (
@@ -97,7 +97,7 @@ def _share_unlike(few: Any, kind: EncodedKind, notation: str) -> float:
         return float(_parsed(few, kind, notation).unread.mean())
     if notation != PLAIN:
         return float(np.mean([plain(text, notation) is None for text in few]))
-    like = is_number if kind == "number" else re.compile(rf"\s*{ISO_DATE}").fullmatch
+    like = is_numeric_text if kind == "number" else re.compile(rf"\s*{ISO_DATE}").fullmatch
     return float(np.mean([not like(text) for text in few]))
 
 

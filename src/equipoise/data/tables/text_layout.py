@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.data.tables.text_files import OLD_ENCODINGS, clear_errors, find_encoding, open_table
 from equipoise.errors import InvalidInputError
-from equipoise.wording import are_codes, is_number
+from equipoise.wording import are_codes, is_numeric_text
 
 DELIMITERS = (",", ";", "\t", "|")
 NO_DELIMITERS = frozenset("\"'._-+?\\()[]{}")
@@ -95,7 +95,7 @@ def _first_values(header: Sequence[str], lines: Sequence[str], delimiter: str) -
 
 
 def _is_word(value: str) -> bool:
-    return not is_number(value) and value.lower() not in ("true", "false")
+    return not is_numeric_text(value) and value.lower() not in ("true", "false")
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
@@ -151,7 +151,7 @@ def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
     names = [field.strip() for field in fields]
     while len(names) > 1 and not names[-1]:  # the line ends in a delimiter
         names.pop()
-    if all(is_number(name) for name in names):
+    if all(is_numeric_text(name) for name in names):
         raise InvalidInputError(
             f"{path} starts with numbers ({', '.join(names[:3])}, ...) instead of column names; "
             "add a first line that names the columns."

@@ -1,6 +1,7 @@
 """Scores: all of them with bootstrap intervals, then how well each class is ranked."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,32 +9,13 @@ import numpy as np
 from equipoise.app.report.markup import Section, fill, number, percent
 from equipoise.app.stored_run import StoredRun
 from equipoise.evaluation.bootstrap import FEW
+from equipoise.evaluation.score_names import SCORE_NAMES, score_at
 from equipoise.wording import counted
 
 MOST_ROWS = 200
-OVERALL: dict[str, tuple[tuple[str, ...], str]] = {
-    "accuracy": (("accuracy",), "share"),
-    "balanced accuracy": (("balanced_accuracy",), "share"),
-    "macro F1": (("f1", "mean"), "share"),
-    "G-mean": (("g_mean", "mean"), "share"),
-    "Matthews’ correlation": (("matthews",), "number"),
-    "AUC, macro": (("auc", "mean"), "number"),
-    "AUC, micro": (("micro_auc",), "number"),
-    "average precision": (("macro_average_precision",), "number"),
-    "average precision, micro": (("micro_average_precision",), "number"),
-    "precision at k": (("precision_at_k",), "share"),
-    "recall at k": (("recall_at_k",), "share"),
-    "lift at k": (("lift_at_k",), "number"),
-    "Brier score": (("brier",), "loss"),
-    "log loss": (("log_loss",), "loss"),
-    "expected cost": (("expected_cost",), "loss"),
-}
-"""Name -> its key in ``scores.json`` and in the intervals, and its format."""
-FORMS: dict[str, Callable[[float], str]] = {
-    "share": percent,
-    "number": lambda value: number(value, 3),
-    "loss": lambda value: number(value, 4),
-}
+OVERALL = [name for name in SCORE_NAMES if name != "calibration.ece"]  # which the section on reliability shows
+SHARES = ("accuracy", "balanced_accuracy", "f1", "g_mean", "precision_at_k", "recall_at_k")
+LOSSES = ("brier", "log_loss", "expected_cost")
 
 
 def section(run: StoredRun) -> Section | None:
@@ -85,12 +67,11 @@ def about(run: StoredRun) -> str:
 def overall_rows(run: StoredRun) -> list[tuple[str, str, str]]:
     """Return name, value and interval of each score that the run has."""
     rows = []
-    for name, (path, form) in OVERALL.items():
-        value = _at(run.scores, path)
+    for name in OVERALL:
+        value = score_at(run.scores, name)
         if value is not None:
-            write = FORMS[form]
-            ends = _at(run.scores.get("intervals") or {}, path)
-            rows.append((name, write(value), _span(ends, write)))
+            write = percent if name in SHARES else partial(number, decimals=4 if name in LOSSES else 3)
+            rows.append((SCORE_NAMES[name], write(value), _span(score_at(run.scores.get("intervals"), name), write)))
     return rows
 
 
@@ -99,7 +80,7 @@ def class_ranks(run: StoredRun, spans: bool) -> list[dict[str, Any]]:
     top = run.scores.get("top")
     if top is None or run.scores.get("auc") is None:
         return []
-    rows = []
+    rows, three = [], partial(number, decimals=3)
     for place in run.by_count:
         auc = run.scores["auc"]["each"][place]
         if auc is None:
@@ -107,9 +88,9 @@ def class_ranks(run: StoredRun, spans: bool) -> list[dict[str, Any]]:
         ranked = {}
         for name in ("average_precision", "auc"):
             value = run.scores[name]["each"][place]
-            ends = _at(run.scores.get("intervals") or {}, (name, "each"))
-            wide = _span(ends[place], FORMS["number"]) if spans and ends else ""
-            ranked[name] = (value, FORMS["number"](value) + (f" ({wide})" if wide else ""))
+            ends = score_at(run.scores.get("intervals"), f"{name}.each")
+            wide = _span(ends[place], three) if spans and ends else ""
+            ranked[name] = (value, three(value) + (f" ({wide})" if wide else ""))
         share = run.support[place] / run.scores["samples"]
         at_k = {name: np.nan if top[name]["each"][place] is None else top[name]["each"][place] for name in AT_K}
         rows.append({"name": run.classes[place], "share": share, "support": int(run.support[place])} | ranked | at_k)
@@ -117,12 +98,6 @@ def class_ranks(run: StoredRun, spans: bool) -> list[dict[str, Any]]:
 
 
 AT_K = ("precision", "recall", "lift")
-
-
-def _at(found: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        found = None if found is None else found.get(name)
-    return found
 
 
 def _span(ends: Any, write: Callable[[float], str]) -> str:
