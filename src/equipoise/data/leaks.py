@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.columns.column_score import decided_alone
 from equipoise.data.columns.guess_kind import ID_NAME
-from equipoise.data.columns.scores import decided_alone
 from equipoise.data.samples import Samples
 from equipoise.wording import counted
 

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.columns.chosen_columns import ColumnKind
+from equipoise.data.columns.column_score import rank_rarest
 from equipoise.data.columns.guess_kind import ColumnGuess
-from equipoise.data.columns.scores import rank_rarest
 from equipoise.data.columns.texts import as_words, without_blanks
 from equipoise.data.data_frames import as_table
 from equipoise.data.encoder import guess_kinds

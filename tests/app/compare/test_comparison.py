@@ -19,7 +19,7 @@ from equipoise.app.compare import METHODS, Fit, FitOptions, FitOutcome, Method, 
 from equipoise.app.compare.comparison import _suited, default_methods
 from equipoise.app.compare.decision_scores import decision_scores
 from equipoise.app.compare.single_fit import FoldRun
-from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.preprocessing import make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.decisions import Costs, FScore, Natural, PrecisionAtLeast, RecallAtLeast, ReviewBudget

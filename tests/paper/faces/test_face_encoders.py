@@ -15,7 +15,7 @@ from torch import nn
 
 from equipoise.app.run_folder import BackboneRecord
 from equipoise.app.runs import RunModel
-from equipoise.app.runs.inputs import FeaturesInput
+from equipoise.app.runs.preprocessing import FeaturesInput
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
 from equipoise.paper.faces.face_encoders import (

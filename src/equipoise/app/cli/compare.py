@@ -126,7 +126,7 @@ def _samples(options: TrainOptions, watcher: ConsoleWatcher, started: float, bud
 def _compared(samples: "Samples", options: TrainOptions, watcher: ConsoleWatcher, **more: Any) -> "Comparison":
     from equipoise.app.compare import FitOptions
     from equipoise.app.compare import compare as run_comparison
-    from equipoise.app.runs.inputs import make_input
+    from equipoise.app.runs.preprocessing import make_input
 
     return run_comparison(
         samples,

@@ -22,7 +22,7 @@ from equipoise.app.compare.results import ResultStore
 from equipoise.app.compare.runner import Progress
 from equipoise.app.compare.single_fit import FoldRun, Prepare, unsuited
 from equipoise.app.compare.time_budget import CASE, Reached, run_rounds
-from equipoise.app.runs.inputs import make_input
+from equipoise.app.runs.preprocessing import make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data.labels import class_indices
 from equipoise.data.leaks import leak_notes

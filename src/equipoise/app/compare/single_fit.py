@@ -18,7 +18,7 @@ from equipoise.app.compare.method import Hyperparameters, Method
 from equipoise.app.compare.methods import METHODS, check_installed
 from equipoise.app.compare.networks import FitOptions
 from equipoise.app.compare.results import CannotRunError, Fit
-from equipoise.app.runs.inputs import RunInput
+from equipoise.app.runs.preprocessing import RunInput
 from equipoise.data.labels import label_places
 from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds

@@ -6,8 +6,8 @@ from typing import Any
 from equipoise.app.imported_estimator import imported_estimator
 from equipoise.app.run_folder import are_several
 from equipoise.app.runs.choose_split import Targets
-from equipoise.app.runs.inputs import RunInput
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor, within_reach
+from equipoise.app.runs.preprocessing import RunInput
 from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError

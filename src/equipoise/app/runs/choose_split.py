@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.app.run_watcher import RunWatcher
-from equipoise.app.runs.inputs import RunInput
+from equipoise.app.runs.preprocessing import RunInput
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note

@@ -26,8 +26,8 @@ from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.choose_model import choose_model, fit_model, own_estimator
 from equipoise.app.runs.choose_split import Division, GivenSamples, divide
 from equipoise.app.runs.held_out import HeldOutResult, predict_held_out
-from equipoise.app.runs.inputs import RunInput, make_input
 from equipoise.app.runs.notable_samples import gallery, judge_labels
+from equipoise.app.runs.preprocessing import RunInput, make_input
 from equipoise.app.runs.run_options import TrainOptions
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import JudgedLabels

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from equipoise.app.run_folder import RunRecord, finished_record
 from equipoise.app.runs.decision_option import read_prior
-from equipoise.app.runs.inputs import RunInput, load_input
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor
+from equipoise.app.runs.preprocessing import RunInput, load_input
 from equipoise.calibration import estimate_prior
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.decisions import Chosen, DecisionRule, Evidence, Situation
