@@ -122,7 +122,7 @@ def score_of(record: Mapping[str, Any], metric: str) -> float:
     """Return a score by its name: ``"f1"`` is the mean over the classes, ``"f1.deviation"`` their deviation."""
     value = score_at(record["scores"], metric)
     if not isinstance(value, int | float):
-        raise InvalidInputError(f"the results hold no number for the score {metric!r}; choose another metric.")
+        raise InvalidInputError(f"the results hold no score {metric!r}; choose another metric.")
     return float(value)
 
 
