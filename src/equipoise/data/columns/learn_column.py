@@ -62,9 +62,7 @@ def learn_column(
 def _note_notation(parsed: Parsed, values: Any, name: str, notes: list[str]) -> None:
     """Add a note on how dates, amounts and words among them were read."""
     if parsed.kind == "date":
-        notes.append(
-            f"{name}: dates{f' as {parsed.notation}' * bool(parsed.notation)}, read as days since 1970-01-01."
-        )
+        notes.append(f"{name}: dates{f' as {parsed.notation}' * bool(parsed.notation)}, read as days since 1970-01-01.")
     elif parsed.notation in AMOUNTS:
         notes.append(f"{name}: amounts read as numbers, {_examples(parsed, values)}.")
     elif parsed.notation:
