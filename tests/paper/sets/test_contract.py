@@ -1,12 +1,13 @@
 """What every data set keeps: images, labels, official numbers in notes, and one way to be found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
-from equipoise.paper import sets
-from equipoise.paper.sets import DATASETS, find_set, load_set, locate_set
+from equipoise.paper.sets import DATASETS, DataSet, find_set, load_set, locate_set
 from tests.paper.sets.layouts import LAYOUTS, mnist, orl
 
 NAMES = sorted(DATASETS)
@@ -55,10 +56,10 @@ def test_numbers_that_are_not_the_official_ones_are_noted(name, tmp_path):
 
 def test_official_numbers_need_no_note(tmp_path, monkeypatch):
     orl(tmp_path)
-    exact = sets.DataSet("Small", DATASETS["orl"].read, ("small",), {"all": 9}, 3, ())
+    exact = DataSet("Small", DATASETS["orl"].read, ("small",), {"all": 9}, 3, ())
     monkeypatch.setitem(DATASETS, "small", exact)
     assert load_set("small", tmp_path).notes == ()
-    monkeypatch.setitem(DATASETS, "small", sets.replace(exact, classes=4))
+    monkeypatch.setitem(DATASETS, "small", replace(exact, classes=4))
     assert load_set("small", tmp_path).notes == ("Small has 4 classes, found 3.",)
 
 
@@ -95,7 +96,7 @@ def test_a_set_that_is_nowhere_is_one_sentence(name, tmp_path, monkeypatch):
 def test_fashion_mnist_is_found_where_debian_puts_it(tmp_path, monkeypatch):
     assert [str(place) for place in DATASETS["fashion_mnist"].elsewhere] == ["/usr/share/datasets/fashion-mnist"]
     elsewhere = tmp_path / "usr"
-    monkeypatch.setitem(DATASETS, "fashion_mnist", sets.replace(DATASETS["fashion_mnist"], elsewhere=(elsewhere,)))
+    monkeypatch.setitem(DATASETS, "fashion_mnist", replace(DATASETS["fashion_mnist"], elsewhere=(elsewhere,)))
     with pytest.raises(
         InvalidInputError, match=rf"Fashion-MNIST was not found \({elsewhere}\); run `equipoise data fetch"
     ):
@@ -106,7 +107,7 @@ def test_fashion_mnist_is_found_where_debian_puts_it(tmp_path, monkeypatch):
 
 
 def test_mnist_is_not_taken_for_fashion_mnist(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATASETS, "fashion_mnist", sets.replace(DATASETS["fashion_mnist"], elsewhere=()))
+    monkeypatch.setitem(DATASETS, "fashion_mnist", replace(DATASETS["fashion_mnist"], elsewhere=()))
     mnist(tmp_path / "mnist")
     with pytest.raises(InvalidInputError, match="Fashion-MNIST was not found"):
         locate_set("fashion_mnist", tmp_path / "mnist")
