@@ -34,7 +34,7 @@ def beside_products(speed: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"The target was {BAR:.0%}.{missed} Other jobs shared the machine, so compare within a row.",
+        f"The target was {BAR:.0%}.{missed} Compare within a row: its two columns take turns.",
         "",
         f"A step of a tiny network takes {spent['torch']:.0f} µs in plain torch, {spent['loop']:.0f} µs in our loop "
         f"and {spent['accelerate']:.0f} µs through Accelerate's wrappers, which a single process bypasses. A step of "
@@ -78,8 +78,8 @@ def lines() -> list[str]:
         "",
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
         f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread, CPU time, "
-        "medians; the methods take turns in one run. “Equipoise” is the earlier default, "
-        '`margins="uncertainty", sample_level="expected", held_back=0.1`. Repeat it with',
+        "medians; the methods take turns in one run. “Equipoise” is the default, mixing included; "
+        "from 2,000 rows on it trains one network. Repeat it with",
         "",
         "```text",
         "python benchmarks/training_speed.py && python benchmarks/two_processes.py && "
@@ -97,7 +97,8 @@ def lines() -> list[str]:
         "",
         "How many samples per class are enough to measure its uncertainty? For one network and margins from 1 to 3: "
         "the change of the mean margin over five seeds compared with all samples, and its standard deviation over "
-        "the seeds, each for the worst class.",
+        "the seeds, each for the worst class. What spread is left with all samples comes from the sub-networks: all "
+        "samples pass through the same drawn ones.",
         "",
         "| at most | change of the mean | spread over seeds |",
         "|---|---|---|",
