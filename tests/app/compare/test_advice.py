@@ -40,7 +40,7 @@ def advice(scores, **options):
         (
             {"boosting": around(0.9), "smote": [0.90, 0.92, 0.88, 0.91, 0.91], "shifted": around(0.8)},
             "No remedy is needed: plain gradient boosting is not significantly worse than the best method, SMOTE.",
-            "Use plain gradient boosting: 90.0 % balanced accuracy, 0.4 points (between -2",
+            "Use plain gradient boosting: 90.0 % balanced accuracy, 0.4 points (between −2",
         ),
         (
             {"boosting": around(0.9), "smote": [0.90, 0.99, 0.88, 0.97, 0.91]},

@@ -170,5 +170,7 @@ def _span(interval: Interval | None) -> str:
     if interval is None:
         return "an unknown number of points"
     if interval.low is None or interval.high is None:
-        return f"{100 * interval.mean:.1f} points in {counted(interval.pairs, 'run')}"
-    return f"{100 * interval.mean:.1f} points (between {100 * interval.low:.1f} and {100 * interval.high:.1f})"
+        said = f"{100 * interval.mean:.1f} points in {counted(interval.pairs, 'run')}"
+    else:
+        said = f"{100 * interval.mean:.1f} points (between {100 * interval.low:.1f} and {100 * interval.high:.1f})"
+    return said.replace("-", "−")

@@ -99,7 +99,7 @@ def basis(found: Comparison) -> str:
     runs = counted(found.seeds, "seed") + (f" × {counted(found.folds, 'fold')}" if found.folds else "")
     if found.rounds < found.seeds * (found.folds or 1):
         runs = f"{counted(found.rounds, 'fit')} of each method instead of {runs}"
-    return f"Means over {runs}; intervals are paired and hold 95 %."
+    return f"Means over {runs}; intervals are paired, at 95 % confidence."
 
 
 def absences(found: Comparison) -> list[str]:
