@@ -99,7 +99,7 @@ def test_rules_with_thresholds_need_samples_that_no_epoch_has_seen(rule):
 
 
 def test_a_misspelt_class_is_refused_with_the_nearest_name():
-    with pytest.raises(InvalidInputError, match=r"no class 'frod'; did you mean 'fraud'\?"):
+    with pytest.raises(InvalidInputError, match=r"unknown class 'frod'; did you mean 'fraud'\?"):
         RecallAtLeast({"frod": 0.9}).choose(two_classes())
 
 
