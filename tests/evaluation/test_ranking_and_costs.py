@@ -222,11 +222,11 @@ def test_fewer_samples_give_wider_intervals():
 
 @pytest.mark.slow
 def test_intervals_hold_about_as_often_as_they_say():
-    """Of 200 test sets with 40 positives, at least 88 % of the intervals of AUC and recall contain the truth."""
+    """Of 100 test sets with 40 positives, at least 87 % of the intervals of AUC and recall contain the truth."""
     rng = np.random.default_rng(0)
     held = np.zeros(2)
     area, recall = 0.8556, 0.6915  # Φ(1.5/√2) and P(N(1.5, 1) > 1)
-    for _ in range(200):
+    for _ in range(100):
         true = np.repeat([0, 1], [200, 40])
         z = rng.normal(size=240) + 1.5 * true
         score = 1 / (1 + np.exp(1 - z))
@@ -234,5 +234,5 @@ def test_intervals_hold_about_as_often_as_they_say():
         found = scores(true, p.argmax(1), probabilities=p, intervals=True).intervals
         for place, (ends, truth) in enumerate(((found["auc"]["each"][1], area), (found["recall"]["each"][1], recall))):
             held[place] += ends[0] <= truth <= ends[1]
-    assert (held >= 176).all()
-    assert (held <= 199).all()
+    assert (held >= 87).all()
+    assert (held <= 99).all()
