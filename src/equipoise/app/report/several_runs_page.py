@@ -18,10 +18,11 @@ from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.data.summary import GROUPS, Group
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.intervals import known_mean
+from equipoise.evaluation.score_names import SCORE_NAMES, score_at
 from equipoise.storage.files import foreign_files
 
 DRAWS = 2000
-SCORES = ("balanced_accuracy", "accuracy", "macro F1", "G-mean")
+SCORES = ("balanced_accuracy", "accuracy", "f1", "g_mean")
 
 
 class Difference(NamedTuple):
@@ -100,6 +101,7 @@ def _content(runs: list[StoredRun]) -> dict[str, Any]:
         "nouns": runs[0].nouns,
         "groups": groups,
         "scores": SCORES,
+        "score_names": SCORE_NAMES,
         "rows": rows,
         "best": _best(rows),
         "seeds": _over_seeds(rows),
@@ -121,12 +123,9 @@ def _names(runs: list[StoredRun]) -> list[str]:
 def _run_row(run: StoredRun, name: str, groups: list[Group]) -> dict[str, Any]:
     about = origin(run)
     values: dict[str, Any] = {
-        "balanced_accuracy": run.scores["balanced_accuracy"],
-        "accuracy": run.scores["accuracy"],
-        "macro F1": run.scores["f1"]["mean"],
-        "G-mean": run.scores["g_mean"]["mean"],
+        **{name: score_at(run.scores, name) for name in SCORES},
         **{group: _group_recall(run, group) for group in groups},
-        "ECE": (run.scores.get("calibration") or {}).get("ece"),
+        "ECE": score_at(run.scores, "calibration.ece"),
     }
     known = {key: float("nan") if value is None else float(value) for key, value in values.items()}
     return {
