@@ -57,7 +57,7 @@ TABLES = ("yeast", "page-blocks0", "winequality-red-4", "car-good")
 MORE_TABLES = ("bank", "segment0", "vowel0")
 """Further tables as they are, with at least ten rows of the rarest class to score on."""
 THINNED_TABLES = ("satimage", "splice", "phoneme", "contraceptive", "marketing")
-"""Tables of similar classes, of which half are made rare."""
+"""Tables of classes of similar size; half of the classes are made rare."""
 UNMIXED = (*TABLES, *MORE_TABLES, *(f"{name}, step 1:10" for name in THINNED_TABLES if name != "splice"))
 """Cases of fewer than 64 numbers per row, which have no sample level."""
 MOST_OF_TABLE = 300

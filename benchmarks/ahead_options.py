@@ -49,7 +49,7 @@ def cases() -> dict[str, Callable[[int], Any]]:
 
 
 SIZES = {"epochs": ahead.EPOCHS, "width": ahead.WIDTH, "batch_size": ahead.BATCH}
-"""Of the network and its training, as in ahead.py; without them the estimator chooses, and trains longer."""
+"""Options of the network and its training, as in ahead.py; without them the estimator chooses, and trains longer."""
 
 
 def run(case: Callable[[int], Any], options: dict[str, Any], seed: int) -> dict[str, float]:

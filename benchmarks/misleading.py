@@ -54,7 +54,7 @@ def rare_but_easy(read: Read, seed: int) -> tuple[Rows, Rows]:
 
 
 def wrong_labels(read: Read, seed: int) -> tuple[Rows, Rows]:
-    """As many rows of every class, of which some hold many rows that carry another label."""
+    """Equally many rows of every class; some classes hold many rows with another label."""
     (x, y), test = read()
     rng = np.random.default_rng(seed)
     kept = taken(y, dict.fromkeys(range(10), 2 * EQUAL), rng)

@@ -36,7 +36,7 @@ def interval(difference: np.ndarray) -> tuple[float, float, float]:
 
 
 def measured(fits: dict[str, dict[str, float]], name: str) -> list[str]:
-    """Methods of which every fit is done."""
+    """Methods whose fits are all done."""
     methods = dict.fromkeys(key.split(" | ")[1] for key in fits)
     wanted = 1 if name == OFFICIAL else SEEDS
     return [method for method in methods if len(means(fits, name, method, next(iter(SCORES)))) == wanted]

@@ -244,7 +244,7 @@ def test_a_folder_with_other_things_is_not_touched(photos, tmp_path, weights):
     ("source", "target", "sentence"),
     [
         ("photos", "photos", "holds the images themselves"),
-        ("photos", "photos/anna/out", "lies inside .*photos.*, where its faces would be taken for further images"),
+        ("photos", "photos/anna/out", "lies inside .*photos.*, where its faces would be found as further images"),
         ("photos/anna", "photos", "lies inside .*photos.*; give a folder of its own"),
         ("link", "photos/out", "lies inside .*link"),
         ("nowhere", "out", "'.*nowhere' is not a folder or archive"),

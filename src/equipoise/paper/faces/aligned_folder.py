@@ -132,7 +132,7 @@ def _check_folders(root: Path, out: Path, source: str | os.PathLike[str]) -> Non
         raise InvalidInputError(f"{str(out)!r} holds the images themselves; give another folder for the aligned faces.")
     if one in other.parents:
         raise InvalidInputError(
-            f"{str(out)!r} lies inside {str(source)!r}, where its faces would be taken for further images; give a "
+            f"{str(out)!r} lies inside {str(source)!r}, where its faces would be found as further images; give a "
             "folder outside."
         )
     if other in one.parents:
