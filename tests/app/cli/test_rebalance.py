@@ -82,7 +82,7 @@ def test_a_rule_is_fitted_for_the_class_prior_where_it_is_used(equipoise, predic
     words = ("--target", "truth", "--cost", "miss:fraud=9")
     done = equipoise("rebalance", "predictions.csv", *words, "--prior", "fraud=0.01", "--out", "rare")
     assert done.code == 0
-    assert "the next 1,000 cost" in done.out
+    assert "the next 1,000 will cost" in done.out
     kept = json.loads(Path("rare/decision.json").read_text())["decision"]["rule"]
     assert kept == {"rule": "costs", "miss": [["fraud", 9.0]], "class_prior": [["fraud", 0.01]]}
     refused = equipoise("rebalance", "predictions.csv", *words, "--prior", "balanced")
