@@ -58,7 +58,7 @@ figure, axes = plt.subplots(figsize=(8.5, 3.8), layout="constrained")
 for place, (name, colour) in enumerate(zip(coverage, ("#999999", "#117733"), strict=True)):
     label = f"{name}: {np.mean(undecided[name]):.0%} of the rows left to a human"
     bars = axes.bar(np.arange(2) + 0.38 * place - 0.19, np.mean(coverage[name], 0), 0.36, color=colour, label=label)
-    axes.bar_label(bars, fmt="{:.0%}")
+    axes.bar_label(bars, fmt="{:.0%}", label_type="center", color="white")
 axes.axhline(LEVEL, color="black", linewidth=1, linestyle="--")
 axes.set_xticks((0, 1), ["other digits (nine in ten)", "8 (one in ten)"])
 axes.set_ylim(0, 1.15)

@@ -39,7 +39,7 @@ def samples() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def train(x: Tensor, y: Tensor, after_epoch) -> None:
-    """The loop; ``after_epoch(record, model, loss)`` looks on."""
+    """The loop; ``after_epoch(record, model, loss)`` is called after each epoch."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
     loss = UncertaintyMarginLoss(in_features=256, classes=10, dropout=0.5, sample_level="expected")
@@ -85,7 +85,7 @@ def look(record: dict, model: nn.Module, loss: UncertaintyMarginLoss) -> None:
 train(x, y, look)
 stages, recall_rare, recall_common, strength = zip(*seen, strict=True)
 found = {name: recall_rare[EPOCHS - 1 - stages[::-1].index(name)] for name in SHADE}
-print("recall of the rare digits at the end of each stage:", found)
+print("recall of the rare digits at the end of each stage:", ", ".join(f"{name} {found[name]:.0%}" for name in found))
 
 # %%
 # The network starts to find the rare digits when the margins set in.
@@ -102,7 +102,7 @@ for name, shade in SHADE.items():
     upper.text((first + last) / 2, 0.55, f"{name} stage", ha="center")
 upper.set(ylabel="recall", ylim=(0, 1.02))
 upper.legend(loc="lower right")
-lower.set(ylabel="strength of the margins", xlabel="epoch", xlim=(0.5, EPOCHS + 0.5))
+lower.set(ylabel="strength", xlabel="epoch", xlim=(0.5, EPOCHS + 0.5))
 for axes in (upper, lower):
     axes.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -34,7 +34,7 @@ softmax = UncertaintyBalancedClassifier("cross_entropy", random_state=0).fit(x_t
 equipoise = UncertaintyBalancedClassifier(margins="uncertainty", random_state=0).fit(x_train, y_train)
 before, after = (recall_score(y_test, model.predict(x_test), average=None) for model in (softmax, equipoise))
 found = {"softmax": before[rare].mean(), "Equipoise": after[rare].mean()}
-print("mean recall of the rare digits:", {name: f"{value:.0%}" for name, value in found.items()})
+print("mean recall of the rare digits:", ", ".join(f"{name} {value:.0%}" for name, value in found.items()))
 
 # %%
 # On the left, recall of each digit, most common first. On the right, the class uncertainty that dropout measured at the
