@@ -33,7 +33,7 @@ from equipoise.calibration.scaling import Scaling
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "results" / "ahead_options.json"
 FURTHER = ("german", "tic-tac-toe", "titanic", "flare-F", "glass", "ecoli", "abalone19", "poker-8-9_vs_5")
-"""Tables that are no case of ahead.py."""
+"""Tables that ahead.py does not use."""
 PLAIN = "without calibration"
 OPTIONS: dict[str, dict[str, Any]] = {
     **{name: ahead.METHODS[name] for name in (RIVAL, AVERAGED)},

@@ -34,7 +34,7 @@ def beside_products(speed: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"The target was {BAR:.0%}.{missed} Compare within a row: its two columns take turns.",
+        f"The target was {BAR:.0%}.{missed} Compare within a row, where step and products were timed in turns.",
         "",
         f"A step of a tiny network takes {spent['torch']:.0f} µs in plain torch, {spent['loop']:.0f} µs in our loop "
         f"and {spent['accelerate']:.0f} µs through Accelerate's wrappers, which a single process bypasses. A step of "
@@ -97,8 +97,8 @@ def lines() -> list[str]:
         "",
         "How many samples per class are enough to measure its uncertainty? For one network and margins from 1 to 3: "
         "the change of the mean margin over five seeds compared with all samples, and its standard deviation over "
-        "the seeds, each for the worst class. What spread is left with all samples comes from the sub-networks: all "
-        "samples pass through the same drawn ones.",
+        "the seeds, each for the worst class. The spread that remains with all samples comes from the sub-networks: "
+        "every sample passes through the same ones.",
         "",
         "| at most | change of the mean | spread over seeds |",
         "|---|---|---|",

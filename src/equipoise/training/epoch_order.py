@@ -81,7 +81,7 @@ class EpochBatches(BatchSampler):
         kept = torch.ones(len(y), dtype=torch.bool)
         if held_back is not None:
             kept[held_back] = False
-        self._takes_part, self._early = kept, int(kept.sum())  # a byte a row: there may be millions
+        self._takes_part, self._early_rows = kept, int(kept.sum())  # a byte per row: there may be millions
 
     def __len__(self) -> int:
         return self.batches_in(self.epoch)
@@ -96,7 +96,7 @@ class EpochBatches(BatchSampler):
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
     def _rows_in(self, epoch: int) -> int:
-        return self._early if epoch < self.rejoin_epoch else len(self.y)
+        return self._early_rows if epoch < self.rejoin_epoch else len(self.y)
 
     def share(self, step: int) -> float:
         """Return how many times its part of the batch of a ``step`` this process counts: 1, unless split unevenly.

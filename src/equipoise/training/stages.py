@@ -44,7 +44,7 @@ class Stages:
             full_pass: optimiser steps per pass over all samples; an epoch may be only a part of one.
 
         >>> Stages(12, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 12, full_pass=10).partition(";")[0]
-        'training is short: margins need about 300 optimiser steps to act and get 60'
+        'training is short: margins get 60 optimiser steps but need about 300 to act'
         >>> Stages(60, SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL).short_stage([10] * 60, full_pass=10) is None
         True
         """
@@ -54,7 +54,7 @@ class Stages:
         share = (self.sample_start - self.margin_start) / self.epochs or CLASS_LEVEL
         enough = math.ceil(CLASS_STEPS / share / full_pass)
         return (
-            f"training is short: margins need about {CLASS_STEPS} optimiser steps to act and get {taken}; set epochs "
+            f"training is short: margins get {taken} optimiser steps but need about {CLASS_STEPS} to act; set epochs "
             f"to {enough} or more, or leave it unset."
         )
 

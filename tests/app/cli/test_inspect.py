@@ -84,7 +84,7 @@ def test_no_class_that_is_missed_or_named_wrongly_is_called_good(tmp_path):
     judged = JudgedLabels(np.arange(170), np.ones(170, dtype=bool), labels, doubt)
     found = {entry.name: entry for entry in _advice(read_run(folder), judged)}
     assert {name: entry.advice for name, entry in found.items()} == {
-        "a": "better than the mean class, not good",
+        "a": "better than average, but not good",
         "b": "look at labels and features",
         "c": "seldom missed, mostly false alarms",
         "d": "seldom missed",

@@ -31,14 +31,14 @@ def test_the_class_table_comes_first_and_the_scores_last(equipoise, weather, tmp
     done = equipoise("train", weather, "--target", "summer", "--epochs", 6)
     assert done.code == 0, done.err
     assert "imbalance 2.5" in done.err
-    short = r"training is short: margins need about \d+ optimiser steps to act and get \d+; set epochs to \d+ or more"
+    short = r"training is short: margins get \d+ optimiser steps but need about \d+ to act; set epochs to \d+ or more"
     assert re.search(short, " ".join(done.err.split()))
     lines = done.out.splitlines()
     assert lines[0] == "On 28 samples held out"
     assert "balanced accuracy    100.0%" in lines
     assert "AUC                  100.0%" in lines
     assert "average precision    100.0%" in lines  # the rare class's, not the mean of both
-    few = "No intervals: of the rarest class 8 samples were tested; one more or less moves its recall by 12.5%."
+    few = "No intervals: only 8 samples of the rarest class were tested; one more or less moves its recall by 12.5%."
     assert few in lines
     headline = lines[lines.index("") + 1]  # 8 rare samples cannot show how good a model is
     assert headline.startswith(

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.app.report.sections.all_scores import OVERALL, about, class_ranks, overall_rows, section
+from equipoise.app.report.sections.all_scores import OVERALL, TITLES, about, class_ranks, overall_rows, section
 from equipoise.app.stored_run import read_run
 from equipoise.evaluation import scores
-from equipoise.evaluation.score_names import SCORE_NAMES
 from tests.app.report.runs import dump, made_up, made_up_attributes
 
 
@@ -32,16 +31,16 @@ def two(tmp_path):
 def test_every_score_has_its_value_and_interval(two):
     run, found = two
     rows = {name: rest for name, *rest in overall_rows(run)}
-    assert set(rows) == {SCORE_NAMES[name] for name in OVERALL}
+    assert set(rows) == {TITLES[name] for name in OVERALL}
     low, high = found.intervals["matthews"]
-    assert rows["Matthews"] == [f"{found.matthews:.3f}", f"{low:.3f} to {high:.3f}"]
+    assert rows["Matthews correlation"] == [f"{found.matthews:.3f}", f"{low:.3f} to {high:.3f}"]
     low, high = found.intervals["f1"]["mean"]
     assert rows["macro F1"] == [f"{found.f1.mean:.1%}", f"{low:.1%} to {high:.1%}"]
     low, high = found.intervals["macro_average_precision"]
     assert rows["average precision"] == [f"{found.average_precision.each[1]:.3f}", f"{low:.3f} to {high:.3f}"]
     assert rows["expected cost"][0] == f"{found.expected_cost:.4f}"
     assert about(run).endswith("resamples of the held-out samples, in which each class keeps its count.")
-    assert "among the 250 samples ranked first for a class" in about(run)
+    assert "among the 250 held-out samples ranked first for each class" in about(run)
 
 
 def test_each_class_has_its_ranking(two):
@@ -58,7 +57,7 @@ def test_few_samples_have_no_interval_and_it_is_said_why(tmp_path):
     run, found = with_intervals(made_up_attributes(tmp_path / "run"))
     assert min(found.support) == 9
     assert about(run).endswith(
-        "of the rarest attribute 9 samples were held out, and one more or less moves its recall by 11.1%."
+        "only 9 samples of the rarest attribute were held out; one more or less moves its recall by 11.1%."
     )
     assert "95% interval" not in section(run).body
     assert "95% interval" not in section(read_run(made_up(tmp_path / "plain"))).body  # none were computed

@@ -1,4 +1,4 @@
-"""What each column is taken for, and why."""
+"""The kind of each column, and why."""
 
 import numpy as np
 import pandas as pd

@@ -212,7 +212,7 @@ def test_days_and_months_that_may_be_either_are_not_guessed():
     values = [f"{day:02}/{month:02}/{year}" for day in range(1, 13) for month in range(1, 13) for year in (2020, 2021)]
     encoder = learnt(values)
     assert encoder.notes == [
-        "a: ignored, it holds numbers or dates in a form not known, such as '01/01/2020'; write 1234.5 or "
+        "a: ignored, it holds numbers or dates in an unknown notation, such as '01/01/2020'; write 1234.5 or "
         "2020-01-31 (288 different values in 288 rows)."
     ]
     assert learnt([*values, "13/01/2020"]).columns_[0].notation == "day/month/year"
@@ -223,14 +223,14 @@ def test_days_that_do_not_exist_are_no_dates():
     assert learnt(["30.02.2020", "31.02.2020"] * 2).columns_[0].kind == "category"
 
 
-# --- forms that are not known ---------------------------------------------------------------------------------------
+# --- unknown notations ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", ["{} kg", "{} May 2020", "Mar {}, 2021", "{}:30", "{}/7", "€ {},-"])
-def test_numbers_in_a_form_not_known_are_called_so(shape):
+def test_numbers_in_an_unknown_notation_are_called_so(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
     assert encoder.column_names_ == ["other"]
-    assert "holds numbers or dates in a form not known, such as" in encoder.notes[0]
+    assert "holds numbers or dates in an unknown notation, such as" in encoder.notes[0]
 
 
 @pytest.mark.parametrize("shape", ["HAM_{}", "name {}", "{} Street", "ab{}cd", "x{}"])

@@ -1,4 +1,4 @@
-"""Files that are often taken for a table: the refusal says what they are and what to do."""
+"""Files that are often mistaken for a table: the refusal says what they are and what to do."""
 
 import pandas as pd
 import pytest

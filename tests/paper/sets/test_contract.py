@@ -132,7 +132,7 @@ def test_a_folder_called_as_the_set_is_taken_at_its_word(tmp_path):
 def test_an_unknown_name_gets_a_hint():
     with pytest.raises(InvalidInputError, match=r"unknown data set 'minst'; did you mean mnist\?"):
         find_set("minst")
-    with pytest.raises(InvalidInputError, match=r"unknown data set 'zzz'; known are mnist, fashion_mnist,"):
+    with pytest.raises(InvalidInputError, match=r"unknown data set 'zzz'; the data sets are mnist, fashion_mnist,"):
         load_set("zzz", None)
 
 

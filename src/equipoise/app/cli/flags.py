@@ -129,7 +129,8 @@ Human = Annotated[
     typer.Option(
         min=0,
         max=1,
-        help="Flag the most uncertain samples for human review: about this share, if they resemble the held-out ones.",
+        help="Flag the most uncertain samples for human review: about this share, if they resemble the held-out or "
+        "labelled ones.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]

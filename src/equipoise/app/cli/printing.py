@@ -194,8 +194,8 @@ def print_scores(
         console.print(f"{name:<20}{value:7.1%}{span}", highlight=False)
     if scores.intervals is not None and 0 < fewest < FEW:
         console.print(
-            f"No intervals: of the rarest class {counted(fewest, 'sample')} were tested; one more or less moves its "
-            f"recall by {1 / fewest:.1%}.",
+            f"No intervals: only {counted(fewest, 'sample')} of the rarest class {'was' if fewest == 1 else 'were'} "
+            f"tested; one more or less moves its recall by {1 / fewest:.1%}.",
             highlight=False,
             soft_wrap=True,
         )

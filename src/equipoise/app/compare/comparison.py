@@ -49,7 +49,7 @@ SHOWN = {
 COUNTED = {
     "expected_cost": ("cost", "what the answers to 1,000 cases cost"),
     "false_alarms": ("alarms", "the false alarms per 1,000 cases"),
-    "missed": ("missed", "the cases missed in 1,000"),
+    "missed": ("missed", "the missed cases per 1,000"),
     "mistakes": ("wrong", "the mistakes per 1,000 cases"),
 }
 """Names of what a rule's yardstick counts, as a narrow column's head and in a sentence."""

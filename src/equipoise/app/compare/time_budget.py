@@ -128,7 +128,7 @@ class Schedule:
     def costs(self) -> dict[str, float]:
         """Return seconds per fit: a method's own mean, or its estimate scaled by how far others were off."""
         known: dict[str, float] = {}
-        for name in self.names:  # CPU time if no more is known
+        for name in self.names:  # CPU time if no wall time is stored
             seconds = [float(each.get("elapsed", each["seconds"])) for each in self._records(name).values()]
             known |= {name: sum(seconds) / len(seconds)} if seconds else {}
         expected = {name: self.estimates[name] for name in known if name in self.estimates and name not in self.alone}

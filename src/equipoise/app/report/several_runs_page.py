@@ -123,7 +123,7 @@ def _names(runs: list[StoredRun]) -> list[str]:
 def _run_row(run: StoredRun, name: str, groups: list[Group]) -> dict[str, Any]:
     about = origin(run)
     values: dict[str, Any] = {
-        **{name: score_at(run.scores, name) for name in SCORES},
+        **{score: score_at(run.scores, score) for score in SCORES},
         **{group: _group_recall(run, group) for group in groups},
         "ECE": score_at(run.scores, "calibration.ece"),
     }

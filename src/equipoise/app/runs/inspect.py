@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ADVICE: "dict[HardnessKind, str]" = {
     "needs data": "collect more",
     "overlaps": "look at labels and features",
-    "middling": "better than the mean class, not good",
+    "middling": "better than average, but not good",
     "unclear": "too few held out to tell",
     "distinct": "seldom missed, though rare",
     "learnt": "seldom missed",

@@ -227,7 +227,7 @@ def _of_codes(guess: ColumnGuess) -> ColumnGuess:
 def _why_unique(counts: Mapping[str, int]) -> str:
     some = list(counts)[:LOOKED_AT]
     if sum(map(is_some_notation, some)) > 0.9 * len(some):
-        return f"holds numbers or dates in a form not known, such as {some[0]!r}; write 1234.5 or 2020-01-31"
+        return f"holds numbers or dates in an unknown notation, such as {some[0]!r}; write 1234.5 or 2020-01-31"
     return "looks like an identifier"
 
 

@@ -54,7 +54,7 @@ class Parsed:
 
 
 def parse(values: Any) -> Parsed | None:
-    """Find kind and notation that read every value (or 99 % of at least twenty, the rest being typos), or return None.
+    """Find the kind and notation that read all values, or 99 % of at least twenty (the rest are typos); else None.
 
     Each distinct text is read once. A date is read only where day and month cannot be confused anywhere in the
     column. Where numbers begin with a zero, as 007, a word among them shows that they are names. Up to three words

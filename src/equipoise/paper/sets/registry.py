@@ -103,7 +103,7 @@ def _key(name: str) -> str:
     key = name.lower().replace("-", "_")
     if key not in DATASETS:
         near = difflib.get_close_matches(key, DATASETS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(DATASETS)}."
+        hint = f"did you mean {near[0]}?" if near else f"the data sets are {', '.join(DATASETS)}."
         raise InvalidInputError(f"unknown data set {name!r}; {hint}")
     return key
 

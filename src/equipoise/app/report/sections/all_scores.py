@@ -14,6 +14,7 @@ from equipoise.wording import counted
 
 MOST_ROWS = 200
 OVERALL = [name for name in SCORE_NAMES if name != "calibration.ece"]  # which the section on reliability shows
+TITLES = SCORE_NAMES | {"matthews": "Matthews correlation", "auc": "AUC, macro"}  # too long for a column head
 SHARES = ("accuracy", "balanced_accuracy", "f1", "g_mean", "precision_at_k", "recall_at_k")
 LOSSES = ("brier", "log_loss", "expected_cost")
 
@@ -49,7 +50,7 @@ def about(run: StoredRun) -> str:
     top = run.scores.get("top")
     said = ""
     if top is not None:
-        said = f"At k: among the {counted(top['k'], 'sample')} ranked first for a {run.noun}, of all those held out. "
+        said = f"At k: among the {counted(top['k'], 'held-out sample')} ranked first for each {run.noun}. "
         if len(run.classes) == 2 and not run.multilabel:
             said += "Average precision and the scores at k are those of the rarer class. "
     few = fewest(run)
@@ -57,8 +58,8 @@ def about(run: StoredRun) -> str:
         return said + "No intervals were computed."
     if few < FEW:
         return said + (
-            f"No intervals: of the rarest {run.noun} {counted(few, 'sample')} were held out, and one more or "
-            f"less moves its recall by {percent(1 / few)}."
+            f"No intervals: only {counted(few, 'sample')} of the rarest {run.noun} {'was' if few == 1 else 'were'} "
+            f"held out; one more or less moves its recall by {percent(1 / few)}."
         )
     kept = "samples are drawn from all" if run.multilabel else "each class keeps its count"
     return said + f"Intervals come from scoring resamples of the held-out samples, in which {kept}."
@@ -71,7 +72,7 @@ def overall_rows(run: StoredRun) -> list[tuple[str, str, str]]:
         value = score_at(run.scores, name)
         if value is not None:
             write = percent if name in SHARES else partial(number, decimals=4 if name in LOSSES else 3)
-            rows.append((SCORE_NAMES[name], write(value), _span(score_at(run.scores.get("intervals"), name), write)))
+            rows.append((TITLES[name], write(value), _span(score_at(run.scores.get("intervals"), name), write)))
     return rows
 
 

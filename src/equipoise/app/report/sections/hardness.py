@@ -31,7 +31,7 @@ class Hardness:
     Args:
         missed: share of its held-out samples that were not found; NaN without any.
         few_below: classes with fewer training samples are rare, half-way on a logarithmic axis; None if none are.
-        often_above: classes missed more often are hard: more than the mean class, and than a tenth.
+        often_above: classes missed more often are hard: more than the mean over the classes, and than a tenth.
         rivals: index of the class that most of the missed samples are mistaken for, or None.
     """
 
