@@ -72,6 +72,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             :class:`equipoise.models.picture_features.PictureFeatures`; None leaves such columns out. Relative paths
             begin at the table's folder where a file was read, else at the working directory.
 
+    >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.column_names_
