@@ -1,6 +1,6 @@
 """Is the default ahead of the field's methods, and does its sample level earn its place?
 
-    python benchmarks/ahead.py                  # ten cases, every method, five seeds; goes on where it stopped
+    python benchmarks/ahead.py                  # ten cases, every method, five seeds; resumes where it stopped
     python benchmarks/ahead.py --misleading     # cases whose class counts mislead
     python benchmarks/ahead.py --page           # write the page again, run nothing
 

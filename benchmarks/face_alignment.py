@@ -3,7 +3,7 @@
     python benchmarks/face_alignment.py --data DIR --weights DIR    # writes benchmarks/results/face_alignment.json
 
 DATA has ``orl`` and ``lfw``, and perhaps ``ham10000``, skin without faces; WEIGHTS has pnet.pt, rnet.pt and onet.pt.
-Aligned faces stay in ``--out``: an interrupted run goes on where it stopped. ``--sheet FILE`` draws some of them.
+Aligned faces stay in ``--out``: an interrupted run resumes where it stopped. ``--sheet FILE`` draws some of them.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Verify faces of people who were not trained on, with Equipoise, softmax and ArcFace; writes JSON.
 
-    python benchmarks/face_verification.py --data DIR     DIR holds lfw and orl; goes on where it stopped
+    python benchmarks/face_verification.py --data DIR     DIR holds lfw and orl; resumes where it stopped
 
 Training: every person of LFW who is in no pair of the evaluated folds and has two images or more, and all of ORL.
 Evaluation: the pairs of LFW's folds 1 to 5 whose images are there. LFW's folds share no person.

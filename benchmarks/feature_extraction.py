@@ -5,7 +5,7 @@
 
 DIR has ``cifar10`` and ``vgg16``. Size and blocks are chosen on 2,000 of the training images, held out; only the
 choice, and the size as it is, go over all 60,000 images and to the test set. Features are cached: an interrupted run
-goes on where it stopped.
+resumes where it stopped.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/pretrained_features.py --data DIR          # writes benchmarks/results/pretrained_features.json
 
 DIR has ``cifar10``. Everything is chosen on images of the training part: 150 a class to learn from, 150 to score.
-Networks that are not installed are left out; features are cached, so that an interrupted run goes on where it stopped.
+Networks that are not installed are left out; features are cached, so that an interrupted run resumes where it stopped.
 """
 
 import argparse

@@ -40,12 +40,12 @@ def test_costs_are_said_and_a_class_without_samples_has_no_share():
     situation = two_classes(2000, seed=0)
     chosen = Costs(miss={"fraud": 20}).choose(situation)
     *_, cost = outcome(chosen, *rows(3, 5, 10, 95))
-    assert cost.startswith("these samples cost 500.0 in 1,000, within the ")
+    assert cost.startswith("these samples cost 500.0 per 1,000 cases, within the ")
     assert cost.endswith(" expected of 100 cases.")
     *_, cost = outcome(chosen, *rows(10, 500, 10, 500))
     assert re.search(r"more than the [\d.,]+ to [\d.,]+ expected of 1,000 cases: these samples differ", cost)
     *_, cost = outcome(chosen, *rows(0, 0, 0, 5000))
-    assert "these samples cost 0.0 in 1,000, less than the " in cost
+    assert "these samples cost 0.0 per 1,000 cases, less than the " in cost
     only = list(outcome(RecallAtLeast({"fraud": 0.9}).choose(situation), *rows(0, 0, 10, 100)))
     assert only == ["on these samples none is of class 'fraud', with 100 false alarms per 1,000 cases."]
 

@@ -79,7 +79,7 @@ class Chosen:
         }
 
     def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
-        """Return the cost of answers in 1,000 rows with these true labels, by the rule's costs; None without costs.
+        """Return the cost of answers per 1,000 rows, given the true labels, by the rule's costs; None without costs.
 
         Args:
             labels, named: places, (rows,), or 0 and 1, (rows, attributes).

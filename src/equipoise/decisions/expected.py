@@ -34,14 +34,14 @@ class ClassExpectation(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """Expected results of a rule in 1,000 cases at the class prior where it is used.
+    """Expected results of a rule per 1,000 cases at the class prior where it is used.
 
     Args:
         rows: of evidence.
         classes: one entry per class.
         reviews: cases not predicted as the most common class; None where a row has several labels.
         cost: by the rule's costs, in the long run; None for a rule without them.
-        cost_spread: standard deviation of what one case costs, in 1,000 likewise.
+        cost_spread: standard deviation of what one case costs, times 1,000.
     """
 
     rows: int
@@ -144,7 +144,7 @@ def _class(
 
 
 def _spread(costs: Floats, weights: Floats) -> float:
-    """Return the standard deviation of what one case costs, in 1,000."""
+    """Return the standard deviation of what one case costs, times 1,000."""
     mean = np.average(costs, weights=weights)
     return PER * float(np.sqrt(np.average(np.square(costs - mean), weights=weights)))
 

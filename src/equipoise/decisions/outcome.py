@@ -47,7 +47,7 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
         yield from _kept(promise, own & called, own if promise.what == "recall" else called)
     cost = chosen.cost_of(labels, named)
     if cost is not None:
-        yield f"these samples cost {cost:,.1f} in 1,000{_beside(chosen, cost, len(labels))}."
+        yield f"these samples cost {cost:,.1f} per 1,000 cases{_beside(chosen, cost, len(labels))}."
 
 
 def _beside(chosen: Chosen, cost: float, cases: int) -> str:

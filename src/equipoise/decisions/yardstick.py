@@ -58,7 +58,7 @@ def marked(situation: Situation, named: NDArray[np.int64], groups: Iterable[Sequ
 
 
 def found_and_missed(counts: Sequence[Marked]) -> dict[str, float]:
-    """Return the mean share ``found`` of the groups that have cases, and the cases ``missed`` in 1,000.
+    """Return the mean share ``found`` of the groups that have cases, and the cases ``missed`` per 1,000.
 
     >>> found_and_missed([Marked(found=0.03, missed=0.01, false_alarms=0.2, others=0.96)])
     {'found': 0.75, 'missed': 10.0}

@@ -23,7 +23,7 @@ FORMATS = {
 """Scores that the page shows, and how."""
 TITLES = SCORE_NAMES | {
     "calibration.ece": "calibration error (ECE)",
-    "calibration.mean_class_ece": "the same class by class, mean",
+    "calibration.mean_class_ece": "mean ECE of the classes",
 }
 
 

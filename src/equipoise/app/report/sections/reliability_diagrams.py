@@ -18,7 +18,7 @@ from equipoise.wording import plural
 
 FIGURES = {
     "ece": ("calibration error (ECE)", "{:.1%}"),
-    "mean_class_ece": ("the same class by class, mean", "{:.1%}"),
+    "mean_class_ece": ("mean ECE of the classes", "{:.1%}"),
     "brier": ("Brier score", "{:.3f}"),
     "log_loss": ("log loss", "{:.3f}"),
 }
