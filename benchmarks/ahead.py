@@ -2,6 +2,7 @@
 
     python benchmarks/ahead.py                  # ten cases, every method, five seeds; resumes where it stopped
     python benchmarks/ahead.py --misleading     # cases whose class counts mislead
+    python benchmarks/ahead.py --speed          # CPU times of some cases, the methods in turns
     python benchmarks/ahead.py --page           # write the page again, run nothing
 
 Every method has the same network, rows, epochs and batches. Nothing was chosen by the rows that are scored here. A
@@ -29,6 +30,7 @@ import pandas as pd
 import sklearn
 import torch
 from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, page
+from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -103,18 +105,12 @@ def mnist() -> tuple[Rows, Rows]:
 
 
 @cache
-def cifar10_images(part: str = "train") -> Rows:
-    """The official images of a part as they are."""
-    samples = Source(data_folder()).samples("cifar10", small=False)
-    rows = official(samples)[part]
-    return np.asarray(samples.x[rows]), np.unique(samples.y, return_inverse=True)[1][rows]
-
-
-@cache
 def cifar10() -> tuple[Rows, Rows]:
     """The official training images as they are, and features of the test images."""
-    images, y = cifar10_images("test")
-    return cifar10_images(), (lite0(images), y)
+    samples = Source(data_folder()).samples("cifar10", small=False)
+    y, parts = np.unique(samples.y, return_inverse=True)[1], official(samples)
+    train, test = ((np.asarray(samples.x[rows]), y[rows]) for rows in (parts["train"], parts["test"]))
+    return train, (lite0(test[0]), test[1])
 
 
 def lite0(images: np.ndarray) -> np.ndarray:
@@ -252,6 +248,21 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     }
 
 
+TIMED = ("yeast", "bank", "MNIST, step 1:50", "digits, exponential 1:100")
+REPEATS = 5
+
+
+def speed() -> dict[str, dict[str, list[float]]]:
+    """Seconds of process time of the fits of some cases, the methods one after the other in every repetition."""
+    found: dict[str, dict[str, list[float]]] = {case: {name: [] for name in (PLAIN, ONE, OURS)} for case in TIMED}
+    run(CASES[TIMED[0]], METHODS[PLAIN], 0)  # imports and warms up
+    for seed in range(REPEATS):
+        for case, own in found.items():
+            for name, seconds in own.items():
+                seconds.append(run(CASES[case], METHODS[name], seed)["seconds"])
+    return found
+
+
 def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
     """Every cell, all of one seed before the next: (part, case, method, seed)."""
     for seed in range(seeds):
@@ -267,6 +278,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="names of the methods to run")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
     parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
+    parser.add_argument("--speed", action="store_true", help="time some cases instead")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -278,7 +290,10 @@ def main() -> None:
     for path in options.join:
         record["cells"] |= json.loads(path.read_text())["cells"]
     parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
-    for part, case, method, seed in () if options.page else cells(options.seeds, parts):
+    if options.speed:
+        record["speed"] = speed()
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    for part, case, method, seed in () if options.page or options.speed else cells(options.seeds, parts):
         key = f"{part} | {case} | {method} | {seed}"
         asked = not options.methods or method in options.methods
         asked &= not options.only or any(each in case for each in options.only)
@@ -291,7 +306,7 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     if options.page:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        PAGE.write_text(page(record, list(METHODS), list(COUNTED), UNMIXED))
+        PAGE.write_text(page(record, list(METHODS), list(COUNTED), UNMIXED, tried(UNMIXED)))
 
 
 if __name__ == "__main__":

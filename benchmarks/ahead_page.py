@@ -1,6 +1,5 @@
 """docs/results/ahead.md from results/ahead.json."""
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +29,6 @@ Cells = dict[str, dict[str, dict[int, dict[str, float]]]]
 """Case -> method -> seed -> scores."""
 TEXT = Path(__file__).with_name("ahead.md.txt")
 """The sentences of the page, with places for its tables."""
-SEARCH = Path(__file__).parent / "results" / "ahead_search.json"
 
 
 def cells_of(record: dict[str, Any], part: str, methods: Sequence[str], *, fewest: int = FEWEST_PAIRS) -> Cells:
@@ -191,7 +189,7 @@ def answer(record: dict[str, Any], rivals: Sequence[str]) -> str:
     for rival in rivals:
         points = over_cases(pair_of(record, OURS, rival), OURS, rival, "balanced_accuracy")
         said = verdict(points)
-        figures = "" if said == "ahead" else f" ({np.mean(points):+.2f} points, {p_value(points)})"
+        figures = "" if said == "ahead" else f" ({shown(paired_interval(points))} points, {p_value(points)})"
         found[said].append(rival + figures)
     wording = {"ahead": "significantly ahead of", "behind": "significantly behind"}
     parts = [
@@ -243,58 +241,19 @@ def sizes(cells: Cells) -> list[str]:
     return lines
 
 
-BY_COLUMNS = {
-    "logit adjustment, mean of four": ("logit adjustment", "logit adjustment", "mean of 4"),
-    "three stages, one network": ("ours, mixing", "ours", "one"),
-    "three stages, mean of four": ("ours, mixing", "ours", "mean of 4"),
-    "from the first epoch, one network": ("mixing from the start", HEAD, "one"),
-    "from the first epoch, mean of four (now the default)": ("mixing from the start", HEAD, "mean of 4"),
-    "the same, tables alone": (None, HEAD, "mean of 4"),
-    "the same, tables alone, mixed too": (None, "mixing from the start", "mean of 4"),
-    "three stages, four folds, tables alone": (None, "ours, folds", "mean of 4"),
-    "the same, shifted by what each class lacks": (None, "ours, folds", "mean of 4, shift 0.25"),
-}
-"""Option -> its names in the search, with at least 64 features and with fewer, and whose mean it is."""
-
-
-def search_table(record: dict[str, Any], unmixed: Sequence[str]) -> list[str]:
-    """Options of the search against one logit-adjusted network, paired over cases and seeds."""
-    cells = record["cells"]
-    cases = sorted({key.split(" | ")[0] for key in cells})
-    lines = ["| | cases | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 2) + "|"]
-    for option, (mixed, small, way) in BY_COLUMNS.items():
-        name = {case: small if case in unmixed else mixed for case in cases}
-        run = [case for case in cases if f"{case} | {name[case]}" in cells and f"{case} | {RIVAL}" in cells]
-        row = []
-        for metric in METRICS:
-            pairs = [
-                (one[way][metric], other["one"][metric])
-                for case in run
-                for one, other in zip(
-                    cells[f"{case} | {name[case]}"]["seeds"], cells[f"{case} | {RIVAL}"]["seeds"], strict=True
-                )
-            ]
-            row.append(shown(paired_interval([100 * (one - other) for one, other in pairs])))
-        lines.append(f"| {option} | {len(run)} | " + " | ".join(row) + " |")
-    return lines
-
-
 def speed_table(record: dict[str, Any]) -> list[str]:
-    """How many times as long a fit takes by one method as by another: median and range of the cases' medians."""
-    lines = ["| | against | median | lowest | highest |", "|---|---|---|---|---|"]
-    for one, other in ((ONE, PLAIN), (OURS, ONE), (OURS, PLAIN)):
-        cells = pair_of(record, one, other)
-        ratios = [
-            np.median([own[one][seed]["seconds"] / own[other][seed]["seconds"] for seed in own[one]])
-            for case, own in cells.items()
-        ]
-        found = (np.median(ratios), min(ratios), max(ratios))
-        lines.append(f"| {one} | {other} | " + " | ".join(f"{ratio:.2f}" for ratio in found) + " |")
+    """How many times as long a fit takes as with cross-entropy: the ratio of medians, case by case."""
+    lines = ["| | cross-entropy, seconds | ours, one network | ours |", "|---|---|---|---|"]
+    for case, own in record["speed"].items():
+        plain, one, four = (float(np.median(own[name])) for name in (PLAIN, ONE, OURS))
+        lines.append(f"| {case} | {plain:.2f} | {one / plain:.2f} × | {four / plain:.2f} × |")
     return lines
 
 
-def page(record: dict[str, Any], methods: list[str], counted: list[str], unmixed: Sequence[str]) -> str:
-    """The page as Markdown; ``unmixed`` cases have no sample level."""
+def page(
+    record: dict[str, Any], methods: list[str], counted: list[str], unmixed: Sequence[str], tried: dict[str, list[str]]
+) -> str:
+    """The page as Markdown; ``unmixed`` cases have no sample level, ``tried`` are the tables of the searches."""
     beside = [name for name in methods if name not in (OUT_OF_FOLD, STAGED)]
     counted = run_everywhere(record, "misleading", counted)
     cells, misled = shown_cells(record, beside), cells_of(record, "misleading", counted, fewest=FEW)
@@ -313,11 +272,11 @@ def page(record: dict[str, Any], methods: list[str], counted: list[str], unmixed
         "sample_level": sample_level_table(mixed),
         "out_of_fold": [*means_table(slow, older, "balanced_accuracy"), "", *duel_table(slow, OUT_OF_FOLD, older[:-1])],
         "sizes": sizes(cells),
-        "search": search_table(json.loads(SEARCH.read_text()), unmixed),
         "cases": [str(len(cells))],
         "speed": speed_table(record),
         "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
         "misleading_duels": [line for one in by_ours for line in (*duel_table(misled, one, by_counts), "")],
+        **tried,
         "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],
     }
     text = TEXT.read_text()

@@ -3,9 +3,8 @@
     python benchmarks/ahead_search.py --out benchmarks/results/ahead_search.json
 
 Rows that no final score is taken on: MNIST's training images, TREC's training questions, the 70 % of HAM10000's
-lesions, and the rows of tables that keel.py leaves to choices. CIFAR-10's training images took part in the last round
-alone, after the start in the first epoch and the members had been chosen. A case's networks (seeds times members) are
-trained together; a finished (case, option) is kept in the file and never run twice.
+lesions, and the rows of tables that keel.py leaves to choices. CIFAR-10 has no part in it. A case's networks (seeds
+times members) are trained together; a finished (case, option) is kept in the file and never run twice.
 """
 
 import argparse
@@ -36,8 +35,6 @@ from equipoise.training.margin_strength import class_shift
 Rows = tuple[np.ndarray, np.ndarray]
 HERE = Path(__file__).resolve().parent
 SEEDS, MEMBERS, SCORED = 3, 4, 3_000
-POOL = 280
-"""Training images of each class of CIFAR-10."""
 
 SPECS: dict[str, Spec] = {
     "logit adjustment": Spec(head="linear"),
@@ -58,16 +55,9 @@ SPECS: dict[str, Spec] = {
     "ours, mixing, folds": Spec(staged=True, mixing=0.5, folds=4),
     "ours, folds": Spec(staged=True, folds=4),
     "mixing from the start, hidden": Spec(mixing=0.5, layer=1),
-    "mixing from the start, features": Spec(mixing=0.5, layer=2),
-    "mixing from the start, power 0.25": Spec(mixing=0.25),
     "mixing from the start, power 0.75": Spec(mixing=0.75),
-    "mixing from the start, power 1": Spec(mixing=1.0),
     "mixing from the start, whole margins": Spec(mixing=0.5, whole=True),
     "mixing from the start, tau 1.25": Spec(mixing=0.5, tau=1.25),
-    "mixing from the start, alpha 0.2": Spec(mixing=0.5, alpha=0.2),
-    "mixing from the start, alpha 1": Spec(mixing=0.5, alpha=1.0),
-    "logit adjustment, our head, tau 1.25": Spec(tau=1.25),
-    "logit adjustment, our head, inputs dropped": Spec(inputs=0.2),
     "cosine": Spec(head="cosine", scale=10.0, staged=True),
     "cosine, mixing": Spec(head="cosine", scale=10.0, staged=True, mixing=0.5),
 }
@@ -103,14 +93,6 @@ def lesions(seed: int) -> tuple[Rows, Rows]:
 
 
 @cache
-def cifar10() -> Rows:
-    """Features of so many training images of each class, the first of a random order."""
-    images, y = ahead.cifar10_images()
-    images, y = of_each_class(images, y, np.random.default_rng(1000).permutation(len(y)), POOL)
-    return ahead.lite0(images), y
-
-
-@cache
 def table(name: str) -> Rows:
     return keel.training_rows(*keel.read(name))
 
@@ -140,10 +122,6 @@ CASES: dict[str, Callable[[int], tuple[Rows, Rows]]] = {
     "TREC, embeddings": partial(drawn, lambda: ahead.trec()[0]),
     "SMS, embeddings": partial(drawn, lambda: ahead.sms()[0]),
     "HAM10000, features": lesions,
-    **{
-        f"CIFAR-10 features, {name}": partial(thinned, cifar10, name, most=ahead.MOST, scored=10 * (POOL - ahead.MOST))
-        for name in IMBALANCE
-    },
 }
 """From a seed to rows to fit and rows to score on."""
 
