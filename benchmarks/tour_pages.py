@@ -26,7 +26,8 @@ def run(kind: str, code: str, folder: Path) -> str:
     """What a block prints, on both streams, in the folder that the blocks of a page share."""
     command = [sys.executable, "-c", code] if kind == "python" else ["bash", "-euo", "pipefail", "-c", code]
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": beside, "COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    fixed = {"COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1", "EQUIPOISE_TEXT_ENCODER": "none"}
+    environment = {**os.environ, "PATH": beside, **fixed}  # the same with and without the extra text
     done = subprocess.run(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
