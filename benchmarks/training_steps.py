@@ -12,7 +12,8 @@ from equipoise.losses import LOSSES
 from equipoise.models import MLP, LeNet
 from equipoise.models.resnet import resnet18
 from equipoise.training import ArrayData, Network, Settings, train
-from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_optimizer
+from equipoise.training.accelerate_setup import make_accelerator
+from equipoise.training.optimizer import Stepper, make_optimizer
 
 COLUMNS, WIDTH, CLASSES, BATCH = 512, 512, 10, 256
 """Sizes of the table network."""

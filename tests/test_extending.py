@@ -166,7 +166,7 @@ def test_the_table_format_is_read_whole_in_parts_and_refused_in_a_sentence(tmp_p
     np.testing.assert_array_equal(samples.x["size"], [1.5, np.nan, 2.5])
     assert [len(part) for part in iterate_table(path, rows=2)] == [2, 1]
     path.write_text(head + "x,good\n")
-    with pytest.raises(InvalidInputError, match=r"t\.arff is no ARFF file .*; save the table as CSV"):
+    with pytest.raises(InvalidInputError, match=r"t\.arff is not an ARFF file .*; save the table as CSV"):
         open_data(path, target="kind")
 
 

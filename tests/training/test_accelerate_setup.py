@@ -11,7 +11,8 @@ from equipoise.errors import InvalidInputError
 from equipoise.losses import LOSSES
 from equipoise.models import MLP, Augment, ImageBackbone, ImageInput, LeNet, image_backbone
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
-from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_loader, make_optimizer
+from equipoise.training.accelerate_setup import make_accelerator, make_loader
+from equipoise.training.optimizer import Stepper, make_optimizer
 
 SETTINGS = Settings(epochs=2, batch_size=8, learning_rate=0.01, seed=3)
 

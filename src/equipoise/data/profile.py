@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.chosen_columns import ColumnKind
+from equipoise.data.columns.column_kinds import ColumnKind
 from equipoise.data.columns.column_score import rank_rarest
 from equipoise.data.columns.guess_kind import ColumnGuess
 from equipoise.data.columns.texts import as_words, without_blanks

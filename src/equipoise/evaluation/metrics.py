@@ -1,4 +1,4 @@
-"""Metrics derived from :func:`~equipoise.evaluation.scores.scores`, by name."""
+"""Metrics derived from scores, by name; precision, recall, F1, G-mean, IBA and BCA are fields of the record itself."""
 
 import math
 from collections.abc import Callable

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from equipoise.losses import logit_losses
+from equipoise.losses.angular_margin import l_softmax, sphereface
 from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.cosine_margin import CosineMarginLoss
-from equipoise.losses.l_softmax import l_softmax, sphereface
 from equipoise.losses.logit_losses import LogitLoss
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 from equipoise.options import check_choice

@@ -1,11 +1,8 @@
 """Set-up of a training: Accelerate, the loader of batches, the optimiser and its schedule."""
 
-import math
-import os
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,8 @@ import torch
 from accelerate import Accelerator
 from accelerate.data_loader import prepare_data_loader
 from accelerate.state import AcceleratorState
-from accelerate.utils import DataLoaderConfiguration, DistributedType, InitProcessGroupKwargs
+from accelerate.utils import DataLoaderConfiguration, InitProcessGroupKwargs
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
 from equipoise.cores_and_memory import cores
@@ -26,7 +22,6 @@ from equipoise.options import check_choice
 from equipoise.training.batches import ArrayData
 from equipoise.training.epoch_order import EpochBatches
 from equipoise.training.mixing import DrawnData
-from equipoise.training.network_recipe import Network
 from equipoise.training.processes import init_method, longest_wait
 from equipoise.training.settings import Settings
 
@@ -104,21 +99,6 @@ def make_loader(
 
 
 @contextmanager
-def surroundings_kept() -> Iterator[None]:
-    """Restore environment variables and warning filters: torch's first optimiser imports its compiler, which sets a
-    cache folder in the environment, and sympy, which adds a filter.
-    """
-    before = dict(os.environ)
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update({name: value for name, value in before.items() if os.environ.get(name) != value})
-
-
-@contextmanager
 def workers_watched() -> Iterator[None]:
     """Raise one clear sentence if the system kills a worker of a loader, which torch reports by a signal."""
     try:
@@ -132,64 +112,6 @@ def workers_watched() -> Iterator[None]:
             "a worker that decodes images died, perhaps for lack of memory; the last checkpoint is kept: continue "
             "with less running beside it."
         ) from error
-
-
-def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[torch.optim.Optimizer, LambdaLR]:
-    """Return AdamW, and a schedule that decays the learning rate to 0 along a cosine over ``steps``."""
-    groups = _parameter_groups(network, settings.learning_rate)
-    with surroundings_kept():
-        optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
-    return optimizer, LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0))))
-
-
-class Stepper:
-    """The steps of an optimiser and its schedule, by Accelerate, or by torch alone where that does the same.
-
-    Accelerate's wrappers look for packages on the disk, enter contexts and divide the loss by 1 at each step, which
-    takes a small network nearly as long as the step itself: one process without a loss scale passes them by.
-
-    Args:
-        accelerator: of the training.
-        model, optimizer, scheduler: as it prepared them.
-    """
-
-    def __init__(self, accelerator: Accelerator, model: Any, optimizer: Any, scheduler: Any) -> None:
-        alone = accelerator.distributed_type == DistributedType.NO and accelerator.scaler is None
-        self.every_batch = alone and accelerator.gradient_accumulation_steps == 1
-        self.accelerator, self.model = accelerator, model
-        self.optimizer = optimizer.optimizer if alone else optimizer
-        self.scheduler = scheduler.scheduler if self.every_batch else scheduler
-
-    @property
-    def complete(self) -> bool:
-        """True once the gradients of all accumulated batches are there."""
-        return self.every_batch or bool(self.accelerator.sync_gradients)
-
-    def batch(self) -> AbstractContextManager[object]:
-        """Enter this around the forward pass and :meth:`step` of a batch."""
-        return nullcontext() if self.every_batch else self.accelerator.accumulate(self.model)
-
-    def step(self, loss: Tensor) -> None:
-        """Go back through the network, and step once the gradients are complete."""
-        if self.every_batch:
-            loss.backward()
-        else:
-            self.accelerator.backward(loss)
-        if self.complete:
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-        self.scheduler.step()
-
-
-def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
-    """Return the paper's two learning rates: a small one up to the global pooling, where weights are pretrained."""
-    body_rate = float(getattr(network.backbone, "body_rate", 1.0))
-    if body_rate == 1:
-        return [{"params": list(network.parameters())}]
-    body = list(network.backbone.get_submodule("body").parameters())
-    inside = {id(parameter) for parameter in body}
-    rest = [parameter for parameter in network.parameters() if id(parameter) not in inside]
-    return [{"params": body, "lr": rate * body_rate}, {"params": rest}]
 
 
 def _workers(data: ArrayData, processes: int) -> int:

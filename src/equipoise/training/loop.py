@@ -13,7 +13,7 @@ from equipoise.data.splits import hold_out
 from equipoise.errors import EquipoiseError, InvalidInputError, ShortTrainingWarning
 from equipoise.losses import ClassVectorLoss
 from equipoise.storage.run_files import SOFTMAX
-from equipoise.training.accelerate_setup import Stepper, make_accelerator, make_loader, make_optimizer, workers_watched
+from equipoise.training.accelerate_setup import make_accelerator, make_loader, workers_watched
 from equipoise.training.batches import ArrayData
 from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
@@ -21,6 +21,7 @@ from equipoise.training.curriculum import Curriculum
 from equipoise.training.epoch_order import EpochBatches, random_order
 from equipoise.training.measure import ArraySamples, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
+from equipoise.training.optimizer import Stepper, make_optimizer
 from equipoise.training.processes import mean_of_processes, processes_watched, sum_alike_after_a_resume
 from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import MOST_HELD_BACK, Settings

@@ -1,9 +1,9 @@
 """Stochastic passes, their moments, and the class and sample uncertainties that follow."""
 
 from equipoise.uncertainty.class_level import ClassMoments, class_uncertainty
-from equipoise.uncertainty.covariance import model_precision, predictive_covariance
 from equipoise.uncertainty.dropout import DROPOUT_TYPES, mc_dropout
 from equipoise.uncertainty.margins import margins_from_uncertainty
+from equipoise.uncertainty.output_covariance import model_precision, predictive_covariance
 from equipoise.uncertainty.sample_level import (
     ErrorMoments,
     dropout_error_moments,

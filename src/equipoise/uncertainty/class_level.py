@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equipoise.errors import InvalidInputError
 from equipoise.tensor_checks import binary_labels, class_labels, required_tensor
-from equipoise.uncertainty.covariance import check_passes
+from equipoise.uncertainty.output_covariance import check_passes
 
 UncertaintyKind = Literal["relative", "unresolved", "dispersion", "own"]
 

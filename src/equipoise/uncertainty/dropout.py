@@ -39,6 +39,9 @@ def mc_dropout(
 ) -> Tensor:
     """Return the outputs of ``passes`` stochastic forward passes: (passes, batch, ...), without gradients.
 
+    Their mean over the passes is the paper's expected output, which ``predict_proba(X, passes=N)`` returns; their
+    variance is its equation 7, :func:`~equipoise.uncertainty.predictive_covariance`.
+
     Each pass uses one sub-network for all rows, so a row's outputs do not depend on other rows, and a generator with
     the same seed gives the next batch the same sub-networks. Only dropout is active; BatchNorm and all else are in
     eval mode. The passes run on a copy of the modules that shares the weights, so the model is never modified and any

@@ -127,4 +127,4 @@ RESAMPLERS: dict[str, Maker] = {
     "random_over": lambda counts, seed, own: (RandomOverSampler(random_state=seed, **own), ()),  # noqa: ARG005
     "random_under": lambda counts, seed, own: (RandomUnderSampler(random_state=seed, **own), ()),  # noqa: ARG005
 }
-"""Resamplers by name; a new one is one function and one line here."""
+"""Resamplers by name; a new one is one function, one line here and one in ``METHODS``."""

@@ -3,17 +3,14 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
+from equipoise.data.columns.column_kinds import ColumnKind
 from equipoise.errors import InvalidInputError, listed
 
 if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
     from equipoise.data.samples import Samples
 
-EncodedKind = Literal["number", "date", "category", "text", "image"]
-"""Kinds of columns that are learnt from."""
-ColumnKind = Literal[EncodedKind, "identifier", "constant"]
-"""Kinds that a column can have."""
 ANSWERS = ("row", "file", "class", "rule", "uncertainty", "human", "set", "abstain")
 """Names reserved for columns of predictions."""
 

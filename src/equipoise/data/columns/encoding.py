@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.chosen_columns import EncodedKind
+from equipoise.data.columns.column_kinds import EncodedKind
 from equipoise.data.columns.notation import NOTATIONS, PLAIN
 from equipoise.data.columns.number_range import largest
 from equipoise.data.columns.parsing import Read, parse_as

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.chosen_columns import ColumnKind
+from equipoise.data.columns.column_kinds import ColumnKind
 from equipoise.data.columns.notation import is_some_notation
 from equipoise.data.columns.number_range import span
 from equipoise.data.columns.parsing import LOOKED_AT, Parsed, parse, parse_fully

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.chosen_columns import EncodedKind
+from equipoise.data.columns.column_kinds import EncodedKind
 from equipoise.data.columns.notation import AMOUNTS, DATES, DAY_FIRST, MONTH_FIRST, NUMBERS, PLAIN, all_plain, plain
 from equipoise.data.columns.number_range import LARGEST_FLOAT32, largest, median, span
 from equipoise.data.columns.texts import as_words, is_text, repeated

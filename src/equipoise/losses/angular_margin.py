@@ -1,4 +1,4 @@
-"""L-Softmax (Liu et al. 2016) and SphereFace (Liu et al. 2017): ψ with m = 4 on the true class's angle alone."""
+"""Margins that multiply an angle: L-Softmax and SphereFace (Liu et al. 2016, 2017), ψ at m = 4 for the true class."""
 
 from functools import partial
 
