@@ -96,7 +96,16 @@ def draw_partners(
 
 
 class Pairs(NamedTuple):
-    """Rows of a batch, the rows of their partners, and λ of each pair, (batch,) each."""
+    """A batch of samples to mix.
+
+    Args:
+        rows: of the samples, (batch,).
+        partners: rows of their partners, (batch,).
+        shares: λ of each pair, the share of the first, (batch,).
+
+    >>> Pairs(np.array([0]), np.array([1]), np.array([0.75])).shares
+    array([0.75])
+    """
 
     rows: NDArray[np.int64]
     partners: NDArray[np.int64]
