@@ -199,7 +199,7 @@ def changed(name, value, place=(0, 0)):
     ],
 )
 def test_damaged_arrays_are_refused(arrays):
-    with pytest.raises(InvalidInputError, match="damaged or of another version; train anew"):
+    with pytest.raises(InvalidInputError, match="damaged or of another version; train again"):
         ClassThresholds.of_arrays(arrays)
 
 
