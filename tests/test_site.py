@@ -145,8 +145,9 @@ def test_formulae_are_drawn_and_no_markup_is_left(site, pages):
     assert {name: marks for name, marks in found.items() if marks} == {}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser():
+    """A window of its own, since pages leave behind what they stored."""
     found = programs()
     if found is None:
         pytest.skip("there is no chromium with its driver")

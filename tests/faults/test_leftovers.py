@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ def test_standard_input_leaves_nothing(number, table_run, tmp_path):
     table = digits_frame().to_csv(index=False).encode()
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "equipoise", "predict", str(table_run), "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment) as process:
+    obeys = None if number == signal.SIGKILL else partial(signal.signal, number, signal.SIG_DFL)  # under nohup too
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(command, **pipes, env=environment, preexec_fn=obeys) as process:  # noqa: PLW1509
         process.stdin.write(table * (2 * PIPE // len(table) + 1))
         process.stdin.flush()
         process.send_signal(number)
