@@ -1,4 +1,4 @@
-"""What sample uncertainty does to the logits, section 5: the paper's F̂·ψ as printed, and the two forms that work."""
+"""Change logits by the uncertainty of a sample: the paper's F̂·ψ (section 5) as printed, and two forms that work."""
 
 import math
 
