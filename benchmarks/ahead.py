@@ -2,6 +2,7 @@
 
     python benchmarks/ahead.py                  # ten cases, every method, five seeds; resumes where it stopped
     python benchmarks/ahead.py --misleading     # cases whose class counts mislead
+    python benchmarks/ahead.py --tuned          # pictures alone, rivals tuned over four settings each
     python benchmarks/ahead.py --speed          # CPU times of some cases, the methods in turns
     python benchmarks/ahead.py --page           # write the page again, run nothing
 
@@ -29,7 +30,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 import torch
-from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, page
+from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, UNCERTAIN, page
 from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.datasets import load_digits
@@ -37,6 +38,9 @@ from sklearn.model_selection import train_test_split
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.app.compare import FitOptions, fit_tuned
+from equipoise.app.compare.fit_store import CannotRunError
+from equipoise.app.compare.resamplers import Resampler
 from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official
@@ -69,6 +73,7 @@ IMBALANCE: dict[str, Callable[..., np.ndarray]] = {
     "step 1:50": partial(step, keep=0.02),
     "exponential 1:100": partial(exponential, ratio=100),
 }
+RESAMPLED = {"random over-sampling": "random_over", "SMOTE": "smote", "random under-sampling": "random_under"}
 METHODS: dict[str, dict[str, Any]] = {
     PLAIN: {"method": "cross_entropy"},
     RIVAL: {"method": "logit_adjustment"},
@@ -80,7 +85,11 @@ METHODS: dict[str, dict[str, Any]] = {
     ONE: {"members": 1},
     OURS: {},
     OUT_OF_FOLD: {"margins": "out_of_fold", "members": 1, "softmax_epochs": 7},
+    **{label: {"method": "cross_entropy", "resample": name} for label, name in RESAMPLED.items()},
 }
+TUNED = {PLAIN: "cross_entropy", RIVAL: "logit_adjustment", "VS": "vs", "LDAM-DRW": "ldam_drw", "focal": "focal"}
+TUNED |= {"class-balanced": "class_balanced", **RESAMPLED, ONE: "uncertainty_margin"}
+"""Methods of the tuned table -> their names in ``compare``, whose grids have four settings; ours has one."""
 COUNTED: dict[str, dict[str, Any]] = {
     PLAIN: {"method": "cross_entropy"},
     RIVAL: {"method": "logit_adjustment"},
@@ -88,8 +97,9 @@ COUNTED: dict[str, dict[str, Any]] = {
     "LDAM-DRW": {"method": "ldam_drw"},
     STAGED: {"members": 1, "softmax_epochs": 7},
     OUT_OF_FOLD: {"margins": "out_of_fold", "members": 1, "softmax_epochs": 7},
-    "ours, uncertainty alone": {"margins": "uncertainty", "members": 1},
+    UNCERTAIN: {"margins": "uncertainty", "members": 1},
     "ours, corrected counts": {"margins": "corrected", "members": 1},
+    OURS: {},
 }
 """Methods where counts mislead: those that know counts, and ours from uncertainty."""
 
@@ -105,12 +115,18 @@ def mnist() -> tuple[Rows, Rows]:
 
 
 @cache
+def cifar10_images(part: str) -> Rows:
+    """The official images of a part as they are."""
+    samples = Source(data_folder()).samples("cifar10", small=False)
+    rows = official(samples)[part]
+    return np.asarray(samples.x[rows]), np.unique(samples.y, return_inverse=True)[1][rows]
+
+
+@cache
 def cifar10() -> tuple[Rows, Rows]:
     """The official training images as they are, and features of the test images."""
-    samples = Source(data_folder()).samples("cifar10", small=False)
-    y, parts = np.unique(samples.y, return_inverse=True)[1], official(samples)
-    train, test = ((np.asarray(samples.x[rows]), y[rows]) for rows in (parts["train"], parts["test"]))
-    return train, (lite0(test[0]), test[1])
+    images, y = cifar10_images("test")
+    return cifar10_images("train"), (lite0(images), y)
 
 
 def lite0(images: np.ndarray) -> np.ndarray:
@@ -212,29 +228,47 @@ CASES: dict[str, Case] = {
 """From a seed to rows to fit and rows to score on, cheap fits first."""
 
 
-def featured(make: Callable[..., tuple[Rows, Rows]], seed: int) -> tuple[Rows, Rows]:
-    """A case of CIFAR-10, whose training images are images still."""
-    (images, y), test = make(cifar10, seed)
-    return (lite0(images), y), test
+@cache
+def cifar10_part() -> tuple[Rows, Rows]:
+    """Features of some images of each class, fixed ones, to draw training rows from and to score on."""
+    found = []
+    for part, most in (("train", misleading.DRAWN_FROM), ("test", misleading.SCORED)):
+        x, y = cifar10_images(part)
+        x, y = of_each_class(x, y, np.random.default_rng(0).permutation(len(y)), most)
+        found.append((lite0(x), y))
+    return found[0], found[1]
 
 
+READERS = {"MNIST": mnist, "HAM10000 features": ham10000, "CIFAR-10 features": cifar10_part}
 MISLEADING: dict[str, Case] = {
-    name: partial(featured, make)
-    if name.startswith("CIFAR")
-    else partial(make, mnist if name.startswith("MNIST") else ham10000)
-    for name, make in misleading.CASES.items()
+    name: partial(make, READERS[name.split(",")[0]]) for name, make in misleading.CASES.items()
 }
 
 
 def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Scores of one fit, and the seconds of process time that it took."""
+    """Scores of one fit, and the seconds of process time that it took; ``resample`` trains for as many steps."""
     (x, y), (x_scored, y_scored) = case(seed)
-    model = UncertaintyBalancedClassifier(epochs=EPOCHS, width=WIDTH, batch_size=BATCH, random_state=seed, **options)
-    started = time.process_time()
+    own = {name: value for name, value in options.items() if name != "resample"}
+    started, epochs = time.process_time(), EPOCHS
+    if "resample" in options:
+        before = len(y)
+        x, y = Resampler(options["resample"], random_state=seed).fit_resample(x, y)
+        epochs = max(1, round(EPOCHS * before / len(y)))
+    model = UncertaintyBalancedClassifier(epochs=epochs, width=WIDTH, batch_size=BATCH, random_state=seed, **own)
     model.fit(x, y)
     seconds = time.process_time() - started
     kept = kept_scores(y_scored, model.predict(x_scored))
     return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
+
+
+def run_tuned(case: Case, name: str, seed: int) -> dict[str, Any]:
+    """Scores of one fit whose setting was chosen on a fifth of its training rows."""
+    (x, y), (x_scored, y_scored) = case(seed)
+    options = FitOptions(epochs=EPOCHS, width=WIDTH, batch_size=BATCH)
+    started = time.process_time()
+    found = fit_tuned(name, x, y, x_scored, seed=seed, options=options, tune=True)
+    kept = kept_scores(y_scored, found.labels) | {"chosen": found.hyperparameters}
+    return kept | {"rows": len(y), "seconds": round(time.process_time() - started, 3)}
 
 
 def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -278,6 +312,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="names of the methods to run")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
     parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
+    parser.add_argument("--tuned", action="store_true", help="run the cases of pictures with tuned rivals instead")
     parser.add_argument("--speed", action="store_true", help="time some cases instead")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
@@ -290,6 +325,9 @@ def main() -> None:
     for path in options.join:
         record["cells"] |= json.loads(path.read_text())["cells"]
     parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
+    if options.tuned:
+        pictures = {name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}
+        parts = {"tuned": (pictures, TUNED)}
     if options.speed:
         record["speed"] = speed()
         options.out.write_text(json.dumps(record, indent=1) + "\n")
@@ -300,13 +338,19 @@ def main() -> None:
         if key in record["cells"] or not asked:
             continue
         every, methods = parts[part]
-        record["cells"][key] = run(every[case], methods[method], seed)
+        fit = run_tuned if part == "tuned" else run
+        try:
+            record["cells"][key] = fit(every[case], methods[method], seed)
+        except CannotRunError as error:  # SMOTE, where a class has a single row
+            print(f"{key}: {error}", file=sys.stderr, flush=True)
+            continue
         print(f"{key}: {record['cells'][key]}", file=sys.stderr, flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     if options.page:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        PAGE.write_text(page(record, list(METHODS), list(COUNTED), UNMIXED, tried(UNMIXED)))
+        parts_of = {"counted": list(COUNTED), "tuned": list(TUNED), "unmixed": UNMIXED, "tried": tried(UNMIXED)}
+        PAGE.write_text(page(record, list(METHODS), **parts_of))
 
 
 if __name__ == "__main__":

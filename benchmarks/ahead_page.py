@@ -13,7 +13,7 @@ from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
 OURS, ONE, STAGED, OUT_OF_FOLD = "ours", "ours, one network", "ours, three stages", "ours, out of fold"
 PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our head"
-AVERAGED = "logit adjustment, four networks"
+AVERAGED, UNCERTAIN = "logit adjustment, four networks", "ours, uncertainty alone"
 CHANGES = ((ONE, STAGED), (OURS, ONE), (AVERAGED, RIVAL), (ONE, RIVAL), (OURS, AVERAGED))
 """Pairs that show where a difference comes from."""
 METRICS = {
@@ -24,7 +24,7 @@ METRICS = {
 EQUIVALENT = 1.0
 """Points within which two methods count as equivalent, if the 90 % interval of their difference lies inside."""
 FEW = 2
-"""Fewest seeds of the parts that are compared over their cases alone."""
+"""Fewest seeds of the part that is compared over its cases alone."""
 Cells = dict[str, dict[str, dict[int, dict[str, float]]]]
 """Case -> method -> seed -> scores."""
 TEXT = Path(__file__).with_name("ahead.md.txt")
@@ -58,12 +58,6 @@ def shown_cells(record: dict[str, Any], methods: list[str]) -> Cells:
         own = [name for name in methods if case in cells_of(record, "ahead", [name])]
         found[case] = cells_of(record, "ahead", own)[case]
     return found
-
-
-def run_everywhere(record: dict[str, Any], part: str, methods: list[str]) -> list[str]:
-    """The methods with enough seeds on every case that the first of them has."""
-    first = set(cells_of(record, part, methods[:1], fewest=FEW))
-    return [name for name in methods if set(cells_of(record, part, [methods[0], name], fewest=FEW)) == first]
 
 
 def gains(cells: Cells, case: str, one: str, other: str, metric: str) -> list[float]:
@@ -113,12 +107,12 @@ def means_table(cells: Cells, methods: list[str], metric: str) -> list[str]:
 def verdict(points: Sequence[float]) -> str:
     """Say what the cases together show: ahead, behind, equivalent, or nothing."""
     whole, narrow = paired_interval(points), paired_interval(points, confidence=0.9)
-    if whole.low is None or whole.high is None or narrow.low is None or narrow.high is None:
+    if whole.low is None:
         return "too few cases"
     p = wilcoxon(points)
     if not whole.contains_zero and p < 0.05:
         return "ahead" if whole.mean > 0 else "behind"
-    if narrow.low > -EQUIVALENT and narrow.high < EQUIVALENT:
+    if narrow.within(EQUIVALENT):
         return f"equivalent within ±{EQUIVALENT:g}"
     return "not significantly different"
 
@@ -156,6 +150,47 @@ def records_table(cells: Cells, methods: list[str]) -> list[str]:
         row = ["{} / {} / {}".format(*record_of(cells, method, others, metric)) for metric in METRICS]
         lines.append(f"| {method} | " + " | ".join(row) + " |")
     return lines
+
+
+def by_case_table(cells: Cells, one: str, others: Sequence[str], metric: str) -> list[str]:
+    """A method against others, case by case; bold where the interval over the seeds excludes 0."""
+    lines = [f"| {one} against | " + " | ".join(others) + " |", "|---" * (len(others) + 1) + "|"]
+    for case in cells:
+        found = [paired_interval(gains(cells, case, one, other, metric)) for other in others]
+        row = [shown(each) if each.contains_zero else f"**{shown(each)}**" for each in found]
+        lines.append(f"| {case} | " + " | ".join(row) + " |")
+    return lines
+
+
+def won_and_lost(cells: Cells, one: str, others: Sequence[str], metric: str) -> list[str]:
+    """A sentence per rival: in which cases a method is ahead of it or behind, by the interval over the seeds."""
+    lines = []
+    for other in others:
+        found = {case: paired_interval(gains(cells, case, one, other, metric)) for case in cells}
+        clear = {case: each.mean > 0 for case, each in found.items() if not each.contains_zero}
+        parts = []
+        for word, wanted in (("ahead", True), ("behind", False)):
+            own = [case for case, won in clear.items() if won == wanted]
+            parts.append(f"{word} in {len(own)}" + (f" ({'; '.join(own)})" if own else ""))
+        lines.append(f"- {one} against {other}, {len(cells)} cases: {', '.join(parts)}.")
+    return lines
+
+
+def misleading_tables(record: dict[str, Any], methods: list[str]) -> dict[str, list[str]]:
+    """Cases whose counts mislead: means, ours case by case and over the cases, and every method's wins and losses."""
+    cells = cells_of(record, "misleading", methods)
+    rivals = [name for name in methods if not name.startswith(OURS)]
+    return {
+        "misleading": means_table(cells, methods, "balanced_accuracy"),
+        "misleading_cases": [
+            line for one in (OURS, UNCERTAIN) for line in (*by_case_table(cells, one, rivals, "balanced_accuracy"), "")
+        ],
+        "misleading_said": [
+            line for one in (OURS, UNCERTAIN) for line in won_and_lost(cells, one, rivals[1:], "balanced_accuracy")
+        ],
+        "misleading_records": records_table(cells, methods),
+        "misleading_duels": [line for one in (OURS, UNCERTAIN) for line in (*duel_table(cells, one, rivals), "")],
+    }
 
 
 def sample_level_table(cells: Cells) -> list[str]:
@@ -232,6 +267,15 @@ def added_in_short(cells: Cells) -> list[str]:
     ]
 
 
+def tuned_tables(record: dict[str, Any], methods: list[str]) -> list[str]:
+    """Methods with their best of four settings: balanced accuracy case by case, and ours against each."""
+    cells = cells_of(record, "tuned", methods)
+    if not cells:
+        return ["Not run yet."]
+    rivals = [name for name in methods if name != ONE]
+    return [*means_table(cells, methods, "balanced_accuracy"), "", *duel_table(cells, ONE, rivals)]
+
+
 def sizes(cells: Cells) -> list[str]:
     """Rows and classes of each case."""
     lines = ["| | rows to fit | classes |", "|---|---|---|"]
@@ -251,13 +295,19 @@ def speed_table(record: dict[str, Any]) -> list[str]:
 
 
 def page(
-    record: dict[str, Any], methods: list[str], counted: list[str], unmixed: Sequence[str], tried: dict[str, list[str]]
+    record: dict[str, Any],
+    methods: list[str],
+    *,
+    counted: list[str],
+    tuned: list[str],
+    unmixed: Sequence[str],
+    tried: dict[str, list[str]],
 ) -> str:
-    """The page as Markdown; ``unmixed`` cases have no sample level, ``tried`` are the tables of the searches."""
+    """The page as Markdown: ``counted`` and ``tuned`` are the methods of two further parts, ``unmixed`` the cases
+    without a sample level, ``tried`` the tables of the searches.
+    """
     beside = [name for name in methods if name not in (OUT_OF_FOLD, STAGED)]
-    counted = run_everywhere(record, "misleading", counted)
-    cells, misled = shown_cells(record, beside), cells_of(record, "misleading", counted, fewest=FEW)
-    by_ours, by_counts = ([name for name in counted if name.startswith(OURS) == ours] for ours in (True, False))
+    cells = shown_cells(record, beside)
     mixed = {case: own for case, own in pair_of(record, ONE, HEAD).items() if case not in unmixed}
     older = [PLAIN, RIVAL, HEAD, "VS", "LDAM-DRW", STAGED, OUT_OF_FOLD]
     slow = cells_of(record, "ahead", older, fewest=FEW)
@@ -271,11 +321,11 @@ def page(
         "records": records_table(cells_of(record, "ahead", beside), beside),
         "sample_level": sample_level_table(mixed),
         "out_of_fold": [*means_table(slow, older, "balanced_accuracy"), "", *duel_table(slow, OUT_OF_FOLD, older[:-1])],
+        "tuned": tuned_tables(record, tuned),
         "sizes": sizes(cells),
         "cases": [str(len(cells))],
         "speed": speed_table(record),
-        "misleading": means_table(misled, counted, "balanced_accuracy") if misled else ["Not run yet."],
-        "misleading_duels": [line for one in by_ours for line in (*duel_table(misled, one, by_counts), "")],
+        **misleading_tables(record, counted),
         **tried,
         "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],
     }

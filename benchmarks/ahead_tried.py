@@ -49,36 +49,52 @@ def search_table(record: dict[str, Any], unmixed: Sequence[str]) -> list[str]:
     return lines
 
 
-ROUND = {
-    "the default": START,
-    "margins of the counts, as without mixing": f"{START}, whole margins",
-    "margins a quarter stronger": f"{START}, tau 1.25",
+STRENGTHS = {
+    "logit adjustment": RIVAL,
+    "logit adjustment, a quarter stronger": f"{RIVAL}, tau 1.25",
+    "margins of the mixed samples' prior (the default before)": START,
+    "the same, a quarter stronger": f"{START}, tau 1.25",
+    "the same, half stronger": f"{START}, tau 1.5",
+    "margins of the class counts (the default now)": f"{START}, whole margins",
+}
+"""How strong margins were while mixing -> their names in the search."""
+FORMS = {
     "partners by frequency^0.75": f"{START}, power 0.75",
     "the first hidden layer mixed, not the input": f"{START}, hidden",
 }
-"""Options of mixing that were tried last -> their names in the search."""
+"""Other ways of mixing -> their names in the search."""
+TABLE_STRENGTHS = {
+    "logit adjustment": RIVAL,
+    "logit adjustment, a quarter stronger": f"{RIVAL}, tau 1.25",
+    "our head": HEAD,
+    "our head, a quarter stronger": f"{HEAD}, tau 1.25",
+}
+"""The same for tables without a sample level."""
 
 
-def mixing_table(record: dict[str, Any]) -> list[str]:
-    """Balanced accuracy of one network by each way of mixing, case by case: mean over seeds and networks."""
+def strength_table(record: dict[str, Any], names: dict[str, str], base: str, way: str = "mean of 4") -> list[str]:
+    """Scores of options over the cases that all of them were run on, and their differences to one of them."""
     cells = record["cells"]
-    cases = [key.split(" | ")[0] for key in cells if key.endswith(f" | {START}, whole margins")]
-    lines = ["| | " + " | ".join(cases) + " | against the default |", "|---" * (len(cases) + 2) + "|"]
-    for option, name in {RIVAL: RIVAL, **ROUND}.items():
-        own = {case: scores_of(cells, case, name) for case in cases}
-        row = [f"{100 * np.mean(each):.1f}" if each else "–" for each in own.values()]
-        gains = [
-            100 * (one - other)
-            for case in cases
-            for one, other in zip(own[case], scores_of(cells, case, START), strict=False)
-        ]
-        beside = "–" if name == START else shown(paired_interval(gains))
-        lines.append(f"| {option} | " + " | ".join(row) + f" | {beside} |")
+    cases = [
+        case
+        for case in dict.fromkeys(key.split(" | ")[0] for key in cells)
+        if all(f"{case} | {name}" in cells for name in names.values())
+    ]
+    lines = ["| | " + " | ".join(cases) + " | " + " | ".join(METRICS.values()) + " |"]
+    lines.append("|---" * (len(cases) + len(METRICS) + 1) + "|")
+    for option, name in names.items():
+        own = {metric: means_of(cells, cases, name, metric, way) for metric in METRICS}
+        row = [f"{mean:.1f}" for mean in own["balanced_accuracy"]]
+        for metric, means in own.items():
+            points = np.subtract(means, means_of(cells, cases, base, metric, way)).tolist()
+            row.append("–" if name == base else f"{shown(paired_interval(points))}, {p_value(points)}")
+        lines.append(f"| {option} | " + " | ".join(row) + " |")
     return lines
 
 
-def scores_of(cells: dict[str, Any], case: str, name: str) -> list[float]:
-    return [each["one"]["balanced_accuracy"] for each in cells.get(f"{case} | {name}", {"seeds": []})["seeds"]]
+def means_of(cells: dict[str, Any], cases: Sequence[str], name: str, metric: str, way: str) -> list[float]:
+    """The mean over the seeds of each case, in percent."""
+    return [100 * float(np.mean([each[way][metric] for each in cells[f"{case} | {name}"]["seeds"]])) for case in cases]
 
 
 TRIALS = {
@@ -108,6 +124,8 @@ def tried(unmixed: Sequence[str]) -> dict[str, list[str]]:
     search, options = (json.loads((RESULTS / f"ahead_{name}.json").read_text()) for name in ("search", "options"))
     return {
         "search": search_table(search, unmixed),
-        "mixing_tried": mixing_table(search),
+        "strength_tried": strength_table(search, STRENGTHS, START),
+        "forms_tried": strength_table(search, {"the default then": START, **FORMS}, START, "one"),
+        "tables_tried": strength_table(search, TABLE_STRENGTHS, HEAD),
         "options_tried": options_table(options),
     }

@@ -31,7 +31,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from equipoise import BalancedClassifier
 from equipoise.decisions import Costs, RecallAtLeast
-from equipoise.decisions.promises import allowed_misses
+from equipoise.decisions.binomial_bounds import allowed_misses
 
 FIRST_TABLES = ("bank", "sms_spam", "page-blocks0", "phoneme", "abalone19")
 """Those whose figures are shown one by one."""

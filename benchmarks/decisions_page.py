@@ -28,7 +28,7 @@ floor now and then even if every promise holds. *Met* is the share of splits wit
 *Expected* is how often that should happen if test rows come from the same distribution as the rows used to choose the
 threshold (the beta-binomial law of its rank); ± is two standard deviations of the share, slightly too small because the
 splits share rows. False alarms are per 1,000 cases: expected, with the mean interval of the long run, and found.
-*Inside* is the share of splits whose count lies in the range for as many cases as are tested, as for costs below.
+*Inside* is the share of splits whose count lies in the range reported for that number of cases, as for costs below.
 """
 COSTS = """
 A miss costs {miss:g}, a false alarm 1; costs are per 1,000 cases. *Expected* is the long-run cost with its 95 %
@@ -71,7 +71,7 @@ def lines() -> list[str]:
     whole = min(len(own) for own in rows.values())
     rows = {case: own[:whole] for case, own in rows.items()}  # a split that was not finished is left out
     tables = len({name for name, _ in rows})
-    ended = f"{SPLITS} splits were planned" + ("." if whole == SPLITS else f"; {whole} ended in time.")
+    ended = f"{SPLITS} splits were planned" + ("." if whole == SPLITS else f"; {whole} finished in time.")
     return [
         "# Do decisions keep their promises?",
         HEAD.format(splits=whole, tables=tables, cases=len(rows)),

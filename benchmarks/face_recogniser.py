@@ -32,10 +32,10 @@ from equipoise.data.images.scan import scan_images
 from equipoise.paper.faces import align_folder
 from equipoise.paper.faces.alignment_log import LOG
 from equipoise.paper.faces.face_encoders import OnnxEncoder, StoredEmbeddings, similarities
-from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.read_pairs import read_pairs
-from equipoise.paper.faces.same_person import fit_same_person
+from equipoise.paper.faces.pair_files import read_pairs
+from equipoise.paper.faces.pairs import FacePairs
 from equipoise.paper.faces.verification_scores import verification
+from equipoise.paper.faces.verify import fit_same_person
 from equipoise.storage.archives import unpack
 
 RESULT = Path(__file__).parent / "results" / "face_recogniser.json"
@@ -75,7 +75,7 @@ def embed(aligned: Path, names: list[str], recogniser: Path, folder: Path) -> St
         own = names[start : start + BATCH]
         path = folder / f"{hashlib.sha256(' '.join(own).encode()).hexdigest()[:24]}.npy"
         if not path.exists():
-            pairs = Pairs(tuple(own), np.arange(len(own)), *[np.zeros(0, dtype=np.intp)] * 2, np.zeros(0, bool),
+            pairs = FacePairs(tuple(own), np.arange(len(own)), *[np.zeros(0, dtype=np.intp)] * 2, np.zeros(0, bool),
                           np.zeros(0, dtype=np.int64), root=aligned)  # fmt: skip
             images = pairs.images(encoder.size, encoder.channels)
             part = path.with_suffix(".part.npy")

@@ -25,7 +25,7 @@ from equipoise.losses import LOSSES
 from equipoise.models import Augment, ImageBackbone, ImageInput
 from equipoise.models.resnet import BasicBlock
 from equipoise.paper.faces.pair_files import read_lfw_pairs
-from equipoise.paper.faces.pairs import Pairs
+from equipoise.paper.faces.pairs import FacePairs
 from equipoise.paper.faces.verification_scores import averaged, cosines, verification
 from equipoise.paper.sets import load_set
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
@@ -87,7 +87,7 @@ class Faces:
         self.place[self.seen] = np.arange(len(self.seen))
 
     @staticmethod
-    def used(pairs: Pairs) -> np.ndarray:
+    def used(pairs: FacePairs) -> np.ndarray:
         return np.unique(np.concatenate([pairs.first, pairs.second]))
 
     def score(self, features: np.ndarray) -> dict[str, Any]:
@@ -97,10 +97,10 @@ class Faces:
         return found.as_dict()
 
 
-def chosen_folds(pairs: Pairs, folds: tuple[int, ...]) -> Pairs:
+def chosen_folds(pairs: FacePairs, folds: tuple[int, ...]) -> FacePairs:
     rows = np.isin(pairs.fold, folds)
     parts = {name: getattr(pairs, name)[rows] for name in ("first", "second", "same", "fold")}
-    return Pairs(pairs.files, pairs.face, root=pairs.root, **parts)
+    return FacePairs(pairs.files, pairs.face, root=pairs.root, **parts)
 
 
 def small(images: Any) -> np.ndarray:

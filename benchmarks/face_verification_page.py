@@ -33,7 +33,7 @@ def difference(result: dict[str, Any], one: str, other: str) -> str:
         return "one seed only"
     half = T_TWO_SIDED[len(gaps) - 1] * statistics.stdev(gaps) / math.sqrt(len(gaps))
     mean = statistics.mean(gaps)
-    word = "no difference shown" if abs(mean) <= half else "a difference"
+    word = "not significant" if abs(mean) <= half else "significant"
     return f"{mean:+.1f} points (each seed: {', '.join(f'{gap:+.1f}' for gap in gaps)}; 95 % ± {half:.1f}): {word}"
 
 

@@ -20,7 +20,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 import equipoise
 from equipoise.data.images import read_images
-from equipoise.data.images.lazy import steady_heap
+from equipoise.data.images.images_on_disk import steady_heap
 
 RESULT = Path(__file__).parent / "results/image_memory.json"
 HEIGHT, WIDTH = 218, 178  # CelebA's

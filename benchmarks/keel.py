@@ -77,7 +77,7 @@ def training_rows(x: NDArray[np.float32], y: NDArray[np.int64]) -> Rows:
 
 
 def held_out(x: NDArray[np.float32], y: NDArray[np.int64], seed: int, most: int | None = None) -> tuple[Rows, Rows]:
-    """Rows to fit and rows to score on, class by class; of the former at most so many."""
+    """Rows to fit and rows to score on, class by class; at most ``most`` of the former."""
     fit, scored = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
     if most is not None and most < len(fit):
         fit = train_test_split(fit, train_size=most, stratify=y[fit], random_state=seed)[0]

@@ -41,7 +41,7 @@ def rows_of(rng: np.random.Generator, centres: NDArray[np.float64], rows: int, *
 
 
 def write_table(path: Path, rows: int, *, columns: int, classes: int, labelled: bool = True) -> Path:
-    """A CSV of so many rows, made and written in parts."""
+    """A CSV of this many rows, made and written in parts."""
     rng = np.random.default_rng(SEED)
     centres = rng.normal(scale=0.5, size=(classes, columns))
     with path.open("wb") as file:
@@ -109,7 +109,7 @@ def _with_children(pid: int) -> list[int]:
 
 
 def long_table(folder: Path, *, rows: int = 1_000_000, columns: int = 100) -> Figures:
-    """A table of so many rows and columns: one epoch of training, then a prediction for every row of it."""
+    """A table of this many rows and columns: one epoch of training, then a prediction for every row of it."""
     source = write_table(folder / "table.csv", rows, columns=columns, classes=5)
     start = time.perf_counter()
     for _ in pd.read_csv(source, chunksize=PART_ROWS):
@@ -164,7 +164,7 @@ def many_classes(folder: Path, *, rows: int = 100_000, predicted: int = 10_000, 
 
 
 def many_predictions(folder: Path, *, fewer: int = 1_000_000, rows: int = 10_000_000) -> Figures:
-    """Predictions for a CSV of so many rows, against those for a shorter one of the same kind."""
+    """Predictions for a CSV of this many rows, against those for a shorter one of the same kind."""
     columns, classes = 4, 2
     learnt = write_table(folder / "train.csv", 20_000, columns=columns, classes=classes)
     measured("train", learnt, "--epochs", "2", "--out", folder / "run")

@@ -7,12 +7,14 @@ def page(record: dict, descriptions: dict[str, str]) -> str:
     lines = [
         "# Speed of the method",
         "",
-        "Written by `benchmarks/method_speed.py` from `benchmarks/results/method_speed.json`; do not edit by hand.",
+        "What do the loss, its gradient and the stochastic passes cost, compared with plain softmax and with other "
+        "libraries? Repeat it with `python benchmarks/method_speed.py`.",
         "",
         f"One thread, batch {settings['batch']} × {settings['features']} features, "
-        f"placement `{settings['placement']}`, strength {settings['strength']}, margins from {settings['margins']}. "
+        f"placement `{settings['placement']}`, strength {settings['strength']}, "
+        f"margins evenly spaced from {settings['margins'].removesuffix(', evenly')}. "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ". The methods take turns; ratios are of the medians of process CPU time.",
+        + ". The methods take turns; ratios are those of median CPU times of the process.",
         "",
         "| comparison | ratio | by wall time | target | met |",
         "|---|---|---|---|---|",

@@ -118,7 +118,7 @@ def mnist_images(folder: Path, part: str) -> Rows:
 
 
 def of_each_class(x: np.ndarray, y: np.ndarray, rows: np.ndarray, most: int) -> Rows:
-    """The first so many of the rows of each class."""
+    """The first ``most`` rows of each class."""
     kept = np.concatenate([rows[y[rows] == c][:most] for c in np.unique(y)])
     return x[kept], y[kept]
 
@@ -277,14 +277,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     LOSSES["unit_vectors"] = unit_vectors
     record = json.loads(options.out.read_text()) if options.out.exists() else {"cells": {}}
-    record["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
-    record["versions"] |= {"scikit-learn": sklearn.__version__, "equipoise": equipoise.__version__}
-    record["settings"] = {
-        "epochs": EPOCHS,
-        "width": WIDTH,
-        "images_a_class": MOST,
-        "table_rows": TABLE_ROWS,
-    }
+    if not options.page:
+        record["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
+        record["versions"] |= {"scikit-learn": sklearn.__version__, "equipoise": equipoise.__version__}
+        record["settings"] = {"epochs": EPOCHS, "width": WIDTH, "images_a_class": MOST, "table_rows": TABLE_ROWS}
     seeds = {"images": options.seeds, "tables": options.table_seeds, "test": options.seeds}
     if options.speed:
         record["speed"] = speed()

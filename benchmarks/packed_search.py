@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equipoise.losses import ldam_margins
 from equipoise.losses.class_weights import effective_number_weights
-from equipoise.training.mixing import ALPHA, mixed_steps, partner_prior
+from equipoise.training.mixing import ALPHA, partner_prior
 from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, stage_boundaries
 
 EPOCHS, BATCH, RATE, DECAY = 40, 64, 1e-3, 0.5
@@ -109,9 +109,10 @@ class Packed:
 def class_values(spec: Spec, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Shift without and with mixing, scale, and partners' prior of each network: (networks, classes)."""
     steps = (counts.amax(-1, keepdim=True) / counts.clamp_min(1)).log()
-    mixed = steps if spec.mixing is None or spec.whole else mixed_steps(steps.double(), spec.mixing).float()
     prior = counts.double() / counts.sum(-1, keepdim=True)
     partners = partner_prior(prior, 1.0 if spec.mixing is None else spec.mixing)
+    left_over = (prior + partners).clamp_min(1e-12)
+    mixed = steps if spec.whole else (left_over.amax(-1, keepdim=True) / left_over).log().float()
     scale = (counts / counts.amax(-1, keepdim=True)).clamp_min(1e-6).pow(spec.gamma)
     return -spec.tau * steps, -spec.tau * mixed, scale, partners
 

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 import equipoise
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
 
 RESULT = Path(__file__).parent / "results/predict_memory.json"
 LENGTHS = (10_000, 100_000, 1_000_000)
@@ -33,7 +33,7 @@ def table(rows: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def write(path: Path, rows: int, rng: np.random.Generator) -> None:
-    """A CSV of so many rows, without holding them all."""
+    """A CSV of this many rows, without holding them all."""
     for start in range(0, rows, ROWS_AT_ONCE):
         part = table(min(ROWS_AT_ONCE, rows - start), rng).drop(columns="label")
         part.to_csv(path, index=False, mode="a", header=start == 0)
@@ -56,7 +56,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table(5_000, rng).to_csv(folder / "train.csv", index=False)
-        run = train_run(TrainOptions(str(folder / "train.csv"), epochs=5), folder / "run").folder
+        run = train_run(RunOptions(str(folder / "train.csv"), epochs=5), folder / "run").folder
         for rows in LENGTHS:
             source = folder / f"{rows}.csv"
             write(source, rows, rng)

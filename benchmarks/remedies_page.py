@@ -157,22 +157,22 @@ def summary(cases: list[Case]) -> list[str]:
     missing = [case for case in cases if case not in both]
     left_out = f" (all but {listed(missing)})" if missing else ""
     return [
-        f"Of the {len(cases)} cases, Equipoise was run on {len(both)}{left_out}. In {len(judged)} of these there are "
-        f"{ENOUGH_SEEDS} seeds or more, and in those {len(judged)}:",
+        f"Of the {len(cases)} cases, Equipoise was run on {len(both)}{left_out}. {len(judged)} of these have at "
+        f"least {ENOUGH_SEEDS} seeds. Among those {len(judged)}:",
         "",
         f"- **Equipoise against cross-entropy**: significantly better in {len(gained)}, significantly worse in "
         f"{len(lost)}.",
-        "- **Cross-entropy is enough** (the best, or not significantly different from it) in "
+        "- **Cross-entropy is enough** (the best, or not significantly worse than the best) in "
         f"{listed([case for case in judged if tie(case, BASELINE)])}.",
-        "- **Equipoise against all**: the best, or not significantly different from it, in "
-        f"{len(judged) - len(behind)}; significantly behind another in {listed(behind)}.",
+        "- **Equipoise against all**: the best, or not significantly worse than the best, in "
+        f"{len(judged) - len(behind)}; significantly worse in {listed(behind)}.",
         "",
         f"The other {len(few)} have so few seeds that hardly any difference is significant ({listed(few)}): look at "
         "their means.",
         "",
         f"In {sum(higher(case) for case in both)} of the {len(both)} cases the best rival has a higher mean than "
         "Equipoise.",
-        "But which rival is best changes from case to case, and you know only afterwards.",
+        "But which rival is best differs from case to case, and you only know it afterwards.",
     ]
 
 
@@ -185,7 +185,7 @@ def higher(case: Case) -> bool:
 def balanced_table(cases: list[Case]) -> list[str]:
     """One row per case."""
     lines = [
-        "| data | seeds | cross-entropy | Equipoise | best rival | best, or tied with it |",
+        "| data | seeds | cross-entropy | Equipoise | best rival | not significantly behind the best |",
         "|---|---|---|---|---|---|",
     ]
     for case in cases:

@@ -61,18 +61,22 @@ def longest_chain(wanted: dict[str, set[str]]) -> int:
 
 
 def passed() -> dict[str, int]:
-    """Modules whose functions run during a fit and during ``equipoise train``, and frames down to the optimiser."""
+    """Modules whose functions run during a fit and during ``equipoise train``, and frames down to the optimiser.
+
+    Of the frames, those of this package are counted apart from those of the libraries between them.
+    """
     import numpy as np
     import torch
 
     from equipoise import UncertaintyBalancedClassifier
 
     seen: set[str] = set()
-    deepest: list[int] = []
+    deepest: list[tuple[int, int]] = []
     step = torch.optim.AdamW.step
 
     def watched(self: torch.optim.AdamW, *rest: object, **named: object) -> object:
-        deepest.append(len(traceback.extract_stack()) - 2)  # without this script's own
+        stack = [Path(frame.filename) for frame in traceback.extract_stack()][1:-1]  # without this script's own
+        deepest.append((len(stack), sum(path.is_relative_to(PACKAGE) for path in stack)))
         return step(self, *rest, **named)  # type: ignore[arg-type]
 
     def note(frame: object, event: str, _: object) -> None:
@@ -86,14 +90,18 @@ def passed() -> dict[str, int]:
         seen.clear()
         return len(own)
 
+    def frames(start: str) -> dict[str, int]:
+        every, own = max(deepest)
+        deepest.clear()
+        return {f"frames from {start} to the optimiser": every, f"of these, our own from {start}": own}
+
     torch.optim.AdamW.step = watched  # type: ignore[assignment,method-assign]
     rng = np.random.default_rng(0)
     y = np.arange(120) % 3
     x = rng.normal(size=(120, 4)) + y[:, None]
     sys.setprofile(note)
     UncertaintyBalancedClassifier(epochs=6, random_state=0).fit(x, y)
-    found = {"modules a fit passes": counted(), "frames from fit to the optimiser": max(deepest)}
-    deepest.clear()
+    found = {"modules a fit passes": counted()} | frames("fit")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         table = Path(folder) / "table.csv"
         rows = [",".join(map(str, [*row, label])) for row, label in zip(x.tolist(), y.tolist(), strict=True)]
@@ -105,7 +113,7 @@ def passed() -> dict[str, int]:
         sys.setprofile(note)
         with contextlib.suppress(SystemExit):
             main()
-        found |= {"modules train passes": counted(), "frames from train to the optimiser": max(deepest)}
+        found |= {"modules train passes": counted()} | frames("train")
     torch.optim.AdamW.step = step  # type: ignore[method-assign]
     return found
 

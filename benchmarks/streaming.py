@@ -50,13 +50,13 @@ def worker(source: str) -> None:
     import torch
 
     import equipoise
-    from equipoise.app.runs.run_options import TrainOptions
+    from equipoise.app.runs.run_options import RunOptions
     from equipoise.app.runs.train import train_run
 
     torch.set_num_threads(1)
     bare = own_mb("VmRSS")
     with tempfile.TemporaryDirectory() as out:
-        options = TrainOptions(source, target="rare", stream=True, epochs=1, batch_size=BATCH, seed=SEED)
+        options = RunOptions(source, target="rare", stream=True, epochs=1, batch_size=BATCH, seed=SEED)
         started, processor = time.perf_counter(), time.process_time()
         result = train_run(options, Path(out) / "run")
         found = {

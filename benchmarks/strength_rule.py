@@ -69,7 +69,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def split(x: np.ndarray, y: np.ndarray, per_class: int, rng: np.random.Generator) -> tuple[Data, Data]:
-    """A balanced test set of so many samples per class, and the rest."""
+    """A balanced test set of ``per_class`` samples per class, and the rest."""
     test = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:per_class] for c in np.unique(y)])
     rest = np.setdiff1d(np.arange(len(y)), test)
     return (x[rest], y[rest]), (x[test], y[test])

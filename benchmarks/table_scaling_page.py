@@ -26,7 +26,7 @@ def lines() -> list[str]:
         *(_size(int(rows), cell) for rows, cell in found["sizes"].items()),
         "",
         "A member of the blend is fitted to at most 100,000 rows, a member of a forest to at most 10,000. They are "
-        "drawn anew for each member, with as much of the rare class as there is room for. So the time stops growing "
+        "drawn separately for each member, with as much of the rare class as fits. So the time stops growing "
         "with the rows.",
         "",
         "## Members and speed",

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,6 +193,11 @@ def chosen(given: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if name in names or not names]
 
 
+def installed(name: str) -> str:
+    """Return the version of a package; XGBoost may be xgboost-cpu."""
+    return str(import_module(name).__version__) if name == "xgboost" else version(name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "tables.json")
@@ -203,7 +209,7 @@ def main() -> None:
     tables = [name for name in chosen(options.tables, TABLES) if name != BANK or "EQUIPOISE_DATA" in os.environ]
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
     known = {"versions": {}, "tables": {}, "cells": {}} | known
-    known["versions"] = {"python": sys.version.split()[0]} | {name: version(name) for name in PACKAGES}
+    known["versions"] = {"python": sys.version.split()[0]} | {name: installed(name) for name in PACKAGES}
     known["tables"] |= {name: facts(name) for name in tables}
     pending = list(fits(tables, chosen(options.methods, METHODS), known["cells"]))
     for done, (fit, cell) in enumerate(results(pending, options.keep, options.jobs), 1):

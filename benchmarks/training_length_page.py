@@ -30,9 +30,10 @@ python benchmarks/training_length.py && python benchmarks/training_length_page.p
 
 The defaults chosen from these figures: {DATA_PASSES} passes over the data, but at least
 {LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
-epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. With `epochs=` you
-set the number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no
-stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
+epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. Margins by counts,
+the default since then, act from the first epoch: the class level includes the softmax stage. With `epochs=` you set the
+number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no stage is
+left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
 """
 
 
@@ -77,8 +78,8 @@ def small(cells: Cells) -> list[str]:
     out = [
         "## Small tables",
         "",
-        "Balanced accuracy / log loss by the number of steps, fitted to at most so many rows. Some tables gain up to",
-        f"the last column, others are level or lose a little; {LEAST_STEPS:,} steps are a compromise.",
+        "Balanced accuracy / log loss by the number of steps; *rows* is the most rows that are fitted. Some tables",
+        f"gain up to the last column, others are level or lose a little; {LEAST_STEPS:,} steps are a compromise.",
         "",
     ]
     return [*out, *table(["table", "rows", "", *(f"{number:,}" for number in steps)], rows, 3)]

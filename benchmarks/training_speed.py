@@ -97,7 +97,7 @@ def margins_by_cap(caps: tuple[int, ...] = (50, 100, 200, 500, 1000, 100_000)) -
     """Margins of one network by how many samples of each class take part in its class uncertainty."""
     from accelerate import Accelerator
 
-    from equipoise.training.measure import estimate_class_uncertainty
+    from equipoise.training.measurements import estimate_class_uncertainty
     from equipoise.uncertainty import margins_from_uncertainty
 
     x, y = imbalanced_features()

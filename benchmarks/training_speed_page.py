@@ -11,7 +11,7 @@ BAR = 0.7
 
 
 def beside_products(speed: dict[str, Any]) -> list[str]:
-    """Steps beside the matrix products they consist of."""
+    """Return steps beside the matrix products they consist of."""
     rows = [
         f"| {name} | {own['batch']} | {own['milliseconds_per_step']:.1f} | {own['milliseconds_of_its_products']:.1f} | "
         f"{own['share']:.0%} | {own['gflops']:.0f} | {own['gflops_of_its_products']:.0f} | "
@@ -76,9 +76,10 @@ def lines() -> list[str]:
     return [
         "# Speed of training",
         "",
+        "How much longer does Equipoise train than plain cross-entropy, and where does the time go? "
         f"{shape['rows']:,} × {shape['columns']} features, {shape['classes']} classes, hidden layers "
-        f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread, CPU time, "
-        "medians; the methods take turns in one run. “Equipoise” is the default, mixing included; "
+        f"{shape['hidden']}, batch {shape['batch']}, {fits['epochs']} epochs, one thread; "
+        "median CPU times, with the methods taking turns in one run. “Equipoise” is the default, mixing included; "
         "from 2,000 rows on it trains one network. Repeat it with",
         "",
         "```text",
